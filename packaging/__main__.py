@@ -1,4 +1,4 @@
-"""Builds what each registry gets, and checks that what belongs together agrees.
+"""Builds the packages for each registry, and checks that their versions, changelogs and licences match.
 
     python3 packaging build [KIND…]      dist/KIND, and dist/SHA256SUMS
     python3 packaging check [--release]  versions, changelogs and licences; --release: changelogs name the version
@@ -24,7 +24,7 @@ import oci
 import versions
 import wheel
 
-# One script for each kind. Whatever else is shipped gets a line here.
+# One script for each kind. Add a line for each new kind of package.
 KINDS = {
     "npm": npm.build,
     "crates": crates.build,
@@ -35,7 +35,7 @@ KINDS = {
     "deb": debian.build,
     "oci": oci.build,
     "helm": helm.build,
-    # Names the archives by their sums.
+    # References the archives by their checksums.
     "homebrew": homebrew.build,
 }
 

@@ -1,4 +1,4 @@
-"""The broker's binary: one static file for each platform, and what is given away beside it."""
+"""The broker's binary: one static file for each platform, and the files distributed with it."""
 
 import os
 import platform
@@ -19,11 +19,11 @@ SBOMS = ROOT / "target/sbom"
 
 @dataclass(frozen=True)
 class Platform:
-    """A kind of machine, by the names that others have for it."""
+    """A platform, with its names in the Rust, kernel, Debian and OCI conventions."""
 
-    # As the kernel says it.
+    # As reported by the kernel.
     machine: str
-    # Of Debian, and of OCI.
+    # The names in Debian, and in OCI.
     architecture: str
 
     @property
@@ -39,7 +39,7 @@ ALL = (Platform("x86_64", "amd64"), Platform("aarch64", "arm64"))
 
 
 def platforms() -> list[Platform]:
-    """Those to build for: all, or with TAUTWIRE_PLATFORMS=host this machine's alone."""
+    """The platforms to build for: all, or with TAUTWIRE_PLATFORMS=host only this machine's."""
     only_host = os.environ.get("TAUTWIRE_PLATFORMS") == "host"
     return [each for each in ALL if each.is_host or not only_host]
 
@@ -53,16 +53,16 @@ def host() -> Platform:
 
 @cache
 def built(target: Platform) -> Path:
-    """The binary, as `make build` builds it; for another platform with the libraries that Debian has for it."""
+    """Builds the binary as `make build` does; for another platform, with Debian's libraries for it."""
     environment = {"RUSTFLAGS": "-C target-feature=+crt-static"}
     if not target.is_host:
         need_libraries(target)
         if target.triple not in run("rustup", "target", "list", "--installed").split():
             run("rustup", "target", "add", target.triple)
-        # Not gcc: Debian's compilers for other machines cannot be installed together with gcc-multilib, by which the C library is tested.
+        # Not gcc: Debian's cross compilers conflict with gcc-multilib, which the tests of the C library need.
         environment["RUSTFLAGS"] += f" -C linker=clang -C link-arg=--target={target.machine}-linux-gnu"
         environment[f"CC_{target.triple.replace('-', '_')}"] = "clang"
-    # `make build` sets neither, and tests on this machine share its build.
+    # `make build` sets neither, and tests on this machine use its output.
     if os.environ.get("TAUTWIRE_PLATFORMS") != "host":
         environment["TAUTWIRE_COMMIT"] = run("git", "rev-parse", "--short=12", "HEAD").strip()
         environment["TAUTWIRE_RUSTC"] = run("rustc", "--version").split()[1]
@@ -72,7 +72,7 @@ def built(target: Platform) -> Path:
 
 
 def need_libraries(target: Platform) -> None:
-    """What clang links with for another machine."""
+    """The sysroot libraries with which clang links for another platform."""
     folder = Path(f"/usr/{target.machine}-linux-gnu/lib")
     if shutil.which("clang") is None or not (folder / "libc.a").exists():
         machine, architecture = target.machine.replace("_", "-"), target.architecture
@@ -82,7 +82,7 @@ def need_libraries(target: Platform) -> None:
 
 @contextmanager
 def beside() -> Iterator[dict[str, Path]]:
-    """What belongs beside a binary, by its name in an archive. Completions and manual pages are printed by the binary of this machine."""
+    """The files distributed with a binary, by name in an archive. The binary of this machine prints the completions and manual pages."""
     run(sys.executable, "-B", "tools/supply", "sbom", SOURCE_DATE_EPOCH=str(time_s()))
     files = {name: ROOT / name for name in [*LICENCES, "README.md", "CHANGELOG.md"]}
     files |= {"NOTICES.txt": SBOMS / "notices.txt", "tautwire.cdx.json": SBOMS / "tautwire.cdx.json"}

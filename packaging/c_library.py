@@ -1,11 +1,11 @@
-"""The C library: a source archive, and an archive with the two files that programs drop in."""
+"""The C library: a source archive, and an archive with only the two files that programs copy in."""
 
 from pathlib import Path
 
 from common import ROOT, run, tracked, write_tar, write_zip
 from versions import C, LICENCES, read
 
-# Tests, fuzzing and measuring need the repository. tests/install is what `make test-install` builds.
+# Tests, fuzzing and benchmarks need the repository. `make test-install` needs tests/install.
 LEFT_OUT = ("bench/", "fuzz/", "interop/", "tests/", "tools/size.py", "tools/verdict.c", "tools/readme_example.py", ".gitignore")
 KEPT = ("tests/install/",)
 

@@ -1,4 +1,4 @@
-"""What the scripts for all kinds of packages share: running programs, archives that come out the same each time, sums."""
+"""Code shared by the scripts for all kinds of packages: running programs, reproducible archives, checksums."""
 
 import gzip
 import hashlib
@@ -12,17 +12,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
-# The earliest time that a zip can hold, for a tree without history.
+# The earliest time that a zip can represent, for a tree without history.
 EPOCH_S = 315_532_800
 TIMEOUT_S = 1800
 
 
 class Failure(Exception):
-    """What went wrong, with what the program said."""
+    """A failed program, with its output."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """Runs a program and gives what it printed; `environment` is added to that of this process."""
+    """Runs a program and returns its output; `environment` is added to that of this process."""
     shown = " ".join(str(part) for part in command)
     try:
         done = subprocess.run(
@@ -38,7 +38,7 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
 
 
 def time_s() -> int:
-    """The time that all files in archives get: that of the commit, so that two builds of it are the same."""
+    """The time of all files in archives: that of the commit, for reproducible builds."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
     try:
@@ -48,13 +48,13 @@ def time_s() -> int:
 
 
 def tracked(folder: str) -> list[Path]:
-    """The files below `folder` that are or could be committed."""
+    """The files below `folder` that are tracked or not ignored."""
     listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", folder)
     return sorted(ROOT / name for name in set(listed.split("\0")) if name and (ROOT / name).is_file())
 
 
 def write_tar(path: Path, top: str, files: dict[str, Path]) -> None:
-    """A .tar.gz with `files`, by their names, in one folder `top`."""
+    """Writes a .tar.gz with `files`, by name, in one top-level directory `top`."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for name, source in sorted(files.items()):
             content = source.read_bytes()
@@ -64,7 +64,7 @@ def write_tar(path: Path, top: str, files: dict[str, Path]) -> None:
 
 
 def write_zip(path: Path, top: str, files: dict[str, Path]) -> None:
-    """A .zip with `files`, by their names, in one folder `top`."""
+    """Writes a .zip with `files`, by name, in one top-level directory `top`."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, source in sorted(files.items()):
             entry = zipfile.ZipInfo(f"{top}/{name}", (1980, 1, 1, 0, 0, 0))
@@ -79,7 +79,7 @@ def mode(path: Path) -> int:
 
 
 def write_sums(folder: Path) -> None:
-    """SHA256SUMS of all files below `folder`, as `sha256sum --check` reads it."""
+    """The SHA256SUMS file of all files below `folder`, in the format of `sha256sum --check`."""
     sums = folder / "SHA256SUMS"
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != sums)
     sums.write_text("".join(f"{sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in files))

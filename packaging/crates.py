@@ -1,4 +1,4 @@
-"""The .crate files, as cargo would upload them."""
+"""Builds the .crate files, as cargo would upload them."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ def build(out: Path) -> None:
     try:
         run(*command, "--offline")
     except Failure:
-        # Where cargo has never seen the index.
+        # If cargo has never fetched the index.
         run(*command)
     version = read(ROOT)["rust"]
     for crate in CRATES:

@@ -1,4 +1,4 @@
-"""Packages for Debian and what is built on it, one for each architecture."""
+"""Packages for Debian and its derivatives, one for each architecture."""
 
 import gzip
 import hashlib
@@ -24,21 +24,21 @@ Depends: adduser
 Section: net
 Priority: optional
 Homepage: https://github.com/tautwire/tautwire
-Description: MQTT broker that keeps what it acknowledged
+Description: MQTT broker that persists what it acknowledges
  Tautwire is a broker for MQTT 3.1.1 and 5.0. Acknowledged messages, sessions
- and retained messages survive a power cut. It checks payloads against
- contracts (Protobuf, MessagePack, JSON), and its memory has a ceiling.
+ and retained messages survive a power cut. It validates payloads against
+ contracts (Protobuf, MessagePack, JSON), and limits its memory.
  .
  The same program publishes, subscribes, checks configurations and data
- directories, and asks a running broker what happens in it.
+ directories, and queries a running broker.
 """
-# What differs from the unit for a broker that is installed by hand: where the binary is, and a user that is always there, whose files
-# an administrator can name.
+# Differences from the unit for a manual installation: the path of the binary, and a permanent user to which
+# an administrator can give files.
 UNIT_CHANGES = {
     "ExecStart=/usr/local/bin/tautwire": "ExecStart=/usr/bin/tautwire",
     "DynamicUser=yes": "User=tautwire\nGroup=tautwire",
 }
-# Where each completion is looked for.
+# The directory in which each shell looks for completions.
 COMPLETIONS = {
     "completions/bash/tautwire": "usr/share/bash-completion/completions/tautwire",
     "completions/zsh/_tautwire": "usr/share/zsh/vendor-completions/_tautwire",
@@ -53,7 +53,7 @@ def build(out: Path) -> None:
 
 
 def package(out: Path, platform: binary.Platform, version: str, beside: dict[str, Path]) -> None:
-    """One .deb of a version, which a test may choose."""
+    """Builds one .deb. Tests can choose the version."""
     with TemporaryDirectory(prefix="tautwire-deb-") as made:
         root = Path(made)
         fill(root, binary.built(platform), version, beside)
@@ -77,7 +77,7 @@ def package(out: Path, platform: binary.Platform, version: str, beside: dict[str
 
 
 def fill(root: Path, program: Path, version: str, beside: dict[str, Path]) -> None:
-    """The files, where they belong."""
+    """Copies the files to their paths in the package."""
     copy(program, root / "usr/bin/tautwire")
     copy(SOURCE / "tautwire.toml", root / "etc/tautwire/tautwire.toml")
     copy(SOURCE / "lintian-overrides", root / "usr/share/lintian/overrides/tautwire")
@@ -125,7 +125,7 @@ def pack(content: bytes, to: Path) -> None:
 
 
 def settle(root: Path, programs: set[str]) -> None:
-    """Rights that do not depend on who builds."""
+    """Sets permissions that do not depend on the user that builds."""
     root.chmod(0o755)
     for path in root.rglob("*"):
         is_program = path.is_dir() or path.relative_to(root).as_posix() in programs

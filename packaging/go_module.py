@@ -1,4 +1,4 @@
-"""The Go module, laid out as a module proxy serves it: a folder for GOPROXY.
+"""The Go module in the layout of a module proxy: a directory for GOPROXY.
 
 The go command makes the zip itself, from a repository that has nothing but the module and its tag. So the rules of golang.org/x/mod/zip
 are kept by the one who made them, and sums are those that a proxy would get.
@@ -41,7 +41,7 @@ def build(out: Path) -> None:
 
 
 def tag(repository: Path, name: str) -> None:
-    """A repository with the files of the module in their folder, and that tag."""
+    """Creates a repository with the files of the module in their directory, and the tag."""
     for path in tracked(GO):
         to = repository / path.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The chart for Kubernetes, as `helm package` would pack it, with the broker's version."""
+"""The Helm chart, as `helm package` would build it, with the broker's version."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A formula for Homebrew, which installs the archives of dist/archive. The broker needs Linux."""
+"""A Homebrew formula that installs the archives of dist/archive. The broker needs Linux."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import binary
 from common import DIST, ROOT, Failure, sha256
 from versions import read
 
-# The sum of an archive that has not been built: TAUTWIRE_PLATFORMS=host leaves some out.
+# The checksum of an archive that was not built: TAUTWIRE_PLATFORMS=host omits some.
 NOT_BUILT = "0" * 64
 
 

@@ -1,4 +1,4 @@
-"""The tarballs of npm. Needs the build of clients/typescript."""
+"""The npm tarballs. Needs the build of clients/typescript."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An image for containers with nothing in it but the broker, for all platforms, as an archive of the OCI image layout. No daemon is needed."""
+"""A container image that contains only the broker, for all platforms, as an OCI image layout archive. No daemon is needed."""
 
 import gzip
 import hashlib
@@ -13,13 +13,13 @@ from common import ROOT, Failure, time_s
 from versions import read
 
 SOURCE = ROOT / "packaging/container"
-# Of the user in the image, named in passwd.
+# The user in the image, listed in passwd.
 UID = 1883
 CONFIGURATION = "etc/tautwire/tautwire.toml"
 USERS = "etc/tautwire/users"
 DATA = "var/lib/tautwire"
-# Where programs look for the authorities of the system, and where Debian's package has those of Mozilla's list. The bundle of this machine is not
-# taken: it may have authorities that only this machine trusts.
+# The path of the system's root certificates, and the path of Mozilla's list in Debian's package. The bundle of this machine is not
+# used: it may contain authorities that only this machine trusts.
 AUTHORITIES = "etc/ssl/certs/ca-certificates.crt"
 AUTHORITIES_SOURCE = Path("/usr/share/ca-certificates/mozilla")
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -41,13 +41,13 @@ def build(out: Path) -> None:
 
 
 def image(platform: binary.Platform, version: str, blobs: dict[str, bytes]) -> dict:
-    """Adds the image of a platform to the blobs, and gives what the index says of it."""
+    """Adds the image of a platform to the blobs, and returns its entry in the index."""
     tree = layer(binary.built(platform))
     created = datetime.fromtimestamp(time_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     labels = {
         "org.opencontainers.image.title": "tautwire",
         "org.opencontainers.image.version": version,
-        # The list of authorities is under MPL-2.0.
+        # The list of root certificates is under MPL-2.0.
         "org.opencontainers.image.licenses": "(MIT OR Apache-2.0) AND MPL-2.0",
         "org.opencontainers.image.source": "https://github.com/tautwire/tautwire",
     }
@@ -78,7 +78,7 @@ def image(platform: binary.Platform, version: str, blobs: dict[str, bytes]) -> d
 
 
 def layer(program: Path) -> bytes:
-    """All files of the image, as a tar."""
+    """Returns all files of the image as a tar."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tree:
         for folder, owner, mode in [("usr", 0, 0o755), ("usr/bin", 0, 0o755), ("etc", 0, 0o755), ("etc/tautwire", 0, 0o755), ("etc/ssl", 0, 0o755), ("etc/ssl/certs", 0, 0o755), ("var", 0, 0o755),
@@ -87,7 +87,7 @@ def layer(program: Path) -> bytes:
         files = {
             "usr/bin/tautwire": (program.read_bytes(), 0o755),
             CONFIGURATION: ((SOURCE / "tautwire.toml").read_bytes(), 0o644),
-            # Nobody may come until somebody puts another file in its place.
+            # Empty: no client can authenticate until the user mounts another file.
             USERS: (b"", 0o600),
             AUTHORITIES: (authorities(), 0o644),
             "etc/passwd": (f"tautwire:x:{UID}:{UID}:Tautwire:/{DATA}:/sbin/nologin\n".encode(), 0o644),
@@ -100,7 +100,7 @@ def layer(program: Path) -> bytes:
 
 
 def authorities() -> bytes:
-    """The certificates of the authorities that Mozilla trusts, in PEM: for hooks, JWKS, telemetry and clusters that are reached over TLS."""
+    """The root certificates that Mozilla trusts, in PEM: for hooks, JWKS, telemetry and clusters over TLS."""
     files = sorted(AUTHORITIES_SOURCE.glob("*.crt"))
     if not files:
         raise Failure(f"{AUTHORITIES_SOURCE}: there are no certificates (Debian: sudo apt-get install ca-certificates)")
@@ -115,7 +115,7 @@ def entry(name: str, size: int, mode: int, owner: int = 0, kind: bytes = tarfile
 
 
 def add(blobs: dict[str, bytes], media_type: str, content: bytes) -> dict:
-    """Keeps a blob, and gives how others name it."""
+    """Stores a blob, and returns its descriptor."""
     blobs[digest(content)] = content
     return {"mediaType": media_type, "digest": digest(content), "size": len(content)}
 

@@ -1,4 +1,4 @@
-"""What the tests of packages share: empty projects outside of the repository, and a broker beside them."""
+"""Code shared by the tests of packages: empty projects outside of the repository, and a broker."""
 
 import contextlib
 import hashlib
@@ -18,14 +18,14 @@ BROKER = Path(os.environ.get("TAUTWIRE_BIN", ROOT / "bin/tautwire"))
 DIST = common.DIST
 TARGET = common.TARGET
 CONSUMERS = ROOT / "packaging/consumers"
-# What each consumer prints.
+# The output of each consumer.
 SAID = "demo/hello: hi\n"
-# Minutes of compiling, or tools that take a minute to install: `make test-packages-all`.
+# Tests that compile for minutes, or need tools that take a minute to install: `make test-packages-all`.
 slow = unittest.skipUnless(os.environ.get("TAUTWIRE_PACKAGES") == "all", "make test-packages-all runs it")
 
 
 class WithProject(unittest.TestCase):
-    """Each test has an empty folder, where nothing of the repository is found by looking upwards."""
+    """Gives each test an empty directory outside of the repository, so that no parent directory has its files."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="tautwire-package-")
@@ -39,7 +39,7 @@ class WithProject(unittest.TestCase):
         return common.run(*command, cwd=self.project, **environment)
 
     def assert_same_again(self, kind: str, build) -> None:
-        """What is built once more has the same bytes."""
+        """Checks that a second build has the same bytes."""
         again = self.project / "again"
         again.mkdir()
         build(again)
@@ -52,7 +52,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def only(pattern: str) -> Path:
-    """The one file of dist that matches."""
+    """Returns the one file of dist that matches."""
     found = sorted(DIST.glob(pattern))
     if len(found) != 1:
         raise AssertionError(f"{pattern}: {len(found)} files in dist; `make packages` builds them")
@@ -61,7 +61,7 @@ def only(pattern: str) -> Path:
 
 @contextlib.contextmanager
 def broker() -> Iterator[str]:
-    """The address of a broker of one's own."""
+    """Starts a broker for this test, and yields its address."""
     command = [BROKER, "serve", "--memory", "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:

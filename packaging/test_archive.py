@@ -1,4 +1,4 @@
-"""The archives with the broker's binary: what is in them, that it runs, also on the other kind of machine by emulation, and the formula that names them."""
+"""Tests of the binary archives: their content, that the binary runs, also on the other architecture by emulation, and the formula that references them."""
 
 import shutil
 import subprocess

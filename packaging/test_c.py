@@ -1,4 +1,4 @@
-"""The archives of the C library: installed, fetched, dropped in, and as what Zephyr and ESP-IDF make of them."""
+"""Tests of the archives of the C library: installed, fetched, copied in, and used by Zephyr and ESP-IDF."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ class C(WithProject):
         return self.project / f"tautwire-c-{VERSION}"
 
     def write_example(self, readme: Path) -> None:
-        """The first example of the README, whose program says what it receives."""
+        """Writes the first example of the README, a program that prints what it receives."""
         (self.project / "main.c").write_text(self.run_in(sys.executable, "-B", EXAMPLE, readme))
 
     def assert_runs(self, program: Path) -> None:
@@ -34,7 +34,7 @@ class C(WithProject):
             self.assertEqual(self.run_in(program, host, port), SAID)
 
     def test_it_is_installed_for_pkg_config_and_for_cmake(self) -> None:
-        """By the library's own test, which is in the archive."""
+        """Runs the library's own test, which is in the archive."""
         said = self.run_in("make", "-C", self.unpacked(), "test-install")
         if os.environ.get("TAUTWIRE_REQUIRED"):
             self.assertNotIn("left out", said)
@@ -66,7 +66,7 @@ class C(WithProject):
         self.build_by("zephyr", f"-DMODULE={module}/zephyr")
 
     def test_zephyr_has_the_build_options(self) -> None:
-        """All that the README names, but for those that Zephyr decides."""
+        """All options in the README, except those that Zephyr sets."""
         module = self.unpacked()
         options = set(re.findall(r"^\| `TW_(\w+)` \| \d", (module / "README.md").read_text(), re.M)) - {"POSIX", "WIDE"}
         self.assertIn("STORE", options)

@@ -1,4 +1,4 @@
-"""The compose file: what it configures is taken by the broker and by nats-server."""
+"""Tests of the compose file: the broker and nats-server accept their configurations."""
 
 import os
 import textwrap
@@ -8,12 +8,12 @@ import common
 from support import BROKER, WithProject
 
 COMPOSE = common.ROOT / "packaging/compose/compose.yaml"
-# The one of the version that the Makefile names. One that is installed may be older, and know fewer settings.
+# The version that the Makefile names. An installed one may be older and support fewer settings.
 NATS_SERVER = os.environ.get("TAUTWIRE_NATS_SERVER")
 
 
 def config(name: str) -> str:
-    """What stands below `content` of one of the configurations, as a container finds it."""
+    """Returns `content` of one of the configurations, as a container sees it."""
     block = COMPOSE.read_text().partition("\nconfigs:\n")[2].partition(f"  {name}:\n    content: |\n")[2]
     lines = []
     for line in block.splitlines():

@@ -1,4 +1,4 @@
-"""The .crate files, unpacked, as the dependencies of an empty project."""
+"""Tests of the .crate files: unpacked, as dependencies of an empty project."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ import crates
 import versions
 from support import ROOT, SAID, TARGET, WithProject, broker, only, slow
 
-# Kept, so that what does not change is compiled once.
+# Kept, so that unchanged crates are compiled once.
 BUILT = {"CARGO_TARGET_DIR": str(TARGET / "packages")}
 
 
@@ -24,7 +24,7 @@ class Crates(WithProject):
         self.consumer("rust")
         (self.project / "src").mkdir()
         (self.project / "main.rs").rename(self.project / "src/main.rs")
-        # The versions of others that the repository has tried, which are on this machine.
+        # The versions of other crates in the repository's lock file, which are on this machine.
         shutil.copy(ROOT / "Cargo.lock", self.project)
         version = versions.read()["rust"]
         patches = ["\n[patch.crates-io]\n"]

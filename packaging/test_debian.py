@@ -1,4 +1,4 @@
-"""The package for Debian: what lintian says, and installed, upgraded, removed and purged in a Debian of its own."""
+"""Tests of the Debian package: lintian; installed, upgraded, removed and purged in a separate Debian."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import common
 import debian
 from support import TARGET, WithProject, only, slow
 
-# Made by tools/debian-root.sh.
+# Created by tools/debian-root.sh.
 BASE = TARGET / "debian-root"
 
 
@@ -41,7 +41,7 @@ class Package(WithProject):
 @slow
 @unittest.skipUnless(os.getuid() == 0, "changes its root, which only root may")
 class Installed(WithProject):
-    """One Debian for each test, from the same tree."""
+    """Creates a Debian for each test, from the same tree."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -62,7 +62,7 @@ class Installed(WithProject):
         self.dpkg("--install", "--force-confold", "/package.deb")
 
     def newer(self) -> Path:
-        """The same files as a later version."""
+        """Builds the same files as a later version."""
         with binary.beside() as beside:
             debian.package(self.project, binary.host(), "99.0-1", beside)
         return next(self.project.glob("*.deb"))
@@ -71,7 +71,7 @@ class Installed(WithProject):
         self.install(ours())
         self.assertRegex(self.within("getent", "passwd", "tautwire"), "^tautwire:.*:/var/lib/tautwire:/usr/sbin/nologin")
         self.assertEqual(self.within("stat", "--format", "%U %a", "/var/lib/tautwire"), "tautwire 700\n")
-        self.assertEqual(self.within("tautwire", "config", "check", "--config", "/etc/tautwire/tautwire.toml"), "the configuration is right\n")
+        self.assertEqual(self.within("tautwire", "config", "check", "--config", "/etc/tautwire/tautwire.toml"), "the configuration is valid\n")
         self.assertTrue((self.root / "etc/systemd/system/multi-user.target.wants/tautwire.service").is_symlink())
         self.assertEqual(self.dpkg("--verify", "tautwire"), "")
         self.serve()
@@ -80,7 +80,7 @@ class Installed(WithProject):
         self.install(self.newer())
         self.assertIn("99.0-1", self.dpkg("--status", "tautwire"))
         self.assertEqual(kept.read_text(), "threads = 1\n")
-        # What the earlier version kept is there.
+        # The state of the earlier version exists.
         self.serve()
         self.dpkg("--remove", "tautwire")
         self.assertFalse((self.root / "usr/bin/tautwire").exists())
@@ -91,7 +91,7 @@ class Installed(WithProject):
         self.assertEqual(left, [])
 
     def serve(self) -> None:
-        """Runs it as the service would be run, until it listens."""
+        """Runs the broker as the service does, until it listens."""
         command = ["chroot", "--userspec=tautwire:tautwire", self.root, "/usr/bin/tautwire", "serve", "--config", "/etc/tautwire/tautwire.toml"]
         state = {"STATE_DIRECTORY": "/var/lib/tautwire"}
         listen = ["--listen", "127.0.0.1:0"]

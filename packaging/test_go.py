@@ -1,4 +1,4 @@
-"""The Go module, brought by `go get` from the folder that a proxy would serve."""
+"""Tests of the Go module: fetched by `go get` from the directory that a proxy would serve."""
 
 import unittest
 

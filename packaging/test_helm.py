@@ -1,4 +1,4 @@
-"""The chart: linted, and what its templates make of values; the configuration that it writes, checked by the broker."""
+"""Tests of the chart: lint, rendered templates, and the broker's check of the rendered configuration."""
 
 import os
 import shutil
@@ -11,10 +11,10 @@ from support import BROKER, TARGET, WithProject, only
 
 HELM = shutil.which("helm") or TARGET / "helm/bin/helm"
 IN_CLUSTER = ["--set", "anonymous=true", "--set", "cluster.servers={nats://nats:4222}", "--set", "cluster.monitors={nats-0:8222,nats-1:8222}"]
-# Keys before the first table, tables, and one that the chart writes as well.
+# Keys before the first table, tables, and a table that the chart also writes.
 VALUES = """
 config: |
-  # As many as the limit of CPUs.
+  # Equal to the CPU limit.
   threads = 2
 
   [limits]
@@ -54,7 +54,7 @@ class Chart(WithProject):
         made = self.template(*WITH_TLS)
         for part in ["secretName: web", "watch_files_s = 10", "path: /health/ready", "path: /health/live", "containerPort: 8883"]:
             self.assertIn(part, made)
-        # Such a mount never changes.
+        # Kubernetes never updates such a mount.
         self.assertNotIn("subPath", made)
         self.assertNotIn("containerPort: 1883", made)
 
@@ -84,7 +84,7 @@ class Chart(WithProject):
             shown = self.run_in(BROKER, "config", "show", "--config", "tautwire.toml")
             for line in ["threads = 2", "connections = 777", "max_qos = 1"]:
                 self.assertIn(f"\n{line}\n", shown, f"{values}: {line}")
-        # What is mounted in a pod is not there.
+        # Files that are mounted in a pod do not exist here.
         self.write_configuration("--values", "values.yaml", "--set", "anonymous=true,admin.tokenSecret=token")
         here = ["--listen", "127.0.0.1:0", "--memory", "--set", "admin.listen=127.0.0.1:0", "--set", "admin.token_file=token"]
         command = [BROKER, "serve", "--config", "tautwire.toml", *here]

@@ -1,4 +1,4 @@
-"""Alerts and the dashboard for Grafana: by promtool, and by a Prometheus that reads a broker."""
+"""Tests of the alerts and the Grafana dashboard: with promtool, and with a Prometheus that scrapes a broker."""
 
 import json
 import os
@@ -20,12 +20,12 @@ TOKEN = "a-token-for-tests-0123456789"
 PATIENCE_S = 60
 METRIC = re.compile(r"\btautwire_[a-z_0-9]+")
 OF_CLUSTERS = "tautwire_cluster_"
-# What Grafana puts in the place of its variables.
+# The values that Grafana substitutes for its variables.
 VARIABLES = {"$instance": ".*", "$__rate_interval": "1m"}
 
 
 def queries() -> list[str]:
-    """Those of the dashboard, as Grafana would ask them."""
+    """Yields the queries of the dashboard, as Grafana would send them."""
     found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
     for name, value in VARIABLES.items():
         found = [query.replace(name, value) for query in found]
@@ -33,7 +33,7 @@ def queries() -> list[str]:
 
 
 def metrics_of_clusters() -> set[str]:
-    """Those that only a broker in a cluster has."""
+    """The metrics that only a broker in a cluster has."""
     own = re.findall(r'"(cluster_[a-z_]+)"', (ROOT / "broker/server/src/admin/metrics.rs").read_text())
     counters = (ROOT / "broker/nats/src/counters.rs").read_text().partition("\ncounters! {")[2].partition("\n}")[0]
     return {f"tautwire_{name}" for name in own} | {f"{OF_CLUSTERS}{name}" for name in re.findall(r"^    ([a-z_]+),$", counters, re.M)}
@@ -55,7 +55,7 @@ class Monitoring(WithProject):
         return process
 
     def broker(self) -> str:
-        """The address of the admin API of a broker."""
+        """Starts a broker, and yields the address of its admin API."""
         (self.project / "token").write_text(TOKEN)
         self.run_in(BROKER, "cert", "--dir", "tls")
         settings = ["admin.listen=127.0.0.1:0", "admin.token_file=token", "data.path=data", "tls.certificate=tls/server.pem", "tls.key=tls/server.key"]
@@ -87,12 +87,12 @@ class Monitoring(WithProject):
         self.assertEqual(used - there, {name for name in used if name.startswith(OF_CLUSTERS)}, "no such metrics")
         self.assertEqual({name for name in used - there if name.removesuffix("_total") not in metrics_of_clusters()}, set(), "no such metrics")
         prometheus = self.prometheus(address)
-        # Until it has been read for the second time.
+        # Wait for the second scrape.
         deadline = time.monotonic() + PATIENCE_S
         while len(self.asked(prometheus, "tautwire_uptime_seconds[1m]", 2)) < 2:
             self.assertLess(time.monotonic(), deadline, "Prometheus does not read the broker")
         for query in queries():
-            # This broker is alone.
+            # This is a single broker.
             if OF_CLUSTERS in query:
                 continue
             with self.subTest(query):
@@ -106,7 +106,7 @@ class Monitoring(WithProject):
                 {"job_name": "tautwire", "authorization": {"credentials_file": str(self.project / "token")}, "static_configs": [{"targets": [target]}]}
             ],
         }
-        # JSON is YAML, too.
+        # JSON is valid YAML.
         (self.project / "prometheus.yml").write_text(json.dumps(config))
         process = self.started(
             "prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=series", "--web.listen-address=127.0.0.1:0", said_by="stderr"

@@ -1,4 +1,4 @@
-"""The tarballs of npm, installed into an empty project."""
+"""Tests of the npm tarballs: installed into an empty project."""
 
 import json
 import unittest
@@ -41,7 +41,7 @@ class Npm(WithProject):
 
     @slow
     def test_types_hold_for_all_ways_to_resolve_them(self) -> None:
-        # The newest knows node10 no more.
+        # The newest version no longer supports node10.
         common_js = [("oldest", "node16"), ("oldest", "node10"), ("newest", "node16")]
         self.compile_all({"module": [("oldest", "bundler")], "commonjs": common_js})
 

@@ -1,4 +1,4 @@
-"""The image: by its layout, its size, and run by runc where that can run."""
+"""Tests of the image: its layout, its size, and run by runc if that is available."""
 
 import contextlib
 import gzip
@@ -20,12 +20,12 @@ from support import BROKER, SAID, WithProject, only
 
 MOST_BYTES = 8_000_000
 INSTALLING = common.ROOT / "docs/operating/installing.md"
-# Options of `docker run` that have a value.
+# Options of `docker run` that take a value.
 WITH_VALUE = {"-p", "-v", "--cap-drop"}
 
 
 def documented() -> list[str]:
-    """The commands of the page on installing that run a container with users and a certificate."""
+    """Returns the commands of the installation page that run a container with users and a certificate."""
     section = INSTALLING.read_text().partition("\n## Container\n")[2].partition("\n## ")[0]
     block = section.split("```sh\n")[2].partition("```")[0].replace("\\\n", " ")
     return [line for line in block.splitlines() if line.strip()]
@@ -66,10 +66,10 @@ class Image(WithProject):
             self.assertGreater(bundle.read().count(b"-----BEGIN CERTIFICATE-----"), 100)
 
     def test_a_container_of_it_serves(self) -> None:
-        """As its own user, with a root that cannot be written to, and a network of its own."""
+        """Runs as its own user, with a read-only root and a separate network."""
         command = ["serve", "--listen", "0.0.0.0:1883", "--set", "auth.anonymous=true", "--set", "data.path=/var/lib/tautwire"]
         with self.container(command) as (within, lines, _):
-            # Engines give a container names; here there are only numbers.
+            # Engines resolve names in a container; here there are only addresses.
             self.assertEqual(lines[0], "listening on mqtt://0.0.0.0:1883\n", "the container did not serve")
             self.run_in(*within, "pub", "-h", "127.0.0.1", "-r", "demo/hello", "hi")
             said = self.run_in(*within, "sub", "-h", "127.0.0.1", "-C", "1", "-W", "60", "-v", "demo/#")
@@ -108,7 +108,7 @@ class Image(WithProject):
         command = json.loads(self.blob(manifest["config"]))["config"]["Cmd"]
         with self.container(command) as (_, lines, said):
             self.assertTrue(lines[0].startswith("listening on "))
-        # How many files may be open is up to the engine, and runc alone allows 1,024.
+        # The engine sets the limit of open files; plain runc allows 1,024.
         warnings = [line for line in said if "WARN" in line.upper() and "[descriptors]" not in line]
         self.assertEqual(len(warnings), 1, said)
         self.assertIn("no client can connect to mqtt://[::]:1883 and ws://[::]:8083/mqtt: /etc/tautwire/users has no users", warnings[0])
@@ -116,7 +116,7 @@ class Image(WithProject):
 
     @contextlib.contextmanager
     def container(self, command: list[str], mounts: dict[str, Path] | None = None) -> Iterator[tuple[list, list[str], list[str]]]:
-        """Runs the image; gives what runs a program in it, the lines of standard output so far, and at the end those of standard error."""
+        """Runs the image. Yields a function that runs a program in it, the lines of standard output so far, and at the end those of standard error."""
         runc = shutil.which("runc")
         if os.getuid() != 0 or runc is None:
             if os.environ.get("TAUTWIRE_REQUIRED"):
@@ -144,7 +144,7 @@ class Image(WithProject):
             said.extend(stderr)
 
     def bundle(self, runc: str, command: list[str], mounts: dict[str, Path]) -> Path:
-        """What an engine would make of the image: its files, and what to run."""
+        """Unpacks the image as an engine would: its files, and the command."""
         bundle = self.project / "bundle"
         manifest = self.manifest(binary.host())
         with tarfile.open(fileobj=io.BytesIO(gzip.decompress(self.blob(manifest["layers"][0])))) as tree:
@@ -157,7 +157,7 @@ class Image(WithProject):
         self.state = self.project / "state"
         self.state.mkdir()
         os.chown(self.state, oci.UID, oci.UID)
-        # The folder of the test is only for its owner.
+        # Only the owner can access the directory of the test.
         self.project.chmod(0o755)
         for target, source in {"/var/lib/tautwire": self.state, **mounts}.items():
             access = "rw" if source == self.state else "ro"

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution, installed into an empty environment."""
+"""Tests of the wheel and the source distribution: installed into an empty environment."""
 
 import sys
 import unittest
@@ -10,7 +10,7 @@ from support import SAID, TARGET, WithProject, broker, only, slow
 
 class Python(WithProject):
     def install(self, package: Path, *options: str) -> Path:
-        """The interpreter of an empty environment that has that package."""
+        """Returns the interpreter of a new environment with that package."""
         self.consumer("python")
         self.run_in(sys.executable, "-m", "venv", "venv")
         python = self.project / "venv/bin/python"
@@ -37,7 +37,7 @@ class Python(WithProject):
 
     @slow
     def test_the_source_distribution_runs_in_an_empty_environment(self) -> None:
-        # pip brings maturin, and cargo what the lock file names.
+        # pip fetches maturin, and cargo the crates of the lock file.
         self.assert_runs(self.install(only("python/*.tar.gz")))
 
     @slow

@@ -1,4 +1,4 @@
-"""The check of versions, changelogs and licences finds what it is there for; sums are those of the files."""
+"""Tests that the check of versions, changelogs and licences finds faults, and that checksums match the files."""
 
 import shutil
 import subprocess
@@ -53,7 +53,7 @@ class Versions(unittest.TestCase):
         (self.root / name).write_text((self.root / name).read_text().replace("0.1.0", "1.20.3"))
         versions.write(self.root)
         left = list(versions.findings(self.root))
-        # Their own tools write these.
+        # Written by npm and cargo.
         self.assertEqual([finding for finding in left if "lock" not in finding], [])
         self.assertIn("#define TW_VERSION_MINOR 20\n", (self.root / "clients/c/include/tautwire.h").read_text())
 

@@ -1,4 +1,4 @@
-"""The versions of versions.toml, and every place that repeats one."""
+"""The versions in versions.toml, and every file that repeats one."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from common import ROOT
 
 NPM = ["mqtt-codec", "msgpack", "mqtt-packet", "client"]
-# The crates that are published, each after those that it needs.
+# The published crates, each after its dependencies.
 CRATES = {
     "tautwire-protocol": "broker/protocol",
     "tautwire-memory": "broker/memory",
@@ -22,7 +22,7 @@ GO = "clients/go"
 C = "clients/c"
 PYTHON = "clients/python"
 CHART = "packaging/helm/tautwire"
-# Folders of packages: each has a CHANGELOG.md and both licences. Those of npm get the licences when they are packed.
+# Package directories: each has a CHANGELOG.md and both licences. npm packages get the licences when they are packed.
 FOLDERS = [*CRATES.values(), GO, C, PYTHON]
 NPM_FOLDERS = [f"clients/typescript/packages/{name}" for name in NPM]
 LICENCES = ["LICENSE-APACHE", "LICENSE-MIT"]
@@ -31,7 +31,7 @@ FIRST_HEADING = re.compile(r"^## (\S+)", re.M)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file repeats a version: what the only group of `pattern` matches, each time."""
+    """A file that repeats a version: each match of the only group of `pattern`."""
 
     path: str
     pattern: str
@@ -58,7 +58,7 @@ def read(root: Path = ROOT) -> dict:
 
 
 def places(versions: dict) -> Iterator[Place]:
-    """Every place but lock files, which npm and cargo write."""
+    """All places except lock files, which npm and cargo write."""
     yield Place("Cargo.toml", r'\[workspace\.package\]\nversion = "(.*?)"', versions["rust"])
     for crate in CRATES:
         yield Place("Cargo.toml", rf'(?m)^{crate} = {{.* version = "(.*?)"', versions["rust"])
@@ -79,7 +79,7 @@ def places(versions: dict) -> Iterator[Place]:
 
 
 def findings(root: Path = ROOT) -> Iterator[str]:
-    """A line for everything that does not agree."""
+    """Yields a line for each mismatch."""
     versions = read(root)
     yield from (wrong for place in places(versions) if (wrong := place.wrong(root)))
     yield from lock_findings(root, versions)
@@ -113,7 +113,7 @@ def changelog_findings(root: Path, folder: str, version: str) -> Iterator[str]:
 
 
 def unreleased(root: Path = ROOT) -> Iterator[str]:
-    """Changelogs that do not name the version yet."""
+    """Yields the changelogs that do not have the version yet."""
     for folder in [*FOLDERS, *NPM_FOLDERS]:
         first = FIRST_HEADING.search((root / folder / "CHANGELOG.md").read_text())
         if first and first[1] == "Unreleased":

@@ -1,4 +1,4 @@
-"""The vectors of contracts are what the oracle says of the cases."""
+"""Tests that the contract vectors match the oracle's results for the cases."""
 
 import sys
 import unittest
@@ -9,7 +9,7 @@ FOLDER = Path(__file__).resolve().parent / "vectors" / "contracts"
 
 class ContractVectors(unittest.TestCase):
     def test_the_file_is_what_the_generator_writes(self):
-        # Other vectors have a generator of the same name.
+        # Other vectors have a generator with the same module name.
         before = sys.modules.pop("generate", None), sys.modules.pop("cases", None)
         sys.path.insert(0, str(FOLDER))
         try:

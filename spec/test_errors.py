@@ -1,4 +1,4 @@
-"""The words of errors: their file, the tables made of it, and what other files of this folder say about codes."""
+"""Tests of the error texts: the file, the generated tables, and the codes in other files of this directory."""
 
 import importlib.util
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 SPEC = Path(__file__).resolve().parent
 ROOT = SPEC.parent
 
-# By its path: another folder has a module of the same name.
+# Loaded by path: another directory has a module of the same name.
 _found = importlib.util.spec_from_file_location("errors_generate", SPEC / "errors/generate.py")
 generate = importlib.util.module_from_spec(_found)
 _found.loader.exec_module(generate)
@@ -27,7 +27,7 @@ class Errors(unittest.TestCase):
 class File(Errors):
     def test_a_code_is_in_one_section(self):
         times = Counter(code.name for code in self.codes)
-        # The client, which knows more, says what it is in its own words.
+        # The client's text is more specific.
         self.assertEqual(["packet_too_large"], [name for name, count in times.items() if count > 1])
 
     def test_the_statements_are_in_the_ledger(self):

@@ -1,4 +1,4 @@
-"""The MessagePack vectors: their schema, that they are what their generator writes, and agreement with Python's msgpack."""
+"""Tests of the MessagePack vectors: their schema, their generator, and agreement with Python's msgpack."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ import msgpack
 VECTORS = Path(__file__).resolve().parent / "vectors/msgpack"
 FILE = json.loads((VECTORS / "cases.json").read_text())
 
-# What its values cannot hold: a list as a key, and extensions below 0 other than timestamps.
+# Values that it cannot represent: a list as a key, and extensions below 0 other than timestamps.
 NOT_COMPARABLE = frozenset({"map-array-key", "ext-type-minus-2", "ext-type-minus-128"})
 
 
@@ -54,7 +54,7 @@ def unpack(wire):
 
 
 def same(got, expected):
-    # NaN differs from itself, and −0 equals 0: their texts tell.
+    # NaN differs from itself, and −0 equals 0, so compare their texts.
     return repr(got) == repr(expected)
 
 

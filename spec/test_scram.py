@@ -1,4 +1,4 @@
-"""The vectors of SCRAM: their schema, that they are what their generator writes, and the exchange that RFC 7677 publishes."""
+"""Tests of the SCRAM vectors: their schema, their generator, and the example exchange of RFC 7677."""
 
 import importlib.util
 import json
@@ -10,7 +10,7 @@ import jsonschema
 VECTORS = Path(__file__).resolve().parent / "vectors/scram"
 FILE = json.loads((VECTORS / "cases.json").read_text())
 
-# Section 3 of RFC 7677, letter by letter.
+# Section 3 of RFC 7677, verbatim.
 PUBLISHED = {
     "client_first": "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
     "server_first": "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",

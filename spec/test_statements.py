@@ -1,4 +1,4 @@
-"""The ledger names every statement and points to tests that exist. Prints how much is held."""
+"""Tests that the ledger lists every statement and refers to existing tests. Prints how many statements are held."""
 
 import json
 import re
@@ -57,14 +57,14 @@ def vector_ids():
 
 @cache
 def interop_cases():
-    """The names of the cases, without their version."""
+    """Returns the names of the cases, without their version."""
     file = ROOT / "tests/interop/cases.toml"
     return set(tomllib.loads(file.read_text())) if file.is_file() else set()
 
 
 @cache
 def interop_sources(folder):
-    """What the driver of one client is written in, its dependencies aside."""
+    """Returns the source files of the driver of one client, without its dependencies."""
     files = [
         path
         for path in (ROOT / folder).rglob("*")
@@ -75,14 +75,14 @@ def interop_sources(folder):
 
 
 def exists(test):
-    """Whether a name in the ledger stands for something."""
+    """Returns whether a name in the ledger exists."""
     path, separator, name = test.partition("::")
     if separator:
         return name in rust_test_names(path)
     path, _, name = test.partition("#")
     if path == "spec/vectors":
         return name in vector_ids()
-    # A case runs in a version: `v5_qos1_roundtrip`.
+    # A case has a version: `v5_qos1_roundtrip`.
     case = re.sub(r"^v[35]_", "", name)
     return (
         path.startswith("tests/interop/")

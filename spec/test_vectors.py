@@ -1,4 +1,4 @@
-"""The vectors keep their promises: schema, coverage, agreement with their cases and with the reference decoder."""
+"""Tests of the vectors: schema, coverage, agreement with their cases and with the reference decoder."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def load(folder):
 
 
 def read_bytes(holder, name):
-    """The bytes of `<name>_hex` or `<name>_parts`; `hex` and `hex_parts` when the name is `hex`."""
+    """Returns the bytes of `<name>_hex` or `<name>_parts`; of `hex` or `hex_parts` if the name is `hex`."""
     plain = name if name == "hex" else name + "_hex"
     if plain in holder:
         return None if holder[plain] is None else bytes.fromhex(holder[plain])
@@ -44,7 +44,7 @@ def join(parts):
 
 
 def plain_packet(packet):
-    """A packet of the file as the encoder and the reference decoder have it."""
+    """Converts a packet of the file to the form of the encoder and the reference decoder."""
     out = {}
     for key, value in packet.items():
         name = key.removesuffix("_hex").removesuffix("_parts")

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs the Debian packages of commands that are missing, when it may; else says in one line how to have them.
+# Installs the Debian packages of missing commands if run as root; otherwise prints one line that says how to
+# install them.
 # Usage: tools/apt.sh COMMAND=PACKAGE[,PACKAGE…]…
-# A name with a slash is a file that must be there.
+# A name with a slash is a file that must exist.
 set -u
 
 missing=
@@ -20,7 +21,7 @@ done
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     # Another installation may hold the lock for a while.
     set -- -o DPkg::Lock::Timeout=300
-    # shellcheck disable=SC2086 # The packages are words.
+    # shellcheck disable=SC2086 # Word splitting is intended.
     if { apt-get "$@" install -y --no-install-recommends $missing ||
         { apt-get "$@" update && apt-get "$@" install -y --no-install-recommends $missing; }; } >/dev/null 2>&1; then
         exit 0

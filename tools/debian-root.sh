@@ -1,11 +1,12 @@
 #!/bin/sh
-# A small Debian below DIR, in which packages are installed by tests. Usage: tools/debian-root.sh DIR
+# Creates a minimal Debian below DIR, in which tests install packages.
+# Usage: tools/debian-root.sh DIR
 set -eu
 
 root=$1
 [ -e "$root/etc/debian_version" ] && exit 0
 rm -rf "$root" "$root.part"
-# In the directory's own time: only a whole one gets the name.
+# Built under a temporary name; only a complete one is renamed.
 debootstrap --variant=minbase --include=adduser "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root.part" >"$root.log" 2>&1 || {
     tail -n 5 "$root.log" >&2
     exit 1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Says which of the named tools are missing and how to have them; ends with 1 then.
+# Prints which of the named tools are missing and how to install them; exits with 1 then.
 # Usage: tools/need.sh cargo cc python go node npm
 set -u
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv, or the folder in VENV, and installs the requirement files that are named. Debian keeps the module for it in a package of its own.
+# Creates .venv, or the folder in VENV, and installs the named requirement files. On Debian, the venv module is a separate package.
 # Usage: tools/venv.sh FILE...
 set -eu
 

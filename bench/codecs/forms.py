@@ -1,4 +1,4 @@
-"""What the native programs say, as the metrics of each library in each round. Every figure has its unit in its name."""
+"""Converts the output of the native programs to metrics by library and round. Every figure has its unit in its name."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 OURS = "tautwire"
-# One peer of the Go codec reads views, without copying: it stands beside ours that does.
+# One peer of the Go codec reads views, without copies, and is compared with the Tautwire codec that does, too.
 GO_VIEWS = ("tautwire-reader", "natiu-3.1.1")
 GO_UNITS = {"cpu-ns/op": "cpu_ns", "B/op": "allocated_bytes", "allocs/op": "allocations"}
-# Outside of the geometric means: they are there to show what keys do that hardly ever come back.
+# Excluded from the geometric means: they show the effect of keys that rarely repeat.
 MSGPACK_APART = ("random keys", "fresh keys")
 
 
 @dataclass
 class Measured:
-    """By round and library: metrics, and what did not get to its end."""
+    """By round and library: metrics, and the cases that did not complete."""
 
     rounds: list[dict[str, dict[str, float]]] = field(default_factory=list)
     errors: dict[tuple[int, str], list[str]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def rust_cases(data: dict) -> Measured:
-    """Of bench/codec and bench/contracts."""
+    """Parses the output of bench/codec and bench/contracts."""
     measured = Measured(versions=data["versions"], parameters={name: data[name] for name in ("payload_bytes",) if name in data})
     for result in data["results"]:
         for at, ns in enumerate(result["ns_per_op"]):
@@ -82,7 +82,7 @@ def python_client(data: dict) -> Measured:
 
 
 def go_codec(text: str) -> Measured:
-    """What `go test -bench` prints, of all rounds one after the other."""
+    """Parses the output of `go test -bench` for all rounds."""
     measured = Measured()
     seen: dict[tuple[str, str], int] = {}
     for words in (line.split() for line in text.splitlines()):
@@ -93,7 +93,7 @@ def go_codec(text: str) -> Measured:
         packet, _, what = case.partition("/")
         names = [slug(f"{what} {packet}")]
         if what == "read" and library in GO_VIEWS:
-            # Ours is held to bars beside those that copy, too.
+            # Tautwire also has thresholds relative to the libraries that copy.
             names = [slug(f"read views {packet}"), *(names if library.startswith(OURS) else [])]
         for value, unit in zip(words[2::2], words[3::2], strict=False):
             for name in names if unit in GO_UNITS else ():
@@ -141,7 +141,7 @@ def js_codec(data: dict) -> Measured:
             for case in (case for case in ours[group] if case in theirs[of]):
                 put(group, f"{group} {case}", theirs[of][case] / ours[group][case])
         for stream, ns in ours["stream"].items():
-            # The peer has one way only: whole packets.
+            # The peer supports only whole packets.
             which, _, way = stream.rpartition(", ")
             put(f"stream {way}", f"stream {stream}", theirs["stream"][f"{which}, full"] / ns)
         for group, found in ratios.items():
@@ -191,7 +191,7 @@ def js_client(data: dict) -> Measured:
                     measured.put(at, who, f"{name}_messages_per_cpu_s", per_cpu_s)
                     measured.put(at, who, f"{name}_messages_per_s", sample["count"] / sample["wall_s"])
                     if task == "receive" and library == "mqttjs":
-                        # It has no other way: beside our `for await` stands its callback.
+                        # It has no iterator, so its callback is compared with `for await`.
                         measured.put(at, who, f"{name.replace('receive', 'iterate')}_messages_per_cpu_s", per_cpu_s)
                 else:
                     rate = sample["count"] / sample["wall_s"]

@@ -1,4 +1,4 @@
-"""The native programs: how each is built and run, in full and in short, and what turns its output into metrics."""
+"""The native programs: how each is built and run, in full and quick runs, and the parser of its output."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ GO_PEERS = ("github.com/eclipse/paho.golang", "github.com/gregoryv/mq", "github.
 TIMEOUT_S = 3600
 
 FREE = "free"
-# The collector runs on the one thread that is measured, and its time counts.
+# The garbage collector runs on the measured thread, so its time counts.
 ONE_THREAD = "GOMAXPROCS=1"
-# Round trips across processors measure where the scheduler puts the broker, more than anything else.
+# Round trips across processors mostly measure where the scheduler places the broker.
 ONE_CPU = "broker=0,generator=0"
 
 
 class Unavailable(Exception):
-    """A benchmark that this machine cannot run, and why."""
+    """A benchmark that this machine cannot run, with the reason."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`language` and `part` are what the report calls it."""
+    """`language` and `part` are its names in the report."""
 
     title: str
     language: str
@@ -52,7 +52,7 @@ class Benchmark:
 
 
 def _say(command: list[str], environment: dict[str, str] | None = None, folder: Path = ROOT) -> str:
-    """What it prints on standard output; progress on standard error passes through."""
+    """Returns its standard output; progress on standard error passes through."""
     if not shutil.which(command[0]):
         raise Unavailable(f"{command[0]} is not installed")
     try:
@@ -142,7 +142,7 @@ def _debian_versions(packages: set[str]) -> dict[str, str]:
 
 
 def _npm(folder: Path, *options: str) -> None:
-    """Installs what the lock file says, unless that is there already."""
+    """Installs the packages of the lock file, unless they are installed already."""
     lock = folder / "package-lock.json"
     installed = folder / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:

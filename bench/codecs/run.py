@@ -1,4 +1,4 @@
-"""Codecs and clients beside their peers: runs the program of each as it is, and writes results of the common form. See README.md."""
+"""Compares codecs and clients with their peers: runs the program of each and writes results in the common format. See README.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import native
 import thresholds
 from forms import OURS, Measured
 
-# In bench/rtt, where `native` looks too.
+# In bench/rtt, which `native` also uses.
 import machine
 import summary
 
@@ -41,7 +41,7 @@ def main() -> int:
         path = _write(result, options.out)
         _print(result)
         print(f"written to {path}", flush=True)
-        # A look is too short for the bars, but everything must get to its end.
+        # A quick run is too short for the thresholds, but everything must complete.
         lost = any(not sample["exact"] for sample in result["samples"] if sample["broker"].startswith(OURS))
         has_failed = has_failed or lost or (result["verdict"] == "fail" and not options.quick)
     for name, why in left_out.items():
@@ -62,7 +62,7 @@ def _options() -> argparse.Namespace:
 
 
 def result_of(name: str, measured: Measured, quick: bool, load_average: float, took_s: float) -> dict:
-    """In the form of bench/schema/result.json; a library stands in the place of the broker."""
+    """Returns a result with the schema bench/schema/result.json; a library is in the field of the broker."""
     benchmark = native.BENCHMARKS[name]
     samples = _samples(measured, benchmark.placement, load_average)
     summarised = summary.summarise(samples)
@@ -104,7 +104,7 @@ def _write(result: dict, out: Path | None) -> Path:
     folder = out or RESULTS / ("quick" if result["quick"] else machine.slug(result["machine"]))
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result, indent=1, ensure_ascii=False)
-    # A figure with its range is one line, as is a row of numbers.
+    # Write a figure with its range, or a row of numbers, on one line.
     text = re.sub(r'\{\s+("median"[^{}]*?)\s*\}', lambda row: "{ " + re.sub(r"\s+", " ", row[1]) + " }", text) + "\n"
     latest = folder / f"latest-{result['name']}.json"
     latest.write_text(text)

@@ -1,4 +1,4 @@
-"""What the native programs say becomes results of the common form. Run: python -m unittest discover -s bench/codecs."""
+"""Tests the conversion of the native programs' output to results in the common format. Run: python -m unittest discover -s bench/codecs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def msgpack_row(name: str, kind: str, ns: float, exact: bool = True) -> dict:
 
 
 def violations(value: object, schema: dict, at: str = "result") -> list[str]:
-    """The part of JSON Schema that a result needs: required members, no others, types, enumerations."""
+    """Validates the part of JSON Schema that a result needs: required members, no others, types, enumerations."""
     if "$ref" in schema:
         return violations(value, SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], at)
     types = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}

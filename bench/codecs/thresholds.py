@@ -1,4 +1,4 @@
-"""Whether the bars of bench/thresholds/codecs.toml hold, as the load generator judges those of its scenarios."""
+"""Checks the thresholds of bench/thresholds/codecs.toml, like the load generator checks those of its scenarios."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ FILE = ROOT / "bench" / "thresholds" / "codecs.toml"
 KEYS = {"scenario", "metric", "broker", "times_that_of", "pass_at_most", "fail_above", "pass_at_least", "fail_below"}
 OURS = "tautwire"
 BEST_PEER = "best peer"
-# What bare sockets do is no peer's.
+# Bare sockets do not count as peers.
 FLOORS = ("raw",)
 
 
 class ThresholdError(Exception):
-    """A threshold that says nothing, or two things."""
+    """A threshold without a bound, or with conflicting bounds."""
 
 
 def load(name: str, path: Path = FILE) -> list[dict]:
-    """Those of one benchmark."""
+    """Returns the thresholds of one benchmark."""
     found = tomllib.loads(path.read_text())["threshold"]
     for threshold in found:
         at_most, at_least = "pass_at_most" in threshold, "pass_at_least" in threshold
@@ -38,9 +38,9 @@ def load(name: str, path: Path = FILE) -> list[dict]:
 
 
 def check(threshold: dict, summary: dict[str, dict[str, dict[str, float]]]) -> dict:
-    """One threshold, against the summary of one placement."""
+    """Checks one threshold with the summary of one placement."""
     made = {"what": _wording(threshold), "threshold": threshold, "verdict": "not_measured"}
-    # A `*` in the name stands for several figures, and the bar for the worst of them.
+    # A `*` in the name selects several figures; the threshold applies to the worst of them.
     metrics = [metric for metric in summary.get(threshold["broker"], {}) if fnmatchcase(metric, threshold["metric"])]
     found = [value for metric in metrics if (value := _measured(threshold | {"metric": metric}, summary)) is not None]
     if not found:

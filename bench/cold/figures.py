@@ -1,4 +1,4 @@
-"""What messages on disk cost: memory, a bystander's delay while a wildcard replays them, and a start with a million queued.
+"""The cost of messages on disk: memory, a bystander's delay while a wildcard replays them, and a start with a million queued.
 
     python3 bench/cold/figures.py --binary target/release/tautwire [retained] [queued]
 """
@@ -77,7 +77,7 @@ class Broker:
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     def settled_memory_mb(self) -> float:
-        """Memory once it has not changed for two seconds."""
+        """Returns the memory when it has not changed for two seconds."""
         last, since = self.memory_mb(), time.monotonic()
         while time.monotonic() - since < 2:
             time.sleep(0.2)
@@ -92,7 +92,7 @@ class Broker:
 
 
 def stream(port: int, packets, window: int) -> None:
-    """Sends packets of QoS 1, of which so many may be unacknowledged; with a window of 0 packets of QoS 0, and a ping."""
+    """Sends QoS 1 packets with a window of unacknowledged ones; with a window of 0, QoS 0 packets and a ping."""
     connection = dial(port)
     connection.sendall(connect_packet("publisher", True))
     read_exactly(connection, 4)

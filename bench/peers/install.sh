@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the brokers that Tautwire is measured beside, at pinned versions, into bin/ beside this file. Says what it cannot
-# have, and ends with 1 then.
+# Installs the brokers that Tautwire is compared with, at pinned versions, into bin/ next to this file. Reports what it cannot
+# install, and then exits with 1.
 set -u
 
 NATS_SERVER_VERSION=v2.15.2
@@ -19,7 +19,7 @@ has() {
     command -v "$1" >/dev/null
 }
 
-# A peer without --version has it written beside it; so it is known, too, which one is there.
+# A peer without --version has its version in a file next to it, which also tells which one is installed.
 is_there() {
     [ "$(cat "$bin/$1.version" 2>/dev/null)" = "$2" ] && [ -e "$3" ]
 }
@@ -38,7 +38,7 @@ install_mosquitto() {
         say_missing "mosquitto: install it as root with your system's package manager, such as: apt-get install mosquitto"
         return
     fi
-    # The distribution's service would hold port 1883; measurements start their own broker.
+    # The distribution's service would use port 1883; benchmarks start their own broker.
     keep_stopped=/usr/sbin/policy-rc.d
     if [ ! -e "$keep_stopped" ]; then
         printf '#!/bin/sh\nexit 101\n' >"$keep_stopped"
@@ -87,7 +87,7 @@ install_aedes() {
     fi
 }
 
-# A broker of crates.io as a library, in a program of ours: `install_crate NAME`.
+# Installs a broker of crates.io as a library in a program of this repository: `install_crate NAME`.
 install_crate() {
     version=$(sed -n "s|^$1 = .*\"=\([0-9.]*\)\".*|$1 \1|p" "$peers/$1/Cargo.toml")
     [ "$("$bin/$1" --version 2>/dev/null)" = "$version" ] && return

@@ -1,5 +1,5 @@
 /*
- * The hot paths of the C library on fixed input, for counting their instructions: see src/main.rs, whose ways this follows.
+ * The hot paths of the C library on fixed input, for counting their instructions. It works like src/main.rs.
  * Prints a line for each case, in order: `NAME OPERATIONS`.
  */
 #include <stdio.h>
@@ -21,7 +21,7 @@ static tw_result encoded_len[KINDS][TOPICS];
 static uint8_t out[256];
 static tw_packet decoded;
 
-/* The compiler must not know what is in memory, nor that nobody reads it. */
+/* Hides the contents and the use of memory from the optimizer. */
 static void touch(void) {
     __asm__ volatile("" ::: "memory");
 }

@@ -26,19 +26,19 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() /
 COUNTS, CLUSTER_COUNTS = TARGET / "counts", TARGET / "counts-cluster"
 
 GROWTH_MAX = 0.03
-# With another compiler or C library than the baseline's.
+# The tolerance with a compiler or C library other than the baseline's.
 GROWTH_MAX_ELSEWHERE = 0.25
-# What a broker that could be one of a cluster, and is not, may pay for it. Both are measured here and now.
+# The maximum cost of the feature `cluster` for a broker without a cluster. Both are measured in the same run.
 CLUSTER_GROWTH_MAX = 0.01
-# Hashes are seeded at random; the least of so many runs hardly depends on the seed.
+# Hashes have random seeds; the minimum of this many runs hardly depends on the seed.
 RUNS = 3
-# So that a path of thirty instructions may have one more.
+# Allows one more instruction for a path of thirty.
 GROWTH_MIN_INSTRUCTIONS = 1.0
 
 RUST_FUNCTION = "tautwire_regressions::measured_operations"
 C_FUNCTION = "measured_operations"
 C_FLAGS = ["-std=c99", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
-# The C library chooses memcpy and its like by processor: here always the one that all x86-64 processors have.
+# The C library selects memcpy and similar functions by processor: here always the variant for all x86-64 processors.
 PLAIN_PROCESSOR = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX2,-AVX_Fast_Unaligned_Load,-SSSE3,-ERMS,-FSRM"
 CHOSEN_BY_PROCESSOR = re.compile(r"\b(__(?:mem|str)\w+_(?:sse|ssse|avx|evex|erms|sve|neon)\w*)")
 
@@ -64,7 +64,7 @@ class Verdict:
 
     @property
     def _allowed(self) -> float:
-        # Counts have two digits after the point.
+        # Counts have two decimals.
         return max(GROWTH_MIN_INSTRUCTIONS, self.margin * (self.expected or 0)) + 0.001
 
 
@@ -126,7 +126,7 @@ def compare(baseline: dict, counts: dict[str, float], toolchain: dict) -> int:
 
 
 def compare_cluster(without: dict[str, float], with_cluster: dict[str, float]) -> int:
-    """What the feature `cluster` costs a broker that is not one of several."""
+    """Compares the counts with and without the feature `cluster`."""
     print("\nwith the feature `cluster`, and without:")
     verdicts = judge(without, with_cluster, CLUSTER_GROWTH_MAX)
     for verdict in verdicts:
@@ -170,13 +170,13 @@ def rust_target() -> str:
 def build_rust(target: str, feature: str = "") -> Path:
     environment = dict(os.environ)
     environment.pop("CARGO_ENCODED_RUSTFLAGS", None)
-    # What the processor at hand can do must not matter.
+    # The features of this processor must not matter.
     environment["RUSTFLAGS"] = "-C target-cpu=x86-64" if target.startswith("x86_64") else ""
     environment["CARGO_TARGET_DIR"] = str(TARGET)
     command = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", str(HERE / "Cargo.toml")]
     subprocess.run([*command, "--features", feature], env=environment, check=True)
     built = TARGET / "release" / "tautwire-regressions"
-    # The next build may put another program there.
+    # The next build may replace the program.
     return Path(shutil.copy(built, TARGET / "-".join(filter(None, [built.name, feature]))))
 
 
@@ -195,7 +195,7 @@ def least(measure: Callable[[], dict[str, float]], runs: int) -> dict[str, float
 
 
 def count(program: Path, function: str) -> dict[str, float]:
-    """Instructions of each case for one operation."""
+    """Returns the instructions per operation of each case."""
     folder = CLUSTER_COUNTS if program.name.endswith("-cluster") else COUNTS
     folder.mkdir(exist_ok=True)
     out = TARGET / f"{program.name}.callgrind"
@@ -219,7 +219,7 @@ def count(program: Path, function: str) -> dict[str, float]:
 
 
 def top_functions(profile: str, most: int = 6) -> list[tuple[int, str]]:
-    """The functions of a callgrind file by the instructions they execute themselves."""
+    """Returns the functions of a callgrind file by their own instructions (exclusive)."""
     names: dict[str, str] = {}
     own: dict[str, int] = {}
     current, is_call = "", False
@@ -230,7 +230,7 @@ def top_functions(profile: str, most: int = 6) -> list[tuple[int, str]]:
             if text.startswith("fn="):
                 current = found[1]
         elif text.startswith("calls="):
-            # The cost on the next line is that of the callee.
+            # The next line has the cost of the callee.
             is_call = True
         elif found := re.match(r"[+*\-\d]\S* (\d+)$", text):
             if not is_call:
@@ -241,7 +241,7 @@ def top_functions(profile: str, most: int = 6) -> list[tuple[int, str]]:
 
 
 def describe_toolchain() -> dict[str, object]:
-    """All that decides the counts beside the source."""
+    """Returns everything besides the source that affects the counts."""
     return {
         "rustc": output("rustc", "--version"),
         "cc": output(c_compiler(), "--version").splitlines()[0],
@@ -252,7 +252,7 @@ def describe_toolchain() -> dict[str, object]:
 
 
 def chosen_by_processor() -> list[str]:
-    """Functions of the C library that were measured along and exist once for each kind of processor."""
+    """Returns measured functions of the C library that have variants for different processors."""
     found: set[str] = set()
     for profile in COUNTS.glob("*.callgrind"):
         found |= set(CHOSEN_BY_PROCESSOR.findall(profile.read_text()))

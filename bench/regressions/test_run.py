@@ -1,4 +1,4 @@
-"""What counts as grown, and what is read from a callgrind file. Run: python -m unittest discover -s bench/regressions."""
+"""Tests the comparison with the baseline and the parser of callgrind files. Run: python -m unittest discover -s bench/regressions."""
 
 import contextlib
 import io

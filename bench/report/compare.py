@@ -1,4 +1,4 @@
-"""Where others are better, what was missed, and the figures at a glance."""
+"""Figures in which others are better, missed thresholds, and an overview."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dataclasses import dataclass
 import metrics
 from results import Figure, Result, is_peer, title_of
 
-# Less than this is no difference, whatever the spread says.
+# A smaller ratio is not a difference, regardless of the spread.
 FACTOR_MIN = 1.02
 
-# Of the matrix: pairs of a kind, medians and tails.
+# For the matrix: pairs of one kind, medians and tails.
 MATRIX_COMPARED = re.compile(r"(?P<client>[\w-]+)_to_(?P=client)_qos\d_(p50_us|p99_us|round_trips_per_s)$")
 
 
-# In the matrix, of each language: ours, and the other.
+# In the matrix, for each language: the Tautwire client and the other.
 MATRIX_CLIENTS = [("c", "c-paho"), ("go", "go-paho"), ("js", "js-mqttjs")]
 
 
 @dataclass(frozen=True)
 class Behind:
-    """A figure in which another is better than we are: where both stand, and whose it is."""
+    """A figure in which a peer is better: both values, and the peer."""
 
     result: Result
     placement: str
@@ -56,7 +56,7 @@ class Behind:
 
     @property
     def is_clear(self) -> bool:
-        """No round of ours was as good as their worst, and there was more than one."""
+        """Whether no Tautwire round was as good as the worst of the peer, with more than one round."""
         if self.ours.rounds < 2:
             return False
         if metrics.better(self.metric) == metrics.LOWER:
@@ -70,7 +70,7 @@ class Behind:
 
 
 def behind(results: list[Result]) -> list[Behind]:
-    """Each figure with the best peer, where that is better; the clearest first."""
+    """Returns the figures in which the best peer is better, the largest difference first."""
     found = [case for result in results if not result.is_library
              for placement in result.placements for case in _pairs(result, placement) if case.is_behind]
     return sorted(found, key=lambda case: (not case.is_clear, -case.factor))
@@ -92,7 +92,7 @@ def _pairs(result: Result, placement: str) -> Iterator[Behind]:
 
 
 def compared(result: Result, placement: str) -> list[str]:
-    """The figures in which less or more is better."""
+    """Returns the figures that can be compared."""
     names = [metric for metric in result.metrics(placement) if metrics.better(metric) != metrics.NEITHER]
     if result.kind == "rtt-matrix":
         return [metric for metric in names if MATRIX_COMPARED.match(metric)]
@@ -110,7 +110,7 @@ def best_peer(result: Result, placement: str, metric: str) -> str | None:
 
 
 def best_broker(result: Result, placement: str, metric: str) -> str | None:
-    """Of ours and the peers."""
+    """Returns the values of Tautwire and the peers."""
     brokers = [broker for broker in result.brokers(placement) if broker == result.ours(placement) or is_peer(broker)]
     found = [(figure.median, broker) for broker in brokers if (figure := result.figure(placement, broker, metric))]
     direction = metrics.better(metric)
@@ -120,7 +120,7 @@ def best_broker(result: Result, placement: str, metric: str) -> str | None:
 
 
 def missed(results: list[Result]) -> list[tuple[Result, dict]]:
-    """Checks that did not pass."""
+    """Returns the checks that did not pass."""
     return [(result, check) for result in results for check in result.data["checks"] if check["verdict"] != "pass"]
 
 
@@ -130,7 +130,7 @@ def measured(check: dict) -> str:
 
 @dataclass(frozen=True)
 class Headline:
-    """A row of the glance: one figure of the result that has these parameters."""
+    """A row of the overview: one figure of the result with these parameters."""
 
     label: str
     metric: str
@@ -141,7 +141,7 @@ class Headline:
         for result in results:
             has = {**result.data["parameters"], "mqtt_version": result.data.get("mqtt_version")}
             wanted = {**self.parameters, "mqtt_version": self.version}
-            # A figure of a curve is named with its step.
+            # The name of a figure of a curve includes its step.
             is_curve = "@" in self.metric
             if all(has.get(name) == value for name, value in wanted.items()) and ("curve" in result.data) == is_curve:
                 placement = result.placements[0] if result.placements else ""

@@ -1,4 +1,4 @@
-"""Figures as SVG. Series differ by colour, line, marker and label, so that no one of them has to be seen.
+"""Charts as SVG. Series differ by colour, line, marker and label, so that none of these alone is essential.
 
 Drawn for the width of a phone; wider screens enlarge them. Colours are variables of style.css, for light and dark.
 """
@@ -41,7 +41,7 @@ class Axis:
 
 
 def bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
-    """Horizontal bars: a name, a value and how it is written. From zero, so that lengths compare."""
+    """Horizontal bars: a name, a value and its text. They start at zero, so that lengths are comparable."""
     most = max(value for _, value, _ in rows) or 1
     row_height, name_width, value_width = 26, 104, 76
     room = WIDTH - name_width - value_width
@@ -59,7 +59,7 @@ def bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
 
 
 def lines(title: str, series: Sequence[Series], x: Axis, y: Axis, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[tuple[float, str]]) -> str:
-    """Lines with markers, each named in the legend with its own line."""
+    """Lines with markers, and a legend."""
     width, height = WIDTH - LEFT - RIGHT, PLOT_HEIGHT
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
@@ -90,7 +90,7 @@ def lines(title: str, series: Sequence[Series], x: Axis, y: Axis, x_ticks: Seque
 
 
 def latencies(title: str, histograms: dict[str, dict]) -> str:
-    """Percentile curves. To the right rarer, the scale that of how rare: 90 % is one exchange in ten, 99 % one in a hundred."""
+    """Percentile curves. The x axis is logarithmic by rarity: 90 % is one exchange in ten, 99 % one in a hundred."""
     series = [Series(broker, _percentile_curve(histogram)) for broker, histogram in histograms.items() if histogram["count"]]
     values = [value for one in series for _, value in one.points]
     y = Axis("", *_round_log(min(values), max(values)))
@@ -100,7 +100,7 @@ def latencies(title: str, histograms: dict[str, dict]) -> str:
 
 
 def growth(title: str, label: str, series: Sequence[Series], shown) -> str:
-    """How a figure grows with the parameter of a curve. Both scales are logarithmic: what grows in proportion rises like a diagonal."""
+    """Plots a figure over the parameter of a curve. Both scales are logarithmic: proportional growth is a diagonal."""
     xs = sorted({point[0] for one in series for point in one.points})
     ys = [point[1] for one in series for point in one.points if point[1] > 0]
     y = Axis("", *_round_log(min(ys), max(ys)))
@@ -112,7 +112,7 @@ def growth(title: str, label: str, series: Sequence[Series], shown) -> str:
 
 
 def _percentile_curve(histogram: dict) -> list[tuple[float, float]]:
-    """Pairs of 1 / (1 - percentile) and microseconds, as far as there are measurements."""
+    """Returns pairs of 1 / (1 - percentile) and microseconds, as far as there are measurements."""
     points, seen = [], 0
     total = histogram["count"]
     wanted = [PERCENTILES[0], *(1 - 10 ** -(n / 6) for n in range(2, 25))]
@@ -126,7 +126,7 @@ def _percentile_curve(histogram: dict) -> list[tuple[float, float]]:
 
 
 def _round_log(low: float, high: float) -> tuple[float, float]:
-    """Ends of a scale at 1, 2 or 5 times a power of ten."""
+    """Returns the ends of a scale at 1, 2 or 5 times a power of ten."""
     def ends(value: float, up: bool) -> float:
         power = 10 ** math.floor(math.log10(value))
         choices = [power * step for step in (1, 2, 5, 10)]

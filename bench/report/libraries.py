@@ -1,4 +1,4 @@
-"""The codecs and clients of each language beside their peers: each figure of ours with the best of theirs."""
+"""Compares the codecs and clients of each language with their peers: each figure of Tautwire with the best peer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import metrics
 from results import OURS, Result, is_ours, is_peer
 
-# What a figure is, by the end of its name; the beginning says of what.
+# The kind of a figure, by the suffix of its name; the prefix is its subject.
 KINDS = {
     "_messages_per_cpu_s": "messages a second of its CPU",
     "_messages_per_s": "messages a second",
@@ -33,7 +33,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of ours, and that of the best of the others in the same run."""
+    """A figure of Tautwire, and that of the best peer in the same run."""
 
     result: Result
     metric: str
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def factor(self) -> float:
-        """How many times as good ours is."""
+        """Returns how many times as good Tautwire is."""
         better, worse = (self.ours, self.theirs) if metrics.better(self.metric) == metrics.HIGHER else (self.theirs, self.ours)
         if worse:
             return better / worse
@@ -85,12 +85,12 @@ def _of(result: Result, placement: str) -> Iterator[Row]:
         peers = [name for name in found if is_peer(name)]
         if ours and peers:
             peer = best(peers, key=found.__getitem__)
-            # Variants of ours stand in its place only where it has no such figure itself.
+            # Use variants of Tautwire only if it has no such figure itself.
             yield Row(result, metric, found.get(OURS, best(ours)), peer, found[peer])
 
 
 def label(metric: str) -> str:
-    """The end of the name says what it is, the rest of what."""
+    """Splits a name into its subject and its kind (the suffix)."""
     for end, words in KINDS.items():
         if metric.endswith(end):
             case = re.sub(r"\bqos(\d)", r"QoS \1", metric.removesuffix(end).replace("v3_1_1", "3.1.1").replace("_", " "))

@@ -16,8 +16,18 @@ from tables import placement_words
 
 BEGIN = "<!-- performance: written by `make bench-report` from bench/results -->"
 END = "<!-- performance: end -->"
-README_BEHIND_MAX = 8
+README_BEHIND_MAX = 6
 BEHIND_HEAD = ["| situation | figure | Tautwire | best | by |", "|---|---|--:|--:|---|"]
+README_BEHIND_HEAD = ["| what | Tautwire | best | by |", "|---|--:|--:|---|"]
+# What a user of the broker cares about most, the most important first: scenario, metric, and the two in plain words.
+README_ORDER = [
+    ("c7-kills", "broker_killed_own_p50_us", "Cluster: median time without service for the clients of a broker that is killed"),
+    ("c2-qos1-quorum", "p99_us@64", "Cluster: latency of QoS 1 with 64 messages in transit, on the disks of a quorum before it is acknowledged (99th percentile)"),
+    ("d1-durable-latency", "p50_us", "Single broker: median latency of QoS 1, one message at a time, on disk before it is acknowledged"),
+    ("b3-sustained", "last_tenth_p99_us", "Latency after half a minute of 10,000 messages per second from 1,000 publishers to 1,000 subscribers (99th percentile)"),
+    ("b9-connections", "probe_p99_us@1000", "Latency of two busy clients beside 1,000 idle connections (99th percentile)"),
+    ("b10-slow-consumer", "reached_slow_consumer_percent", "Share of the messages that reach a subscriber that stops reading"),
+]
 NOT_BEHIND = "No other is better in any figure by more than the spread of the rounds."
 
 
@@ -61,18 +71,24 @@ def _behind(results: list[Result], rows: list[libraries.Row], link: Callable[[Pa
 
 
 def _behind_short(results: list[Result], rows: list[libraries.Row], link: Callable[[Path], str]) -> list[str]:
-    """The clearest: each figure of a situation once, whatever the placement and the step of the curve."""
+    """Those of [`README_ORDER`], then the clearest: each figure of a situation once, whatever the placement and the step of the curve."""
     cases, slower = _clearly_behind(results, rows)
     if not cases and not slower:
         return [NOT_BEHIND]
     clearest: dict[tuple[str, str], compare.Behind] = {}
     for case in cases:
-        clearest.setdefault((case.result.name, metrics.base(case.metric)), case)
-    lines = [_line(situation(case.result), case, link) for case in clearest.values()] + [_library_line(row, link) for row in slower]
+        clearest.setdefault((case.result.name, case.metric), case)
+    named = [(what, case) for name, metric, what in README_ORDER if (case := clearest.get((name, metric)))]
+    seen = {(case.result.name, metrics.base(case.metric)) for _, case in named}
+    for case in cases:
+        if (key := (case.result.name, metrics.base(case.metric))) not in seen:
+            seen.add(key)
+            named.append((f"{situation(case.result)}: {case.what}", case))
+    lines = [_figures(what, case, link) for what, case in named] + [_library_figures(row, link) for row in slower]
     shown = lines[:README_BEHIND_MAX]
     hidden = len(cases) + len(slower) - len(shown)
     more = ["", f"The report lists {hidden} more: [all of them]({link(ROOT / 'bench/report/summary.md')})."] if hidden else []
-    return [*BEHIND_HEAD, *shown, *more]
+    return [*README_BEHIND_HEAD, *shown, *more]
 
 
 def _clearly_behind(results: list[Result], rows: list[libraries.Row]) -> tuple[list[compare.Behind], list[libraries.Row]]:
@@ -81,15 +97,27 @@ def _clearly_behind(results: list[Result], rows: list[libraries.Row]) -> tuple[l
 
 
 def _line(where: str, case: compare.Behind, link: Callable[[Path], str]) -> str:
+    return _figures(f"{where} | {case.what}", case, link)
+
+
+def _figures(what: str, case: compare.Behind, link: Callable[[Path], str]) -> str:
     ours, theirs = (metrics.show(case.metric, figure.median) for figure in (case.ours, case.theirs))
     url = link(case.result.path)
-    return f"| {where} | {case.what} | [{ours}]({url}) | [**{theirs}**]({url}) | {case.by} |"
+    return f"| {what} | [{ours}]({url}) | [**{theirs}**]({url}) | {case.by} |"
 
 
 def _library_line(row: libraries.Row, link: Callable[[Path], str]) -> str:
+    return _library_row(f"{row.language}: {row.part} | {libraries.label(row.metric)}", row, link)
+
+
+def _library_figures(row: libraries.Row, link: Callable[[Path], str]) -> str:
+    return _library_row(f"{row.language}: {row.part}, {libraries.label(row.metric)}", row, link)
+
+
+def _library_row(what: str, row: libraries.Row, link: Callable[[Path], str]) -> str:
     ours, theirs = (metrics.show(row.metric, value) for value in (row.ours, row.theirs))
     url = link(row.path)
-    return f"| {row.language}: {row.part} | {libraries.label(row.metric)} | [{ours}]({url}) | [**{theirs}**]({url}) | {row.peer} |"
+    return f"| {what} | [{ours}]({url}) | [**{theirs}**]({url}) | {row.peer} |"
 
 
 def _missed(results: list[Result], link: Callable[[Path], str]) -> list[str]:

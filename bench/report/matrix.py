@@ -1,4 +1,4 @@
-"""The round-trip matrix as tables: pairs of a kind, ours beside the others of each language, and all pairs through each broker."""
+"""The round-trip matrix as tables: pairs of one kind, Tautwire and others by language, and all pairs by broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from metrics import CLIENTS
 from results import Result, title_of
 from tables import by_placement, cell, table
 
-# They only talk to servers of their own kind: Nagle's algorithm is on where a library leaves it on, TCP_NODELAY set by force elsewhere.
+# They run only with servers of their own kind: with Nagle's algorithm if the library leaves it on, or with TCP_NODELAY forced.
 ABOUT_NODELAY = {
     "python-nagle": "Python, paho, as it comes", "c-paho-nodelay": "C, paho, with TCP_NODELAY",
     "java": "Java, paho, with TCP_NODELAY", "java-nagle": "Java, paho, as it comes",
@@ -34,7 +34,7 @@ def _floor(result: Result, placement: str) -> str:
 
 
 def _even(result: Result, placement: str) -> str:
-    """A row for each client with a server of its kind, a column for each broker and QoS; beside it the part of raw TCP's rate."""
+    """A row for each client with a server of its kind, a column for each broker and QoS, with the share of raw TCP's rate."""
     brokers = [broker for broker in result.brokers(placement) if broker != "raw"]
     head = ("client and server", *(f"{title_of(broker)}, QoS {qos}" for qos in QOS for broker in brokers))
     body = ""

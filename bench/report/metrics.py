@@ -1,4 +1,4 @@
-"""What the figures are called, in which unit they are read, and which way is better."""
+"""The names of figures, their units, and whether more or less is better."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ LABELS = {
     "bystander_p99_growth_us": "growth of the 99th percentile of the latency of other clients",
 }
 
-# Figures that come in percentiles, by how their names begin.
+# Figures with percentiles, by the prefix of their names.
 TIMES = {
     "": "latency",
     "first_tenth_": "latency in the first tenth of the run",
@@ -119,12 +119,12 @@ CLIENTS = {
     "js": "JavaScript, ours", "js-mqttjs": "JavaScript, MQTT.js", "python": "Python, paho",
 }
 
-# What the steps of a curve count, by its parameter.
+# The unit of the steps of a curve, by its parameter.
 STEPS = {
     "window": "{} under way", "payload_bytes": "payloads of {} bytes", "connections": "{} connections", "filters": "{} filters", "messages": "{} retained messages",
 }
 
-# The figures that say most, for each kind of scenario; the others come after.
+# The most important figures of each kind of scenario; the others follow.
 FIRST = {
     "flood": ["broker_cpu_s_per_million_deliveries", "deliveries_per_s"],
     "rtt": ["ratio_to_raw_tcp", "p50_us", "p99_us", "broker_cpu_us_per_exchange"],
@@ -144,14 +144,14 @@ FIRST = {
     "wildcards": ["bytes_per_filter", "broker_cpu_us_per_publish", "publishes_per_s"],
 }
 
-# What the load generator does, what is the same for all, and what is no quality.
+# Figures of the load generator, figures that are the same for all brokers, and figures that are not a quality.
 NOT_COMPARED = ("generator_", "raw_tcp_", "busy_cores", "connections", "deliveries_per_publish", "payload_bytes", "sent_per_s",
                 "offered_", "subscriptions", "retained_messages", "broker_waits", "broker_preemptions", "fdatasync_", "live_bytes", "fill_s",
                 "async_nats_", "servers_c", "takeovers", "sessions", "session_writes", "clients", "attempts_", "jetstream_", "snapshots", "snapshot_")
 
 
 def base(metric: str) -> str:
-    """Without the step of a curve."""
+    """Returns the name without the step of a curve."""
     return metric.partition("@")[0]
 
 
@@ -174,7 +174,7 @@ def better(metric: str) -> str:
 
 
 def label(metric: str, parameter: str = "") -> str:
-    """In words. `parameter` is what the steps of the curve count, if the figure belongs to one."""
+    """Describes a figure. `parameter` is the unit of the steps, if the figure belongs to a curve."""
     if pair := re.fullmatch(r"([\w-]+)_to_([\w-]+)_qos(\d)_(\w+)", metric):
         client, server = (CLIENTS.get(name, name) for name in (pair[1], pair[2]))
         return f"{client} → {server}, QoS {pair[3]}: {label(pair[4])}"
@@ -195,7 +195,7 @@ def _percentile(name: str) -> str | None:
 
 
 def ordered(kind: str, metrics: list[str]) -> list[str]:
-    """Those that say most first; those that compare nothing last."""
+    """Sorts the most important figures first, and those that are not comparable last."""
     first = FIRST.get(kind, [])
     rank = {LOWER: 1, HIGHER: 1, NEITHER: 2}
     position = {metric: at for at, metric in enumerate(metrics)}
@@ -203,7 +203,7 @@ def ordered(kind: str, metrics: list[str]) -> list[str]:
 
 
 def show(metric: str, value: float) -> str:
-    """The value with its unit, three digits of it."""
+    """Formats a value with three significant digits and its unit."""
     name = base(metric)
     if "ratio_" in name or name.endswith("_ratio"):
         return f"{value:.2f}"
@@ -237,7 +237,7 @@ def _bytes(value: float) -> str:
 
 def _digits(value: float) -> str:
     if abs(value) >= 1000:
-        # Three digits that count, the rest zeros.
+        # Three significant digits, the rest zeros.
         scale = 10 ** (len(str(int(abs(value)))) - 3)
         return f"{round(value / scale) * scale:,}"
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"

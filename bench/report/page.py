@@ -1,4 +1,4 @@
-"""bench/report/index.html: one file, without anything from elsewhere."""
+"""bench/report/index.html: one file without external resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from situations import situation
 from tables import by_placement, cell, link, number, placement_words, table, titles
 
 HERE = Path(__file__).resolve().parent
-# Beyond these, figures are in a table that is to be opened.
+# Further figures are in a collapsed table.
 METRICS_AT_FIRST = 6
 
 
@@ -120,7 +120,7 @@ def _scenario(result: Result) -> str:
 
 
 def _figures(result: Result, placement: str) -> str:
-    """The figure that says most as bars, latencies as percentile curves, and each figure of a curve over its steps."""
+    """The most important figure as bars, latencies as percentile curves, and each figure of a curve over its steps."""
     drawn = []
     names = metrics.ordered(result.kind, result.metrics(placement))
     single = [name for name in names if "@" not in name and metrics.better(name) != metrics.NEITHER]
@@ -136,7 +136,7 @@ def _figures(result: Result, placement: str) -> str:
     if curve := result.data.get("curve"):
         for base in dict.fromkeys(metrics.base(name) for name in names if "@" in name and metrics.better(name) != metrics.NEITHER):
             series = [figures.Series(broker, points) for broker in result.brokers(placement) if len(points := _points(result, placement, broker, base)) > 1]
-            # The scale is logarithmic: what is nothing at all has no place on it.
+            # The scale is logarithmic, so zero cannot be plotted.
             if any(value > 0 for one in series for _, value in one.points):
                 drawn.append(figures.growth(metrics.label(base), curve["parameter"].replace("_", " "), series,
                                             lambda value, base=base: metrics.show(base, value)))
@@ -150,7 +150,7 @@ def _points(result: Result, placement: str, broker: str, base: str) -> list[tupl
             continue
         at, figure = metrics.step(name), result.figure(placement, broker, name)
         if at is None:
-            # As many as the machine holds: how many that was is a figure of its own.
+            # The maximum of the machine: the number is a separate figure.
             most = result.figure(placement, broker, f"{result.data['curve']['parameter']}@most")
             at = most.median if most else None
         if at and figure:

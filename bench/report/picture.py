@@ -1,4 +1,4 @@
-"""docs/images/beside-peers.svg: CPU for a message and memory for a connection beside other brokers, for the README.
+"""docs/images/beside-peers.svg: CPU per message and memory per connection compared with other brokers, for the README.
 
 A picture that stands by itself: no script, no font and no style from elsewhere, its own background, and colours for light and
 dark. Every bar starts at zero, and every column has a scale of its own, because the slowest broker at QoS 2 would otherwise
@@ -34,7 +34,7 @@ text{font:13px -apple-system,"Segoe UI",system-ui,Helvetica,Arial,sans-serif}
 
 @dataclass(frozen=True)
 class Column:
-    """Bars of one figure. The unit of `metric` is shown as that of `shown_as`, which is the same number."""
+    """The bars of one figure. `shown_as`: a figure with the same number in another unit, whose unit is shown."""
 
     head: str
     figure: compare.Headline
@@ -48,7 +48,7 @@ class Panel:
     columns: Sequence[Column]
 
 
-# Seconds for a million deliveries are microseconds for one.
+# Seconds per million deliveries are microseconds per delivery.
 _CPU_SHOWN = "cpu_us"
 PANELS = (
     Panel(
@@ -78,7 +78,7 @@ class Bars:
 
 
 def render(results: list[Result]) -> str | None:
-    """The picture; `None` where a figure has not been measured."""
+    """Returns the chart; `None` if a figure has not been measured."""
     found = [(panel, [(column, result) for column in panel.columns if (result := column.figure.find(results))]) for panel in PANELS]
     if any(len(columns) < len(panel.columns) for panel, columns in found):
         return None
@@ -110,7 +110,7 @@ def _bars(column: Column, result: Result) -> Bars:
 
 
 def _panel(panel: Panel, columns: Sequence[Bars], top: int) -> tuple[str, int]:
-    """What is drawn, and how high it is. One row for each broker, named once, at the left."""
+    """Returns the drawing and its height. One row for each broker, labelled once at the left."""
     brokers = list(dict.fromkeys(broker for column in columns for broker in column.values))
     width = (WIDTH - 2 * MARGIN - NAMES_WIDTH) // len(columns)
     heads, first = top + 60, top + 72
@@ -134,7 +134,7 @@ def _panel(panel: Panel, columns: Sequence[Bars], top: int) -> tuple[str, int]:
 
 
 def _source(used: list[Result]) -> list[str]:
-    """Whose versions, on which machine and when."""
+    """Returns the versions, the machine and the date."""
     versions = {broker: found[0] for result in used for broker in result.brokers(result.placements[0])
                 if is_peer(broker) and (found := re.findall(r"\d+(?:\.\d+)+", result.data["versions"].get(broker, "")))}
     dates = sorted({result.date for result in used})
@@ -149,7 +149,7 @@ def _source(used: list[Result]) -> list[str]:
 
 
 def _description(drawn: Sequence[tuple[Panel, Sequence[Bars]]]) -> str:
-    """The same in words, for those who cannot see it."""
+    """Returns the alternative text for screen readers."""
     return " ".join(
         f"{panel.title}. " + " ".join(f"{column.head}: " + ", ".join(f"{title_of(broker)} {shown}" for broker, shown in column.shown.items()) + "." for column in columns)
         for panel, columns in drawn

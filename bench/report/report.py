@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def documents() -> dict[Path, str]:
-    """What each file should hold."""
+    """Returns the expected content of each file."""
     results = load()
     rows = libraries.rows(results)
     made = {HERE / "index.html": page.render(results, rows), HERE / "summary.md": markdown.summary(results, rows)}

@@ -1,4 +1,4 @@
-"""The results that the report is made of: the files of bench/results, read into one shape."""
+"""Reads the files of bench/results for the report."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "bench" / "results"
 
-# Ours, and what is no broker but the least that anything can cost.
+# Tautwire, and the floors that are not brokers.
 OURS = "tautwire"
-# Ours where messages are kept on disk: there it stands for us, and the one without a disk shows what that costs.
+# Tautwire in scenarios with messages on disk; the one without a disk shows the difference.
 OURS_ON_DISK = "tautwire-durable"
-# Ours where several brokers are one; the others in these results show what that costs.
+# Tautwire in cluster scenarios; the others in these results show the difference.
 OURS_IN_CLUSTER = "tautwire-cluster"
 FLOORS = ("relay", "raw")
 ORDER = ("tautwire", "tautwire-2t", "mosquitto", "nats", "mochi", "rumqttd", "aedes", "hivemq", "relay", "raw")
-# These stand where another stands, and look like it; it is in no result that they are in.
+# These use the style of the broker after the colon, which is never in the same result.
+
 LIKE = {"tautwire-durable": "tautwire-2t", "tautwire-ack-memory": "mochi", "mosquitto-persistent": "mosquitto", "nats-durable": "nats",
         "tautwire-cluster": "tautwire-2t", "tautwire-cluster-1": "mochi", "tautwire-cluster-5": "rumqttd", "nats-cluster": "nats"}
 TITLES = {
@@ -34,7 +35,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A median with the least and the most of its rounds."""
+    """A median with the minimum and the maximum of its rounds."""
 
     median: float
     least: float
@@ -63,12 +64,12 @@ class Result:
 
     @property
     def parameter(self) -> str:
-        """What the steps of its curve count; empty without a curve."""
+        """The unit of the steps of its curve; empty without a curve."""
         return str(self.data.get("curve", {}).get("parameter", ""))
 
     @property
     def is_library(self) -> bool:
-        """Libraries stand in the place of brokers: codecs and clients."""
+        """Whether its brokers are libraries: codecs and clients."""
         return self.kind == "library"
 
     @property
@@ -81,7 +82,7 @@ class Result:
 
     @property
     def source(self) -> str:
-        """The file, from the root of the repository."""
+        """The path of the file, relative to the root of the repository."""
         return self.path.relative_to(ROOT).as_posix() if self.path.is_relative_to(ROOT) else self.path.name
 
     @property
@@ -93,7 +94,7 @@ class Result:
         return sorted(found, key=lambda name: (place_of(name, len(ORDER)), name))
 
     def ours(self, placement: str) -> str:
-        """The broker that stands for us."""
+        """The broker that represents Tautwire."""
         measured = self.data["summary"].get(placement, {})
         return next((broker for broker in (OURS_IN_CLUSTER, OURS_ON_DISK) if broker in measured), OURS)
 
@@ -125,7 +126,7 @@ def load(folder: Path = RESULTS) -> list[Result]:
     results = []
     for hardware in sorted(path for path in folder.iterdir() if path.is_dir() and path.name != "quick"):
         found: dict[str, Result] = {}
-        # What was written before there was more than one of a name has no prefix.
+        # Old results have no prefix.
         for path in sorted(hardware.glob("*.json"), key=lambda path: path.name.startswith("latest-")):
             if not path.name.startswith("latest-") and "_" in path.name:
                 continue
@@ -137,7 +138,7 @@ def load(folder: Path = RESULTS) -> list[Result]:
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
-    """So that b2 comes before b10."""
+    """A sort key that sorts b2 before b10."""
     return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name) if part]
 
 

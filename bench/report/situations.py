@@ -1,4 +1,4 @@
-"""What happens in each scenario, in words that need no knowledge of this suite. A scenario without an entry keeps its title."""
+"""Describes each scenario for readers who do not know this suite. A scenario without an entry keeps its title."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of HTML that the sections of the page have in common."""
+"""HTML that the sections of the page share."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import metrics
 from results import Result, title_of
 
 
-# Columns that hold words, not figures.
+# Columns with text instead of figures.
 WORDS = ("figure", "placement", "by", "measured on", "what should hold")
 
-# Where the processes ran. A wake-up across CPUs costs many times one on the same CPU, so figures compare only at the same placement.
+# The placement of the processes. A wake-up across CPUs costs many times one on the same CPU, so figures are comparable only at the same placement.
 PLACEMENTS = {
     "free": "on any CPU",
     "broker=0,generator=0": "broker and clients share one CPU",
@@ -31,7 +31,7 @@ def cell(result: Result, placement: str, broker: str, metric: str, is_best: bool
 
 
 def number(result: Result, placement: str, broker: str, metric: str) -> str:
-    """A figure that is there, as a link to its file."""
+    """Returns a figure as a link to its file."""
     figure = result.figure(placement, broker, metric)
     assert figure is not None
     rounds = "1 round" if figure.rounds == 1 else f"{figure.rounds} rounds"
@@ -52,7 +52,7 @@ def placement_words(placement: str) -> str:
 
 
 def by_placement(result: Result, content) -> str:
-    """The first placement open, the others to be opened."""
+    """Shows the first placement expanded, the others collapsed."""
     parts = []
     for at, placement in enumerate(result.placements):
         words = escape(placement_words(placement))

@@ -1,4 +1,4 @@
-"""What the report says of results, and that it is not stale. Run: python -m unittest discover -s bench/report."""
+"""Tests the report, and that it is not stale. Run: python -m unittest discover -s bench/report."""
 
 import json
 import re
@@ -166,9 +166,21 @@ class Words(Case):
                                for who, value in (("tautwire", 20), ("mosquitto", 10))} for placement in ("free", "broker=0,generator=1")}
         loaded = self.load(result("b9-connections", summary, curve={"parameter": "connections", "steps": [100, 1000]}))
         text = markdown.section(loaded, [])
-        self.assertEqual(text.count("| many idle connections |"), 1)
+        self.assertEqual(text.count("| many idle connections: "), 1)
         self.assertIn("The report lists 3 more", text)
         self.assertNotIn("generator=1", text + markdown.summary(loaded, []))
+
+
+    def test_the_readme_begins_with_what_matters_most_and_has_few_rows(self) -> None:
+        def behind(name: str, metric: str, theirs: float) -> dict:
+            return result(name, {"free": {"tautwire": {metric: figure(100)}, "mosquitto": {metric: figure(theirs)}}})
+
+        others = [behind(f"b1-other-{at}", "p99_us", 1) for at in range(markdown.README_BEHIND_MAX)]
+        loaded = self.load(*others, behind("d1-durable-latency", "p50_us", 90), behind("c7-kills", "broker_killed_own_p50_us", 90))
+        rows = [line for line in markdown.section(loaded, []).splitlines() if "latest-" in line]
+        self.assertEqual(len(rows), markdown.README_BEHIND_MAX)
+        self.assertIn("latest-c7-kills", rows[0])
+        self.assertIn("latest-d1-durable-latency", rows[1])
 
 
 class Picture(Case):
@@ -255,7 +267,7 @@ class Libraries(Case):
         self.assertEqual(compare.behind(self.loaded), [])
         self.assertNotIn('id="some-machine-codec-rust"', html)
         self.assertIn("codec-rust: other: it is not installed", html)
-        self.assertIn("| Rust: codec | decode: CPU |", markdown.section(self.loaded, rows))
+        self.assertIn("| Rust: codec, decode: CPU |", markdown.section(self.loaded, rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Driver processes: started once, and then told what to do, line by line."""
+"""Driver processes: started once, then controlled by lines of commands."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 READY_TIMEOUT_S = 30
-# Beyond what the command itself may take.
+# Added to the time of the command itself.
 ANSWER_TIMEOUT_S = 20
 
 
 class DriverError(Exception):
-    """A driver has ended, or said nothing; the message says why."""
+    """A driver has exited or did not respond; the message has the reason."""
 
 
 class Driver:
-    """A process that prints `ready …` and, if it asks, answers each line with one of times."""
+    """A process that prints `ready …` and, for clients, responds to each line with a line of times."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._errors = tempfile.TemporaryFile()
@@ -35,7 +35,7 @@ class Driver:
         return line.split()[1:]
 
     def ask(self, server: str, count: int, limit_ms: int) -> list[int]:
-        """Exchanges with a server, at most `count` and for so long; the nanoseconds of each."""
+        """Runs exchanges with a server, up to `count` or the time limit. Returns the nanoseconds of each."""
         if self.failure:
             raise DriverError(self.failure)
         assert self._process.stdin is not None
@@ -80,7 +80,7 @@ class Driver:
 
 @contextlib.contextmanager
 def running(commands: dict[tuple, Sequence[str]]) -> Iterator[dict[tuple, Driver]]:
-    """All drivers at once; those that do not become ready have a failure. They are ended at the end."""
+    """Starts all drivers; those that do not become ready have a failure. They are stopped at the end."""
     drivers: dict[tuple, Driver] = {}
     try:
         for key, command in commands.items():
@@ -96,7 +96,7 @@ def running(commands: dict[tuple, Sequence[str]]) -> Iterator[dict[tuple, Driver
 
 @contextlib.contextmanager
 def running_raw(programs: dict[tuple[str, str], Sequence[str]]) -> Iterator[dict[tuple[str, str], Driver]]:
-    """The asking sides of bare sockets, by language and protocol."""
+    """Returns the clients of bare sockets, by language and protocol."""
     started: list[Driver] = []
     pings: dict[tuple[str, str], Driver] = {}
     try:
@@ -115,7 +115,7 @@ def running_raw(programs: dict[tuple[str, str], Sequence[str]]) -> Iterator[dict
 
 @contextlib.contextmanager
 def pinned(cpu: int | None) -> Iterator[None]:
-    """What is started meanwhile runs on one CPU; `None` for wherever it likes."""
+    """Processes that are started within the block run on one CPU; `None` for any CPU."""
     before = os.sched_getaffinity(0)
     if cpu is not None:
         os.sched_setaffinity(0, {cpu})

@@ -1,4 +1,4 @@
-"""The machine and the revision that a result was taken at, as the load generator describes them, and its lock."""
+"""The machine and the revision of a result, as described by the load generator, and its lock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def describe() -> dict[str, object]:
 
 
 def wait_for_other_runs() -> IO[bytes]:
-    """Two measurements at once would measure each other; the load generator has the same lock. It goes with the returned file."""
+    """Locks, because concurrent measurements would affect each other; the load generator uses the same lock. Closing the file releases it."""
     lock = open(Path(tempfile.gettempdir()) / "tautwire-bench.lock", "ab")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +43,7 @@ def wait_for_other_runs() -> IO[bytes]:
 
 
 def slug(machine: dict[str, object]) -> str:
-    """The folder of results of this class of machine: processor, cores, memory."""
+    """Returns the results folder for this class of machine: processor, cores, memory."""
     words = re.sub(r"[^a-z0-9]+", "-", str(machine["cpu_model"]).lower()).strip("-")
     return f"{words}-{machine['cores']}c-{math.ceil(int(str(machine['memory_mib'])) / 1024)}g"
 

@@ -25,23 +25,23 @@ JAVASCRIPT = ROOT / "clients" / "typescript" / "packages" / "client"
 
 @dataclass(frozen=True)
 class Client:
-    """A library with its driver. `digit`, hexadecimal, says in a payload who asked."""
+    """A library with its driver. `digit` (hexadecimal) identifies the client in a payload."""
 
     name: str
     title: str
     ours: bool
     digit: str
     command: tuple[str, ...]
-    # There to show what TCP_NODELAY is worth: exchanges with a server of its own kind alone, and not at QoS 0.
+    # Shows the effect of TCP_NODELAY: only exchanges with a server of its own kind, and not at QoS 0.
     about_nodelay: bool = False
-    # A virtual machine compiles what runs often, on the CPU that all share. Until it has, its own work is most of what is measured.
+    # A virtual machine compiles hot code on the shared CPU. Until then, the measurement is mostly its own work.
     warm_up_exchanges: int = 0
 
 
 PYTHON = (str(ROOT / ".venv" / "bin" / "python"), "-B")
 PYTHON_DRIVER = (*PYTHON, str(HERE / "python" / "driver.py"))
 JAVA_FOLDER = TARGET / "java"
-# A small heap, no threads for collecting garbage, and none that wakes up by itself.
+# A small heap, no garbage collector threads, and no threads that wake up periodically.
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx64m", "-cp", f"{JAVA_FOLDER / 'classes'}:{JAVA_FOLDER / 'libraries'}/*", "rtt.Driver")
 C_PAHO = (str(TARGET / "c-paho"),)
 C_PAHO_NODELAY = ("env", f"LD_PRELOAD={TARGET / 'nodelay.so'}", *C_PAHO)
@@ -64,7 +64,7 @@ CLIENTS = {
     )
 }
 
-# Language and protocol to the program that does it without MQTT.
+# The raw programs by language and protocol.
 RAW = {
     (language, protocol): (*command, protocol)
     for language, command in (("c", (str(TARGET / "raw"),)), ("js", ("node", str(HERE / "javascript" / "raw.mjs"))))
@@ -72,7 +72,7 @@ RAW = {
 } | {("c", "relay"): (str(TARGET / "raw"), "relay")}
 
 BROKERS = {
-    # One thread, as in the other scenarios: the rest of the cores is for client and server.
+    # One thread, as in the other scenarios: the other cores are for client and server.
     "tautwire": replace(
         interop_brokers.ALL["tautwire"],
         command=lambda _folder, _port: [str(ROOT / "bin" / "tautwire"), "serve", "--memory", "--listen", "127.0.0.1:0", "--threads", "1"],
@@ -85,7 +85,7 @@ BROKERS = {
 
 
 class Unavailable(Exception):
-    """Something cannot be had here; the message says what."""
+    """A program is not available here; the message has the reason."""
 
 
 def prepare_broker(name: str) -> None:
@@ -167,7 +167,7 @@ PREPARE = {
 
 
 def versions(brokers: list[str], clients: list[str]) -> dict[str, str]:
-    """What each of them calls its version."""
+    """Returns the version of each program."""
     said = {name: BROKERS[name].version_of() for name in brokers}
     found = {
         "c-paho": lambda: _said("dpkg-query", "-W", "-f=${Version}", "libpaho-mqtt-dev"),

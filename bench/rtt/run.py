@@ -20,7 +20,7 @@ from summary import Cell
 
 RESULTS = programs.ROOT / "bench" / "results"
 QOS = (0, 1, 2)
-# The first exchanges of clients that do not set TCP_NODELAY take 40 ms each, until the broker knows such a client.
+# The first exchanges of clients without TCP_NODELAY take 40 ms each, until the broker detects such a client.
 WARM_UP_LIMIT_MIN_MS = 500
 PLACEMENTS = {"broker=0,generator=0": 0, "free": None}
 
@@ -39,7 +39,7 @@ def main() -> int:
     path = _write(result, options)
     _print(result, options.placement[0])
     print(f"written to {path}")
-    # A look is too short for the bars, but loses nothing.
+    # A quick run is too short for the thresholds, but must not lose anything.
     lost = any(not sample["exact"] for sample in samples if sample["broker"] == "tautwire")
     return 1 if lost or (result["verdict"] == "fail" and not options.quick) else 0
 
@@ -93,7 +93,7 @@ def _prepare(options: argparse.Namespace) -> tuple[dict[str, list[str]], dict[st
 def _measure(
     placement: str, qos: int, present: dict[str, list[str]], options: argparse.Namespace, started: float, histograms: dict
 ) -> list[dict]:
-    """All pairs at one QoS, all brokers and the bare sockets by turns within each round."""
+    """Runs all pairs at one QoS; brokers and bare sockets alternate within each round."""
     samples: list[dict] = []
     times: dict[Cell, list[int]] = {}
     with contextlib.ExitStack() as stack:
@@ -103,7 +103,7 @@ def _measure(
         drivers = stack.enter_context(running(_commands(addresses, names, qos)))
         raw = stack.enter_context(running_raw(programs.RAW))
         cells = [Cell("raw", language, protocol, qos) for language, protocol in programs.RAW]
-        # The mixed ones say who may talk to whom, and at what price; where the scheduler puts them adds nothing to that.
+        # Mixed pairs show interoperability and its cost; another placement adds nothing to that.
         is_first = placement == options.placement[0]
         cells += [
             Cell(broker, client, server, qos)
@@ -113,7 +113,7 @@ def _measure(
         _warm_up(cells, drivers, raw, options)
         for turn in range(options.rounds):
             load_average = os.getloadavg()[0]
-            # Each round begins with another one.
+            # Each round starts with a different one.
             shift = turn * len(cells) // options.rounds
             figures, errors = {}, {}
             for cell in cells[shift:] + cells[:shift]:
@@ -144,7 +144,7 @@ def _commands(addresses: dict[str, tuple[str, str]], clients: list[str], qos: in
 
 
 def _warm_up(cells: list[Cell], drivers: dict, raw: dict, options: argparse.Namespace) -> None:
-    """Compilers in time, caches and branch predictors: a tenth of what is measured goes before, uncounted."""
+    """Warms up JIT compilers, caches and branch predictors: a tenth of the exchanges, which do not count."""
     for cell in cells:
         with contextlib.suppress(DriverError):
             count, limit_ms = max(20, _count(cell, options) // 10), max(_limit_ms(cell, options) // 10, WARM_UP_LIMIT_MIN_MS)
@@ -221,7 +221,7 @@ def _write(result: dict, options: argparse.Namespace) -> Path:
     folder = options.out or RESULTS / ("quick" if options.quick else machine.slug(result["machine"]))
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result, indent=1, ensure_ascii=False)
-    # Rows of numbers on one line each.
+    # Write each row of numbers on one line.
     text = re.sub(r"\[\s+(\d[\d,\s]*?)\s*\]", lambda row: "[" + re.sub(r"\s+", " ", row[1]) + "]", text) + "\n"
     latest = folder / f"latest-{result['name']}.json"
     latest.write_text(text)

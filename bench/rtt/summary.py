@@ -1,4 +1,4 @@
-"""What times come to: rates, percentiles, histograms, and whether the bars hold. In the form of bench/schema/result.json."""
+"""Computes rates, percentiles, histograms and the results of the thresholds from times, with the schema bench/schema/result.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# Each bucket of a histogram is so much wider than the one before.
+# The growth factor of histogram buckets.
 BUCKET_GROWTH = 1.01
 PERCENTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
 RATE = "round_trips_per_s"
@@ -16,11 +16,11 @@ RATIO_OF_P50 = "ratio_to_raw_tcp_of_p50"
 RATIO_TO_NODELAY = "ratio_to_nodelay"
 MQTTJS = "js_to_js_qos0_ratio_to_mqttjs_through_mosquitto"
 
-# A client as its library comes, and the same with TCP_NODELAY.
+# A client with the default of its library, and the same with TCP_NODELAY.
 NODELAY = {"python-nagle": "python", "c-paho": "c-paho-nodelay", "java-nagle": "java"}
 
-# What must hold at the first placement, of Tautwire: the part of the rate of raw TCP in the same language, the multiple
-# of MQTT.js through mosquitto, and the part of the rate with TCP_NODELAY where it is not set: at most twice the time.
+# The thresholds of Tautwire at the first placement: the share of the rate of raw TCP in the same language, the multiple
+# of MQTT.js through mosquitto, and the share of the rate with TCP_NODELAY if it is not set: at most twice the time.
 BARS = {
     f"c_to_c_qos0_{RATIO}": 0.42,
     f"c_to_c_qos1_{RATIO}": 0.28,
@@ -33,8 +33,8 @@ BARS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """Who asks, who answers, through what. Bare sockets: the broker is `raw`, the server the protocol, or `relay`: TCP by way of a
-    process that hands on what comes."""
+    """A client, a server and a broker. For bare sockets, the broker is `raw` and the server is the protocol, or `relay`: TCP through a
+    process that forwards bytes."""
 
     broker: str
     client: str
@@ -51,7 +51,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Before the underscore and the name of a figure."""
+        """The prefix before the underscore and the name of a figure."""
         return f"{self.client}_{self.server}_beside_qos{self.qos}" if self.is_raw else f"{self.client}_to_{self.server}_qos{self.qos}"
 
 
@@ -77,7 +77,7 @@ def histogram(times_ns: Iterable[int]) -> dict[str, object]:
 
 
 def of_round(figures: dict[Cell, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """By broker: the metrics of one round of one placement, with the ratios to what else was measured in it."""
+    """By broker: the metrics of one round of one placement, with the ratios to other figures of the round."""
     metrics: dict[str, dict[str, float]] = {}
     for cell, of_cell in figures.items():
         into = metrics.setdefault(cell.broker, {})
@@ -109,7 +109,7 @@ def summarise(samples: list[dict]) -> dict[str, dict[str, dict[str, dict[str, fl
 
 
 def of_rounds(values: list[float]) -> dict[str, float]:
-    """The median of the rounds, and half their range in percent of it."""
+    """Returns the median of the rounds, and half their range in percent of it."""
     median = statistics.median(values)
     spread = (max(values) - min(values)) / 2 / median * 100 if median else 0.0
     return {
@@ -119,7 +119,7 @@ def of_rounds(values: list[float]) -> dict[str, float]:
 
 
 def checks(summary: dict, placement: str, samples: list[dict]) -> list[dict]:
-    """The bars at one placement, and that nothing was lost."""
+    """Checks the thresholds at one placement, and that nothing was lost."""
     found = summary.get(placement, {}).get("tautwire", {})
     results = []
     for metric, bar in BARS.items():

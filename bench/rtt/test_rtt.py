@@ -1,4 +1,4 @@
-"""What the matrix makes of times, and how it deals with drivers. Run: python -m unittest discover -s bench/rtt."""
+"""Tests the summary of times and the handling of drivers. Run: python -m unittest discover -s bench/rtt."""
 
 import sys
 import unittest

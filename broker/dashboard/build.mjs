@@ -1,4 +1,4 @@
-// Builds the dashboard into dist/, which is committed: to build the broker needs no Node.js.
+// Builds the dashboard into dist/, which is committed, so that building the broker needs no Node.js.
 
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -8,13 +8,13 @@ import { build } from "esbuild";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 
-/** What the broker serves. Each stands in dist/ as it is and, with `.gz`, compressed. */
+/** The files that the broker serves. Each is in dist/ as it is and, with `.gz`, compressed. */
 export const SERVED = ["index.html", "app.js", "app.css"];
 
 /** Packages whose code is in app.js and app.css. */
 const SHIPPED = Object.keys(JSON.parse(await readFile(join(HERE, "package.json"), "utf8")).dependencies);
 
-/** What is in dist/, by file name, apart from the compressed forms. */
+/** The files of dist/ by name, except the compressed ones. */
 export async function files() {
   const built = await build({
     absWorkingDir: HERE,
@@ -41,7 +41,7 @@ export async function files() {
   return found;
 }
 
-/** The texts of the licences of what is shipped. */
+/** The licence texts of the shipped packages. */
 async function licences() {
   const texts = SHIPPED.map(async (name) => {
     const folder = join(HERE, "node_modules", name);

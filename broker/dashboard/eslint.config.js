@@ -2,7 +2,7 @@ import js from "@eslint/js";
 import tseslint from "typescript-eslint";
 
 const NODE = ["process", "console", "Buffer", "URL", "URLSearchParams", "setTimeout", "clearTimeout", "setInterval", "clearInterval", "fetch", "AbortSignal", "AbortController", "structuredClone", "TextDecoderStream"];
-/** Functions that the tests hand to the page run there. */
+/** Functions that the tests pass to the page run there. */
 const PAGE = ["document", "window", "location", "getComputedStyle"];
 
 export default tseslint.config(

@@ -1,9 +1,9 @@
-// Whether all that a browser loads is as small as promised.
+// Checks that the files loaded by a browser are within the size limit.
 
 import { readFile } from "node:fs/promises";
 import { SERVED } from "./build.mjs";
 
-/** Compressed, of all files together. */
+/** Compressed, all files together. */
 const MAX_BYTES = 120 * 1024;
 
 const sizes = await Promise.all(SERVED.map(async (name) => (await readFile(new URL(`dist/${name}.gz`, import.meta.url))).length));

@@ -48,7 +48,7 @@ function object(members) {
   return members.length === 0 ? "undefined" : `{ ${members.join("; ")} }`;
 }
 
-/** Of what is answered with JSON, its type; else text, or nothing. */
+/** The type of a JSON response; otherwise text, or nothing. */
 function answer(responses) {
   const good = Object.entries(responses).filter(([status]) => status.startsWith("2"));
   const found = good.map(([, { content }]) => {

@@ -1,4 +1,4 @@
-# How fuzz targets are built, for the scripts beside it.
+# Builds fuzz targets, for the scripts in this folder.
 # shellcheck shell=bash
 
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -11,7 +11,7 @@ coverage=(
     -Cllvm-args=-sanitizer-coverage-trace-compares
 )
 
-# With --target the flags are for the targets alone, not for build scripts.
+# With --target the flags apply only to the targets, not to build scripts.
 build() {
     RUSTFLAGS="${coverage[*]} --cfg fuzzing" CARGO_TARGET_DIR="$folder" \
         cargo build --quiet --locked --release --target "$host" "$@"

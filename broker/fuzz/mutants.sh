@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Shows that a fuzz target finds faults: puts each of them into the broker that keeps its state, and lets `durable` look for it, SECONDS (60)
-# at most: mutants.sh [SECONDS [FAULT…]]
+# Verifies that a fuzz target finds faults: enables each of them in the durable broker, and runs `durable` for at most SECONDS (60):
+# mutants.sh [SECONDS [FAULT…]]
 #
-# It does not look for other faults that the simulations know. Each of these has a test that fails unless the fault is found:
+# The other faults of the simulations are not used here. Each of them has a test that fails unless the fault is found:
 #   CompletesAtOnce, ConnectsAtOnce, DeliversAtOnce, ForgetsRetained, ForgetsTaken, ForgetsTakenIdentifiers, ResendsFromSecond,
 #   SendsBeforeItPosts
-#       what clients are told too early, or not told when they come back: broker/engine/tests/simulation/mutants.rs
+#       responses to clients that are too early, or missing after a reconnect: broker/engine/tests/simulation/mutants.rs
 #   ResumesBeforeItSends, SleepsOnBatches, SleepsOnBegunBatches, SleepsOnFanOuts
-#       a shard that stands still although there is something to do: broker/engine/tests/simulation/turns.rs
+#       a shard that sleeps although there is work: broker/engine/tests/simulation/turns.rs
 #   BeginsOneFrameLate, ReleasesTooMuch, TakesOtherEpochs, TakesWhatWasCutOff
-#       the log alone: broker/journal/tests/crash/mutants.rs
+#       the log on its own: broker/journal/tests/crash/mutants.rs
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for SECONDS (60) each, or those named behind: run.sh [SECONDS [TARGET…]]
+# Runs every fuzz target, or the given ones, for SECONDS (60) each: run.sh [SECONDS [TARGET…]]
 #
-# Coverage comes from flags that every compiler takes, so stable Rust will do and nothing need be installed. Findings are
-# written to artifacts/ here; new inputs stay in the build folder and leave the committed corpus alone.
+# Coverage is enabled by flags that every compiler accepts, so stable Rust is enough and nothing has to be installed. Findings are written
+# to artifacts/ here; new inputs stay in the build folder and do not change the committed corpus.
 set -euo pipefail
 cd "$(dirname "$0")"
 

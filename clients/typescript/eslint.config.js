@@ -10,14 +10,15 @@ export default tseslint.config(
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
-      // Numbers are what these packages are about; a template may hold one.
+      // Templates may contain numbers.
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
       // `node:test` returns promises that the runner itself awaits.
       "@typescript-eslint/no-floating-promises": [
         "error",
         { allowForKnownSafeCalls: [{ from: "package", package: "node:test", name: ["test", "it", "describe", "suite"] }] },
       ],
-      // Indices are checked where they are made; an assertion costs nothing at run time.
+      // Indices are validated where they are computed; an assertion costs nothing at run time.
+
       "@typescript-eslint/no-non-null-assertion": "off",
       // Both plain loops over indices and loops over items are used, for speed and for clarity.
       "@typescript-eslint/prefer-for-of": "off",

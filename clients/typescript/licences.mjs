@@ -1,4 +1,4 @@
-// Puts the texts of the licences into the package that npm is about to pack. They are kept once, at the top of the repository.
+// Copies the licence texts into the package that npm is about to pack. They are stored once, at the top of the repository.
 
 import { copyFileSync } from "node:fs";
 

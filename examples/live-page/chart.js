@@ -1,20 +1,20 @@
-// A line chart of the last two minutes, as SVG: it takes its colours from the style sheet.
+// A line chart of the last two minutes, as SVG, with the colours of the style sheet.
 
 import { colourClass, dashes, mark } from "./marks.js";
 
 /** @typedef {{ id: string, index: number, points: { at: number, value: number }[] }} Series */
 
 const WINDOW_MS = 120_000;
-/** Later than the last point by more than this, and the line is broken: there were no readings. */
+/** A gap between two points longer than this breaks the line. */
 const GAP_MS = 5_000;
 const MARGIN = { top: 12, right: 12, bottom: 24, left: 40 };
 const LABEL_HEIGHT = 15;
 const LABEL_MAX = 16;
-/** A chart of fewer pixels than this has fewer times below it. */
+/** A chart narrower than this, in pixels, has fewer time labels. */
 const NARROW = 420;
 
 export class Chart {
-  /** Where the pointer is, in pixels from the left, or null. */
+  /** The position of the pointer, in pixels from the left, or null. */
   #pointerX = /** @type {number | null} */ (null);
   #now = 0;
 
@@ -100,7 +100,7 @@ export class Chart {
       const place = x(point.at);
       const shape = mark(index);
       shape.setAttribute("transform", `translate(${place} ${top})`);
-      // Labels do not lie on each other.
+      // Labels must not overlap.
       lowest = Math.max(top - 8, lowest + LABEL_HEIGHT);
       const isLeft = place > right / 2;
       const name = id.length > LABEL_MAX ? `${id.slice(0, LABEL_MAX - 1)}…` : id;

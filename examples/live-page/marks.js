@@ -1,4 +1,4 @@
-// What tells sensors apart: a colour and a shape each, and dashes from the fifth on.
+// The marks of sensors: a colour and a shape each, and dashes from the fifth on.
 
 const COLOURS = 4;
 const SHAPES = [

@@ -1,4 +1,4 @@
-// Plots the readings of all sensors as they come. ?broker=ws://HOST:PORT/PATH names the broker.
+// Plots the readings of all sensors as they arrive. ?broker=ws://HOST:PORT/PATH names the broker.
 
 import { createClient, text, topic } from "@tautwire/client";
 import { msgpack } from "@tautwire/client/msgpack";
@@ -9,10 +9,10 @@ import { mark } from "./marks.js";
 /** @typedef {import("./chart.js").Series & { latest: Reading, status: string, card: Card }} Sensor */
 /** @typedef {{ item: HTMLLIElement, celsius: HTMLElement, details: HTMLElement }} Card */
 
-/** What the page holds is bounded, whatever is published. */
+/** Limits on what the page stores, whatever is published. */
 const MAX_SENSORS = 12;
 const MAX_POINTS = 1_200;
-/** A sensor that says nothing for so long is said to be silent. */
+/** A sensor without a reading for so long is shown as silent. */
 const SILENT_MS = 5_000;
 
 const reading = topic("sensors/{id}/reading", msgpack({ parse: parseReading }));
@@ -28,7 +28,7 @@ const client = createClient(url);
 client.on("connected", () => say("● connected"));
 client.on("reconnecting", ({ delayMs }) => say(`○ no connection, next attempt in ${(delayMs / 1000).toFixed(1)} s`));
 client.on("closed", ({ error }) => say(`○ closed${error === null ? "" : `: ${error.message}`}`));
-// A payload that is no reading is an error of its handler, and ends up here.
+// An invalid payload is an error of its handler, and is reported here.
 client.on("error", ({ message, cause }) => console.info(message, cause));
 
 client.subscribe(reading, ({ params, value }) => add(params.id, value));
@@ -70,7 +70,7 @@ function add(id, latest) {
     sensors.set(id, sensor);
   }
   sensor.latest = latest;
-  // A reading is from a sensor that is there.
+  // A reading shows that the sensor is online.
   sensor.status = "";
   sensor.points.push({ at: latest.at.getTime(), value: latest.celsius });
   if (sensor.points.length > MAX_POINTS) sensor.points.shift();
@@ -79,7 +79,7 @@ function add(id, latest) {
 
 let isDue = false;
 
-/** Once a frame at the most, and not at all while nobody looks. */
+/** Redraws at most once a frame, and not while the page is hidden. */
 function redraw() {
   if (isDue) return;
   isDue = true;

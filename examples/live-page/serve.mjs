@@ -1,5 +1,5 @@
-// Bundles the page and serves it: node serve.mjs, or puts it into dist/ for any web server: node serve.mjs --build
-// HOST and PORT say where; by default http://127.0.0.1:8080.
+// Bundles the page and serves it: node serve.mjs, or writes it to dist/ for any web server: node serve.mjs --build
+// HOST and PORT set the address; the default is http://127.0.0.1:8080.
 
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -8,7 +8,7 @@ import { build } from "esbuild";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const { HOST = "127.0.0.1", PORT = "8080" } = process.env;
-// The page works under a strict policy; brokers may be anywhere.
+// The page works under a strict policy; brokers can be on any host.
 const POLICY = "default-src 'self'; img-src data:; connect-src ws: wss:";
 
 const { outputFiles } = await build({

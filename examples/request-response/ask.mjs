@@ -1,4 +1,4 @@
-// Asks the thermostat: node ask.mjs
+// Sends requests to the thermostat: node ask.mjs
 
 import { connect, json, MqttError, request } from "@tautwire/client";
 import { planCodec, url } from "./protocol.mjs";
@@ -23,7 +23,7 @@ async function set(room, target) {
   }
 }
 
-// Any number at a time: each response finds its request.
+// Any number at a time: each response is matched to its request.
 const answers = await Promise.all([
   set("kitchen", { celsius: 21 }),
   set("study", { celsius: 19 }),
@@ -33,7 +33,7 @@ const answers = await Promise.all([
 ]);
 console.log(answers.join("\n"));
 
-// Nobody listens there: that is known at once.
+// There is no responder, which is reported at once.
 try {
   await request(client, "nobody/there", "hello?");
 } catch (error) {

@@ -1,4 +1,4 @@
-// Answers requests to `thermostats/ROOM/set`: node thermostat.mjs
+// Responds to requests to `thermostats/ROOM/set`: node thermostat.mjs
 
 import { connect, respond, ResponseFailure } from "@tautwire/client";
 import { planCodec, targetCodec, url } from "./protocol.mjs";
@@ -19,7 +19,7 @@ const requests = respond(
   async ({ topic, value: { celsius } }) => {
     const room = topic.split("/")[1] ?? "";
     const present = ROOMS.get(room);
-    // The requester is told what a ResponseFailure says. Of any other error it hears only that there was one.
+    // The requester receives the message of a ResponseFailure. Of any other error it learns only that there was one.
     if (present === undefined) throw new ResponseFailure(`there is no room ${room}`);
     if (celsius < MIN_CELSIUS || celsius > MAX_CELSIUS) {
       throw new ResponseFailure(`${celsius} °C is not from ${MIN_CELSIUS} to ${MAX_CELSIUS}`);
@@ -29,7 +29,7 @@ const requests = respond(
   },
   options,
 );
-// Any other error of a responder is an event here, such as that of a payload that is no target.
+// Any other error of a responder is an event here, such as an invalid payload.
 client.on("error", ({ cause }) => console.log(`failed: ${cause instanceof Error ? cause.message : cause}`));
 await requests.ready;
 console.log("ready");

@@ -1,5 +1,5 @@
 // A sensor that publishes a reading a second, as MessagePack: node sensor.mjs [ID]
-// TAUTWIRE_URL names the broker.
+// TAUTWIRE_URL is the address of the broker.
 
 import { createClient, text, topic } from "@tautwire/client";
 import { msgpack } from "@tautwire/client/msgpack";
@@ -15,11 +15,11 @@ const readingCodec = msgpack();
 const reading = topic("sensors/{id}/reading", readingCodec);
 const status = topic("sensors/{id}/status", text);
 
-// `createClient` does not wait for the broker: a sensor may be up first.
+// `createClient` does not wait for the broker, so the sensor can start first.
 const client = createClient(url, {
-  // Half a day of readings wait for the broker if it is away; after that the latest matter more than the first.
+  // Half a day of readings wait for an unavailable broker; beyond that the oldest are dropped.
   queue: { maxMessages: 43_200, policy: "drop-oldest" },
-  // The broker publishes it when the sensor is gone without a word.
+  // The broker publishes it when the sensor disconnects without DISCONNECT.
   will: { topic: status.name({ id }), payload: "offline", qos: 1, retain: true },
   keepAliveS: 30,
 });
@@ -45,7 +45,7 @@ const timer = setInterval(() => {
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, () => {
     void client.publish(status, { id }, "offline", { qos: 1, retain: true });
-    // Waits until the broker has what is on its way.
+    // Waits until messages in flight are acknowledged.
     void client.close();
   });
 }

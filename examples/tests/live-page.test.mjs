@@ -1,4 +1,4 @@
-// The page in Chromium, with two sensors. SCREENSHOTS=FOLDER keeps pictures of what it looks like.
+// The page in Chromium, with two sensors. SCREENSHOTS=FOLDER saves screenshots.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import { command, Program } from "./support.mjs";
 
 const { SCREENSHOTS } = process.env;
 const WAIT = { timeout: 15_000 };
-/** What the browser itself says when a connection fails. */
+/** The browser's own message when a connection fails. */
 const CONNECTION_FAILED = /^WebSocket connection to \S+ failed/;
 
 test("the page shows the readings of the sensors, on large and small screens, light and dark, over an outage", async () => {
@@ -39,7 +39,7 @@ test("the page shows the readings of the sensors, on large and small screens, li
     assert.equal(await page.locator("#connection").textContent(), "● connected");
     assert.equal(await page.locator("#empty").isVisible(), false);
 
-    // What the page shows is what a sensor has published.
+    // The page shows what a sensor has published.
     for (const [at, name] of (await page.locator(".name").allTextContents()).entries()) {
       const sensor = sensors.find(({ line }) => line.endsWith(name));
       const celsius = (await page.locator(".celsius").nth(at).textContent()).replace(" °C", "");
@@ -74,13 +74,13 @@ test("the page shows the readings of the sensors, on large and small screens, li
   }
 });
 
-/** In the page: whether two lines have so many points each. */
+/** Runs in the page: whether two lines have so many points each. */
 function hasPoints(count) {
   const paths = [...globalThis.document.querySelectorAll("#chart path.series")];
   return paths.length === 2 && paths.every((path) => path.getAttribute("d").split(/[ML]/).length > count);
 }
 
-/** In the page: by how many pixels it is wider than the screen. */
+/** Runs in the page: by how many pixels it is wider than the screen. */
 function overflow() {
   const { scrollWidth, clientWidth } = globalThis.document.documentElement;
   return scrollWidth - clientWidth;

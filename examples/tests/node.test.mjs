@@ -10,7 +10,7 @@ const EXAMPLES = ["sensor-node", "live-page", "request-response"];
 const reading = topic("sensors/{id}/reading", msgpack());
 const status = topic("sensors/{id}/status", text);
 
-/** Runs the body with a broker and a client at it, and stops the programs that the body starts. */
+/** Runs the body with a broker and a connected client, and stops the programs that the body starts. */
 async function withBroker(body) {
   const broker = await RealBroker.start();
   const client = await connect(broker.url);

@@ -1,4 +1,4 @@
-// Runs what the READMEs say, by the lines that a reader would paste.
+// Runs the commands of the READMEs, as a reader would paste them.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -9,19 +9,19 @@ import { fileURLToPath } from "node:url";
 import { within } from "../../clients/typescript/packages/client/dist/test/support/waiting.js";
 
 export const root = fileURLToPath(new URL("../../", import.meta.url));
-/** The tools are those of the TypeScript workspace. */
+/** Loads a tool of the TypeScript workspace. */
 export const toolOf = createRequire(`${root}clients/typescript/package.json`);
 
 export function readme(example) {
   return readFileSync(`${root}examples/${example}/README.md`, "utf8");
 }
 
-/** The fenced blocks of a language. */
+/** Returns the fenced blocks of a language. */
 export function blocks(markdown, language) {
   return [...markdown.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "gms"))].map((match) => match[1]);
 }
 
-/** The one line of a README that runs this. */
+/** Returns the only line of a README that runs this. */
 export function command(example, part) {
   const lines = blocks(readme(example), "sh").flatMap((block) => block.trimEnd().split("\n"));
   const found = lines.filter((line) => line.includes(part));
@@ -29,7 +29,7 @@ export function command(example, part) {
   return found[0];
 }
 
-/** A program that a line of a README starts, in the root of the repository. */
+/** A program started by a line of a README, in the root of the repository. */
 export class Program {
   output = "";
   #look = () => undefined;
@@ -47,7 +47,7 @@ export class Program {
     this.process.once("exit", () => this.#look());
   }
 
-  /** Waits until it has printed this. Answers what matches. */
+  /** Waits until the program has printed this, and returns the match. */
   async printed(pattern) {
     const found = new Promise((resolve, reject) => {
       this.#look = () => {
@@ -60,7 +60,7 @@ export class Program {
     return within(found, `${pattern} from \`${this.line}\``);
   }
 
-  /** Waits until it has ended by itself. Answers its exit code. */
+  /** Waits until the program has ended by itself, and returns its exit code. */
   async end() {
     const [code] = await within(this.ended, `end of \`${this.line}\``);
     return code;

@@ -1,4 +1,4 @@
-// Every snippet of the guide for users of MQTT.js, and every example, passes the compiler.
+// Checks that every snippet of the MQTT.js guide and every example compiles.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -26,7 +26,7 @@ const OPTIONS = {
   typeRoots: [`${root}clients/typescript/node_modules/@types`],
 };
 
-/** What the compiler finds wrong in these files: texts by path, or null for what is on disk. */
+/** Returns the compiler's diagnostics for these files: texts by path, or null for files on disk. */
 function faults(files) {
   const host = ts.createCompilerHost(OPTIONS);
   const { fileExists, readFile, getSourceFile } = host;

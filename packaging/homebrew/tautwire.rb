@@ -1,5 +1,5 @@
 class Tautwire < Formula
-  desc "MQTT broker that keeps what it acknowledged, and its tools"
+  desc "MQTT broker that persists what it acknowledges, and its tools"
   homepage "https://github.com/tautwire/tautwire"
   version "@VERSION@"
   license any_of: ["Apache-2.0", "MIT"]

@@ -1,4 +1,4 @@
-"""What errors.toml says, checked."""
+"""Reads and validates errors.toml."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 FILE = Path(__file__).resolve().parent / "errors.toml"
 LANGUAGES = ("rust", "go", "typescript", "c", "python")
-# The sections, and the keys that may stand in each beside `text`. The clients in all languages have those of `client`, unless
-# `only` names some.
+# The sections, and the keys allowed in each in addition to `text`. The clients of all languages have the codes of `client`, unless
+# `only` lists some.
 SECTIONS = {
     "client": {"statement", "only", "c"},
     "c": {"statement", "c"},
@@ -18,7 +18,7 @@ SECTIONS = {
 }
 FAULTS = ("incomplete", "malformed", "protocol_error", "too_large", "use")
 USES = ("decode", "encode", "topic")
-# The reason codes that answer a wrong packet, as the languages name them.
+# The reason codes that answer an invalid packet, as the languages name them.
 REASONS = {
     0x81: "MalformedPacket",
     0x82: "ProtocolError",
@@ -48,7 +48,7 @@ class Code:
 
 
 def read(path: Path = FILE) -> list[Code]:
-    """All codes, in the order of the file. ValueError says what is wrong with it."""
+    """Returns all codes, in the order of the file. Raises ValueError if the file is invalid."""
     return parse(path.read_text())
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which tests cite which statements, and whether the ledger says so.
+"""Compares the statements that tests cite with the ledger.
 
 `python spec/statements/citations.py` prints what the ledger misses, and which of its Rust tests are gone or have moved
 to another file; with `--write` it mends the ledger. The status of an entry is a judgement and stays as it is: the test
@@ -23,7 +23,7 @@ TEST = re.compile(
     r"(?P<comments>(?:^[ \t]*//[^\n]*\n)*)(?P<attributes>(?:^[ \t]*#\[[^\n]*\n)+)^[ \t]*(?:async )?fn (?P<name>\w+)",
     re.MULTILINE,
 )
-# The one id that 3.1.1 prints in another form than all others.
+# The only id that 3.1.1 prints in a different form.
 MISPRINT = "MQTT-3-8.3-4"
 OLDER = re.compile(r"\b3\.1\.1\b(?!\.)")
 CITATION = re.compile(r"\[(MQTT-[0-9.]+-)(\d+)\](?: to \[\1(\d+)\])?( of 3\.1\.1)?")
@@ -37,14 +37,14 @@ class Citation:
 
 
 def rust_files():
-    """Every Rust file that can hold tests, build output aside."""
+    """Yields every Rust file that can contain tests, except build output."""
     for path in sorted((ROOT / "broker").rglob("*.rs")):
         if "target" not in path.relative_to(ROOT).parts:
             yield path
 
 
 def rust_tests(source):
-    """(name, text) of every test function: its comments and its body up to the next test."""
+    """Yields (name, text) of every test function: its comments and its body up to the next test."""
     found = [m for m in TEST.finditer(source) if "#[test]" in m["attributes"]]
     for index, match in enumerate(found):
         end = found[index + 1].start() if index + 1 < len(found) else len(source)
@@ -52,7 +52,7 @@ def rust_tests(source):
 
 
 def cited(text):
-    """(version, statement) of every citation in `text`, comments and messages of assertions alike."""
+    """Yields (version, statement) of every citation in `text`, in comments and in assertion messages."""
     for clause in clauses(text):
         for m in CITATION.finditer(clause):
             version = "3.1.1" if m[4] or OLDER.search(clause, 0, m.start()) else "5.0"
@@ -61,7 +61,7 @@ def cited(text):
 
 
 def clauses(text):
-    """`text` cut at semicolons and, outside comments, at the ends of lines."""
+    """Splits `text` at semicolons and, outside comments, at line ends."""
     for paragraph in re.split(r"((?:^[ \t]*//[^\n]*\n)+)", text, flags=re.MULTILINE):
         if paragraph.lstrip().startswith("//"):
             paragraph = re.sub(r"\s*\n\s*//[/!]?", " ", paragraph)
@@ -76,14 +76,14 @@ def from_rust():
 
 
 def vectors():
-    """Every packet and topic vector."""
+    """Yields every packet and topic vector."""
     for folder in ("mqtt", "topics"):
         for path in sorted((ROOT / "spec/vectors" / folder).glob("*.json")):
             yield from json.loads(path.read_text())["vectors"]
 
 
 def from_vectors():
-    """One accepted and one refused vector for each statement stand for all that name it."""
+    """Selects one accepted and one refused vector for each statement."""
     seen = set()
     for vector in vectors():
         good = vector.get("result", "valid") == "valid"
@@ -94,7 +94,7 @@ def from_vectors():
 
 
 def missing(ledgers):
-    """(entry, citation) for what the ledgers do not have; the entry is None when the statement does not exist."""
+    """Yields (entry, citation) for citations missing in the ledgers; the entry is None if the statement does not exist."""
     entries = {(version, s["id"]): s for version, ledger in ledgers.items() for s in ledger["statements"]}
     for citation in dict.fromkeys([*from_rust(), *from_vectors()]):
         entry = entries.get((citation.version, citation.statement))
@@ -103,7 +103,7 @@ def missing(ledgers):
 
 
 def moved(ledgers):
-    """(entry, test, where it is now) for Rust tests that are not where the ledgers say; None where there is none."""
+    """Yields (entry, test, current place) for Rust tests that have moved; the place is None if the test no longer exists."""
     places = {}
     for path in rust_files():
         for name, _text in rust_tests(path.read_text()):
@@ -121,7 +121,7 @@ def read():
 
 
 def render(ledger):
-    """One statement a line, so that a change shows as a line."""
+    """Formats one statement a line, so that a diff shows changed statements."""
     lines = ",\n".join("    " + json.dumps(s, ensure_ascii=False) for s in ledger["statements"])
     return f'{{\n  "standard": {json.dumps(ledger["standard"])},\n  "statements": [\n{lines}\n  ]\n}}\n'
 

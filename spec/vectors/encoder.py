@@ -1,4 +1,4 @@
-"""A small MQTT encoder for the vectors, written from the standard and from nothing else.
+"""A small MQTT encoder for the vectors, written only from the standard.
 
 It writes what it is told, right or wrong: the cases decide which bytes are legal. `encode` alone writes the one
 canonical form, the shortest that the standard allows.
@@ -29,7 +29,7 @@ ACKS = ("puback", "pubrec", "pubrel", "pubcomp")
 
 @dataclass(frozen=True)
 class Property:
-    """One row of table 2-4. `kind` is the data type; `packets` are those it may stand in, `will` among them."""
+    """One row of table 2-4. `kind` is the data type; `packets` are those in which it is allowed, including `will`."""
 
     identifier: int
     kind: str
@@ -80,7 +80,7 @@ PROPERTIES = {
     "shared_subscription_available": Property(0x2A, "bool", ("connack",)),
 }
 
-# Reason codes each packet may carry: sections 3.2.2.2, 3.4.2.1, 3.5.2.1, 3.6.2.1, 3.7.2.1, 3.9.3, 3.11.3, 3.14.2.1 and
+# Reason codes allowed in each packet: sections 3.2.2.2, 3.4.2.1, 3.5.2.1, 3.6.2.1, 3.7.2.1, 3.9.3, 3.11.3, 3.14.2.1 and
 # 3.15.2.1.
 REASONS = {
     "connack": (0x00, *range(0x80, 0x8B), 0x8C, 0x90, 0x95, 0x97, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9F),
@@ -108,13 +108,13 @@ REASONS = {
     ),
     "auth": (0x00, 0x18, 0x19),
 }
-# 3.1.1 CONNACK return codes by the reason code that stands for them in the vectors.
+# 3.1.1 CONNACK return codes, by the reason code that represents them in the vectors.
 RETURN_CODES = {0x00: 0, 0x84: 1, 0x85: 2, 0x88: 3, 0x86: 4, 0x87: 5}
 LEVELS = {"3.1": 3, "3.1.1": 4, "5.0": 5}
 
 
 def encode(packet, version):
-    """The canonical bytes of a decoded packet, given as in the vectors but with bytes for binary values."""
+    """Encodes a decoded packet in canonical form. The packet is given as in the vectors, but with bytes for binary values."""
     kind = packet["type"]
     number, flags = PACKET_TYPES[kind]
     if kind == "publish":
@@ -123,7 +123,7 @@ def encode(packet, version):
 
 
 def frame(first_byte, body, remaining_length=None):
-    """A whole packet; `remaining_length` may tell a lie or be raw bytes."""
+    """Encodes a complete packet; `remaining_length` can be wrong or raw bytes."""
     if remaining_length is None:
         remaining_length = len(body)
     length = remaining_length if isinstance(remaining_length, bytes) else varint(remaining_length)
@@ -131,7 +131,7 @@ def frame(first_byte, body, remaining_length=None):
 
 
 def varint(value):
-    """Section 1.5.5, minimal."""
+    """Encodes a variable byte integer in minimal form (section 1.5.5)."""
     assert 0 <= value <= 268_435_455, value
     out = bytearray()
     while True:
@@ -158,12 +158,12 @@ def binary(value):
 
 
 def text(value):
-    """A UTF-8 encoded string; given as bytes it is written as it is, well-formed or not."""
+    """Encodes a UTF-8 string; bytes are written unchanged, well-formed or not."""
     return binary(value if isinstance(value, bytes) else value.encode())
 
 
 def prop(name, value):
-    """One property: identifier and value."""
+    """Encodes one property: identifier and value."""
     row = PROPERTIES[name]
     if row.kind == "pair":
         body = text(value[0]) + text(value[1])
@@ -173,7 +173,7 @@ def prop(name, value):
 
 
 def props(items=()):
-    """A property block with its length. Items are (name, value) pairs or raw bytes."""
+    """Encodes a property block with its length. Items are (name, value) pairs or raw bytes."""
     body = b"".join(item if isinstance(item, bytes) else prop(*item) for item in items)
     return varint(len(body)) + body
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the vectors from the cases: `python spec/vectors/generate.py`. `--check` only says what would change."""
+"""Writes the vectors from the cases: `python spec/vectors/generate.py`. `--check` only lists stale files."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ from cases import (
 
 
 def mqtt_files():
-    """Every file under `mqtt/`, as `VectorFile`s."""
+    """Builds every file under `mqtt/`, as `VectorFile`s."""
     modules = (
         fixed_header,
         varint,
@@ -49,7 +49,7 @@ def mqtt_files():
 
 
 def documents():
-    """Path below this folder and text of every file of vectors."""
+    """Yields the path below this directory and the text of every vector file."""
     out = {f"mqtt/{f.name}.json": render(f.document()) for f in mqtt_files()}
     for name in ("names", "filters", "matching"):
         out[f"topics/{name}.json"] = render(getattr(topics, name)())
@@ -57,7 +57,7 @@ def documents():
 
 
 def render(document):
-    """JSON with one vector a line, so that a change shows as a line."""
+    """Formats JSON with one vector a line, so that a diff shows changed vectors."""
     lines = ["{", f'  "schema": {one_line(document["schema"])},']
     if "notes" in document:
         notes = [f"    {one_line(flag)}: {one_line(note)}" for flag, note in document["notes"].items()]
@@ -68,7 +68,7 @@ def render(document):
 
 
 def one_line(value):
-    """Beyond ASCII everything is escaped: editors and terminals alter what they do not show."""
+    """Escapes everything beyond ASCII, because editors and terminals alter characters that they do not show."""
     return json.dumps(value, ensure_ascii=True)
 
 

@@ -1,4 +1,4 @@
-"""A plain, strict decoder that gives every verdict of the table in README.md.
+"""A plain, strict decoder that implements the table of results in README.md.
 
 It is the check on the cases, not a codec to use: it favours a reader who compares it with the standard line by line.
 The only thing it shares with the encoder is the tables.
@@ -13,7 +13,7 @@ NOT_ZERO = ("receive_maximum", "maximum_packet_size", "subscription_identifier")
 
 
 class Refused(Exception):
-    """A verdict other than valid."""
+    """A result other than valid."""
 
     def __init__(self, result, reason=None):
         super().__init__(result, reason)
@@ -30,7 +30,7 @@ def protocol_error(reason=0x82):
 
 
 def decode(data, version, max_packet_size=None):
-    """The first packet in `data` and how many bytes it took."""
+    """Returns the first packet in `data` and its length in bytes."""
     if not data:
         raise Refused("incomplete")
     kind = NAMES.get(data[0] >> 4)
@@ -56,7 +56,7 @@ def decode(data, version, max_packet_size=None):
 
 
 def is_sent_again(kind, flags):
-    """3.1 sets DUP also on the other packets that it sends at QoS 1; later versions set it on PUBLISH alone."""
+    """3.1 also sets DUP on the other packets that it sends at QoS 1; later versions set it only on PUBLISH."""
     return kind in ("pubrel", "subscribe", "unsubscribe") and flags == 0b1010
 
 
@@ -75,7 +75,7 @@ def varint(data, at, when_short):
 
 
 class Body:
-    """Reads fields one after the other; running out is malformed."""
+    """Reads fields one after the other; a missing byte is malformed."""
 
     def __init__(self, data):
         self.data = data
@@ -314,7 +314,7 @@ assert set(LEVELS) == {"3.1", "3.1.1", "5.0"} and set(READERS) == set(PACKET_TYP
 
 
 def name_fault(topic):
-    """Why a string is no topic name, or None. Section 4.7."""
+    """Returns why a string is not a topic name, or None. Section 4.7."""
     if not topic:
         return "topic_missing"
     if len(topic.encode()) > 65_535:
@@ -325,7 +325,7 @@ def name_fault(topic):
 
 
 def filter_fault(topic_filter):
-    """Why a string is no topic filter, or None. Sections 4.7 and 4.8.2."""
+    """Returns why a string is not a topic filter, or None. Sections 4.7 and 4.8.2."""
     if not topic_filter:
         return "topic_filter_empty"
     if len(topic_filter.encode()) > 65_535:
@@ -349,7 +349,7 @@ def filter_fault(topic_filter):
 
 
 def share(topic_filter):
-    """(group, filter) of a valid shared form, else None."""
+    """Returns (group, filter) of a valid shared subscription, or None."""
     if not topic_filter.startswith("$share/"):
         return None
     group, _, rest = topic_filter[len("$share/") :].partition("/")
@@ -357,7 +357,7 @@ def share(topic_filter):
 
 
 def matches(topic_filter, topic):
-    """Section 4.7. Both valid, the filter without a `$share` prefix."""
+    """Returns whether the filter matches (section 4.7). Both are valid, the filter without a `$share` prefix."""
     if topic.startswith("$") and topic_filter[0] in "+#":
         return False
     levels = topic.split("/")

@@ -1,4 +1,4 @@
-"""The programs that play the clients, and the history that they write together."""
+"""Starts the client programs, and records their common history."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from roles import CLIENTS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-# Where the tests with other people's clients install paho-mqtt.
+# Path of the virtual environment in which the interop tests install paho-mqtt.
 VENV_PYTHON = ROOT / ".venv" / "bin" / "python"
 END_WAIT_S = 10
 
 
 class AgentError(Exception):
-    """A program has ended that should not have."""
+    """A program has exited unexpectedly."""
 
 
 class Record:
@@ -50,7 +50,7 @@ class Record:
 
 
 class Agents:
-    """One process for each program. What it says goes into the record."""
+    """One process for each program. Its output goes into the record."""
 
     def __init__(self, folder: Path, brokers: list[dict], seed: int, record: Record) -> None:
         self._record, self._is_ending = record, False
@@ -74,7 +74,7 @@ class Agents:
         for line in process.stdout:
             self._record.take(line)
         if not self._is_ending:
-            self.errors.append(f"{program} has ended with {process.wait()}")
+            self.errors.append(f"{program} exited with {process.wait()}")
 
     def tell(self, command: str) -> None:
         for program, process in self._processes.items():
@@ -83,7 +83,7 @@ class Agents:
                 process.stdin.write(command + "\n")
                 process.stdin.flush()
             except OSError:
-                raise AgentError(f"{program} takes no commands any more") from None
+                raise AgentError(f"{program} no longer reads commands") from None
 
     def end(self) -> None:
         self._is_ending = True

@@ -1,4 +1,4 @@
-"""Carries out a schedule on a stage."""
+"""Executes a schedule on a stage."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from network import Network, SmallDisk
 from processes import Broker, NatsServer, Process, Stage, StageError, wait_until
 from schedule import NODES, Fault, Schedule
 
-# A broker that does not get rid of its clients within this time is stopped all the same.
+# A broker that is not drained within this time is stopped nevertheless.
 DRAIN_S = 12
 SERVES_S, HEAL_S, LOOK_S = 30, 90, 1
-# So long a process stands still, and so long it runs, when it stutters.
+# How long a stuttering process is paused, and how long it runs.
 STILL_S, RUNS_S = 0.15, 0.05
-# So long a disk that is slow takes for each write that has to be on it.
+# The delay of each sync on a slow disk.
 SLOW_SYNC_US = 100_000
 _SLOW_DISK = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-e", "signal=none", f"--inject=fsync,fdatasync:delay_enter={SLOW_SYNC_US}", "-o", "/dev/null", "-p"]
-# A note for the history: what happened, to whom.
+# Records a fault in the history: what happened, and to which process.
 Note = Callable[[str, str], None]
 
 
 class Faults:
-    """Faults that happen at their times, each in a thread of its own. `network` is none where there is no network of ours."""
+    """Executes faults at their times, each in a thread of its own. `network` is `None` without a network of our
+    own."""
 
     def __init__(self, stage: Stage, network: Network | None, disks: dict[str, SmallDisk], note: Note) -> None:
         self._stage, self._network, self._disks, self._note = stage, network, disks, note
         self._busy = {process.name: threading.Lock() for process in [*stage.servers, *stage.brokers]}
         self._is_over = threading.Event()
-        # Rules of the router are changed by one at a time.
+        # Only one thread at a time changes the rules of the router.
         self._router = threading.Lock()
         self.errors: list[str] = []
 
     def run(self, schedule: Schedule) -> None:
-        """Returns when all of them are over."""
+        """Runs all faults, and returns when they have ended."""
         began = time.monotonic()
         threads = [threading.Thread(target=self._run_one, args=(fault, began), daemon=True) for fault in schedule.faults]
         for thread in threads:
@@ -47,7 +48,7 @@ class Faults:
             thread.join()
 
     def heal(self) -> None:
-        """All run, nothing is cut, and no disk is full."""
+        """Restores everything: all processes run, no connection is cut, and no disk is full."""
         if self._network:
             self._network.mend_all()
         for disk in self._disks.values():
@@ -56,12 +57,12 @@ class Faults:
             process.resume()
             if not process.is_running:
                 self._start(process)
-        # Whether servers find themselves well is not asked: it may take half a minute longer than until they serve.
+        # The servers' own health status may lag up to half a minute behind.
         for broker in self._stage.brokers:
             wait_until(f"{broker.name} serves clients", lambda: self._serves(broker), HEAL_S)
 
     def _serves(self, broker: Broker) -> bool:
-        """A broker that has ended by itself is started again, as a service manager would."""
+        """A broker that has exited unexpectedly is restarted, like by a service manager."""
         if not broker.is_running:
             self._note("ended by itself", broker.name)
             broker.begin()
@@ -88,7 +89,7 @@ class Faults:
                 lock.release()
 
     def _target(self, fault: Fault) -> tuple[str, threading.Lock | None]:
-        """The process, and what keeps others from it; no name where there is none."""
+        """Returns the process and its lock; an empty name if there is none."""
         name = fault.target
         if name.startswith("leader:"):
             stream = name.removeprefix("leader:")
@@ -102,7 +103,7 @@ class Faults:
         return next(each for each in [*self._stage.servers, *self._stage.brokers] if each.name == name)
 
     def _rest(self, rest_s: float) -> None:
-        """Time that belongs to the schedule."""
+        """Sleeps for a part of the schedule."""
         if rest_s > 0:
             self._is_over.wait(rest_s)
 
@@ -112,7 +113,7 @@ class Faults:
         else:
             process.spawn()
 
-    # One function for each kind.
+    # One function for each kind of fault.
 
     def _kill(self, fault: Fault, name: str) -> None:
         process = self._process(name)
@@ -127,7 +128,7 @@ class Faults:
         process.resume()
 
     def _stutter(self, fault: Fault, name: str) -> None:
-        """A machine that is slow: everything takes four times as long, in pieces."""
+        """A slow machine: everything takes four times as long, in pieces."""
         process, until = self._process(name), time.monotonic() + fault.for_ms / 1000
         while time.monotonic() < until:
             process.pause()
@@ -145,7 +146,8 @@ class Faults:
     def _drain(self, fault: Fault, name: str) -> None:
         broker = self._process(name)
         if broker.ask("/v1/cluster/drain", "POST") is not None:
-            # Where NATS has no quorum, or others take nobody, it takes longer: then the stop is all there is.
+            # Without a quorum of NATS, or if no other node accepts clients, it takes longer: then the broker is
+            # stopped.
             with suppress(StageError):
                 wait_until(f"{name} is drained", lambda: not broker.is_serving(), DRAIN_S)
         self._stop(fault, name)
@@ -180,7 +182,7 @@ class Faults:
                 self._network.mend(one, other)
 
     def _fill_disk(self, fault: Fault, name: str) -> None:
-        """A server whose disk was full may have given JetStream up: it is started again when there is room."""
+        """A server whose disk was full may have disabled JetStream: it is restarted once there is room."""
         server, disk = self._process(name), self._disks.get(name)
         if disk is None:
             return
@@ -191,25 +193,25 @@ class Faults:
         self._start(server)
 
     def _slow_disk(self, fault: Fault, name: str) -> None:
-        """A tracer holds up each sync."""
+        """A tracer delays each sync."""
         if shutil.which(_SLOW_DISK[0]) is None:
             return self._note("left out", f"{fault.told()}: no {_SLOW_DISK[0]}")
         tracer = subprocess.Popen([*_SLOW_DISK, str(self._process(name).child.pid)], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._rest(fault.for_ms / 1000)
-        # What is held up is waited for.
+        # Wait for delayed system calls.
         tracer.terminate()
         tracer.wait()
 
     def _jump(self, fault: Fault, name: str) -> None:
-        """The time of day jumps, and jumps back."""
+        """The wall clock jumps, and jumps back."""
         if not clock.can_move():
-            return self._note("left out", f"{fault.told()}: x86-64 and root alone")
+            return self._note("left out", f"{fault.told()}: requires root on x86-64")
         process = self._process(name)
         clock.move(process.child.pid, fault.by_s)
         self._rest(fault.for_ms / 1000)
         clock.move(process.child.pid, 0)
 
     def _judge_end(self, process: Process) -> None:
-        """A broker that is stopped in order says that all went well."""
+        """A broker that is stopped cleanly must exit with 0."""
         if isinstance(process, Broker) and not isinstance(process, NatsServer) and process.child.returncode != 0:
-            self.errors.append(f"{process.name} was stopped in order, and ended with {process.child.returncode}")
+            self.errors.append(f"{process.name} was stopped cleanly, but exited with {process.child.returncode}")

@@ -1,6 +1,6 @@
-"""What clients of a cluster have seen, held against what it promises: no sockets, no cluster, only a history.
+"""Checks what clients of a cluster have seen against its guarantees: no sockets, no cluster, only a history.
 
-`judge.py FILE` judges a history that was kept. One line of it is one event, as JSON; README.md lists them.
+`judge.py FILE` checks a stored history. Each line is one event, as JSON; README.md lists them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from roles import EARLY_TOPICS
 
 # A reason code from here on is an error [MQTT 5.0 section 2.4].
 FIRST_ERROR = 0x80
-# After this time a message that waits for the store is refused, and what its client has sent after it, too.
+# After this time a message that waits for the store is refused, and so are its client's later ones.
 REFUSED_AFTER_NS = 10_000_000_000
-# The broker may have noticed the end of a connection so much earlier than its client.
+# How much earlier than its client a broker may have noticed the end of a connection.
 NOTICED_NS = 1_000_000_000
 SHARE = "$share/"
-# Of these kinds of violations, no more are told.
+# The maximum number of reported violations of one kind.
 TOLD_MAX = 12
 
 Event = dict[str, object]
@@ -50,14 +50,14 @@ class Sent:
     acknowledged_at: int | None = None
     # A broker has said that it will not have it.
     is_refused: bool = False
-    # Nobody sends it: it is published when a connection has ended for so long, and nothing is promised about its order.
+    # It is published when a connection has ended for so long, not sent by a client, so its order is not checked.
     is_will: bool = False
     delay_ns: int = 0
 
 
 @dataclass
 class Subscription:
-    """From a SUBSCRIBE until the UNSUBSCRIBE for the same filter, if there was one."""
+    """The time from a SUBSCRIBE until the UNSUBSCRIBE for the same filter, if there was one."""
 
     topic_filter: str
     qos: int
@@ -71,7 +71,7 @@ class Subscription:
         return self.topic_filter.startswith(SHARE)
 
     def matches(self, topic: str) -> bool:
-        """As far as the filters of these tests go: a name, or a prefix and `#`, shared or not."""
+        """Supports the filters of these tests: a name, or a prefix and `#`, shared or not."""
         own = self.topic_filter.split("/", 2)[2] if self.is_shared else self.topic_filter
         return topic == own or (own.endswith("/#") and topic.startswith(own[:-1]))
 
@@ -82,7 +82,7 @@ class Link:
 
     to: str
     begun_at: int
-    # A client of MQTT 5.0 can be told that a message is refused.
+    # Only an MQTT 5.0 client can learn that a message is refused.
     version: int = 5
     is_clean: bool = False
     connected_at: int | None = None
@@ -94,7 +94,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Seen:
-    """A retained message that came to a new subscriber."""
+    """A retained message that a new subscriber received."""
 
     who: str
     asked_at: int
@@ -107,25 +107,25 @@ class Seen:
 class Client:
     links: dict[int, Link] = field(default_factory=dict)
     subscriptions: list[Subscription] = field(default_factory=list)
-    # What came to the application, in order: when, what, at which QoS.
+    # Messages at the application, in order: time, message, QoS.
     came: list[tuple[int, Message, int]] = field(default_factory=list)
 
     def of(self, topic_filter: str) -> Subscription | None:
-        """The newest subscription with this filter."""
+        """Returns the newest subscription with this filter."""
         return next((each for each in reversed(self.subscriptions) if each.topic_filter == topic_filter), None)
 
 
 class History:
-    """Events in the order of their times, told apart by what they are about."""
+    """The events in order of time, grouped by subject."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.sent: dict[Message, Sent] = {}
         self.clients: dict[str, Client] = defaultdict(Client)
         self.seen: list[Seen] = []
-        # What an operator has asked for, and what brokers have said that they have.
+        # The bans that an operator requested, and those that brokers have reported.
         self.bans_asked: set[int] = set()
         self.bans: set[int] = set()
-        # All that was due had time to come.
+        # All pending messages had time to arrive.
         self.has_settled = False
         self.violations: list[Violation] = []
         self.counts: Counter[str] = Counter()
@@ -144,21 +144,21 @@ class History:
         link = client.links[event["link"]]
         link.connected_at = at
         if was_there and not event["present"] and not link.is_clean:
-            self._break("sessions last", at, f"{event['who']} was told that it has no session on connection {event['link']} [MQTT-3.2.2-3]")
+            self._break("sessions persist", at, f"{event['who']} got no Session Present on connection {event['link']} [MQTT-3.2.2-3]")
 
     def _closed(self, event: Event, at: int, client: Client) -> None:
         link = client.links.get(event["link"])
         if link is None:
             return
         link.ended_at = at
-        # No client of these tests that has a will ends a connection in order.
+        # No client with a will ends a connection cleanly in these tests.
         if link.will and link.connected_at is not None:
             self.sent[link.will].acknowledged_at = at
 
     _cut = _closed
 
     def _will(self, event: Event, at: int, client: Client) -> None:
-        """It is due once the connection is there and has ended [MQTT-3.1.2-8]."""
+        """It is due once an accepted connection has ended [MQTT-3.1.2-8]."""
         message = message_of(event)
         self.sent[message] = Sent(event["who"], event["qos"], at, is_will=True, delay_ns=event.get("delay_s", 0) * 1_000_000_000)
         client.links[event["link"]].will = message
@@ -171,7 +171,7 @@ class History:
         self._answered(event, at, client, asked_at, "PINGREQ")
 
     def _answered(self, event: Event, at: int, client: Client, asked_at: int, what: str) -> None:
-        """A broker has answered: no other may have let the client in between its own CONNACK and the question."""
+        """A broker has answered: no other may have accepted the client between its own CONNACK and the packet."""
         own = client.links[event["link"]]
         for number, other in client.links.items():
             is_later = own.connected_at is not None and own.connected_at < other.begun_at
@@ -222,27 +222,27 @@ class History:
     def _unsubscribed(self, event: Event, at: int, client: Client) -> None:
         client.of(event["filter"]).ended_at = at
 
-    # What came.
+    # Receiving.
 
     def _message(self, event: Event, at: int, client: Client) -> None:
         message, who = message_of(event), event["who"]
         sent = self.sent.get(message)
         if sent is None or sent.at > at:
-            self._break("nothing comes that was not sent", at, f"{who} got {name_of(message)}, which nobody had sent")
+            self._break("only sent messages arrive", at, f"{who} got {name_of(message)}, which was not sent")
             return
         of_it = [each for each in client.subscriptions if each.matches(message[0])]
         if not any(each.ended_at is None or sent.at < each.ended_at for each in of_it):
             self._break(
-                "an end of a subscription holds", at, f"{who} got {name_of(message)}, which was sent after UNSUBACK [MQTT-3.10.4-3]"
+                "UNSUBSCRIBE takes effect", at, f"{who} got {name_of(message)}, which was sent after UNSUBACK [MQTT-3.10.4-3]"
             )
         if of_it and event["qos"] not in {min(sent.qos, each.qos) for each in of_it}:
-            self._break("QoS is that of message and subscription", at, f"{who} got {name_of(message)} of QoS {sent.qos} with {event['qos']}")
+            self._break("QoS is the lower of message and subscription", at, f"{who} got {name_of(message)} of QoS {sent.qos} with {event['qos']}")
         if sent.is_will and sent.acknowledged_at is not None and at < sent.acknowledged_at + sent.delay_ns - NOTICED_NS:
             early_ms = (sent.acknowledged_at + sent.delay_ns - at) / 1e6
             self._break("a will waits for its delay", at, f"{who} got the will {name_of(message)} {early_ms:.0f} ms too early [MQTT-3.1.3-9]")
         client.came.append((at, message, event["qos"]))
 
-    # What is retained.
+    # Retained messages.
 
     def _look(self, event: Event, at: int, client: Client) -> None:
         client.links[event["link"]].looked_at = at
@@ -251,11 +251,11 @@ class History:
         message, asked_at = message_of(event), client.links[event["link"]].looked_at
         sent = self.sent.get(message)
         if sent is None or sent.at > at:
-            self._break("nothing comes that was not sent", at, f"{event['who']} saw {name_of(message)} retained, which nobody had sent")
+            self._break("only sent messages arrive", at, f"{event['who']} saw {name_of(message)} retained, which was not sent")
         else:
             self.seen.append(Seen(event["who"], asked_at, at, *message))
 
-    # What brokers share.
+    # Shared configuration.
 
     def _ban(self, event: Event, *_: object) -> None:
         self.bans_asked.add(event["number"])
@@ -264,12 +264,12 @@ class History:
         self.bans.add(event["number"])
 
     def _bans(self, event: Event, at: int, _: Client) -> None:
-        """All that a broker has in the end."""
+        """All bans that a broker has in the end."""
         numbers = set(event["numbers"])
         if lost := self.bans - numbers:
-            self._break("no revision is lost", at, f"{event['of']} has forgotten the bans {sorted(lost)}, which were accepted")
+            self._break("no revision is lost", at, f"{event['of']} has lost the bans {sorted(lost)}, which were accepted")
         if strange := numbers - self.bans_asked:
-            self._break("no revision is lost", at, f"{event['of']} has the bans {sorted(strange)}, which nobody has asked for")
+            self._break("no revision is lost", at, f"{event['of']} has the bans {sorted(strange)}, which were not requested")
 
     # The test.
 
@@ -301,13 +301,13 @@ def violations_of(history: History) -> list[Violation]:
     if history.has_settled:
         for who, message in missing(history):
             at = history.sent[message].acknowledged_at
-            found.append(Violation("what was acknowledged arrives", at, f"{who} never got {name_of(message)}, which was acknowledged"))
+            found.append(Violation("acknowledged messages arrive", at, f"{who} never got {name_of(message)}, which was acknowledged"))
     return sorted(found, key=lambda each: each.at)
 
 
 def missing(history: History) -> Iterator[tuple[str, Message]]:
-    """Who lacks which message that was acknowledged at `quorum`, and was sent when its SUBACK had come: each subscriber, or all members of a group
-    together.
+    """Yields each missing message with its recipient: messages that were acknowledged at `quorum` and sent after
+    SUBACK, for each subscriber, or for all members of a group together.
     """
     by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for (topic, number), sent in history.sent.items():
@@ -323,7 +323,7 @@ def missing(history: History) -> Iterator[tuple[str, Message]]:
 
 
 def _due(history: History) -> Iterator[tuple[str, Subscription, set[Message]]]:
-    """Who is to get what matches a subscription from its SUBACK on, and has got what."""
+    """Yields each recipient with a subscription and the messages that it has received."""
     groups: dict[str, tuple[Subscription, set[Message]]] = {}
     for who, client in history.clients.items():
         came = {message for _, message, _ in client.came}
@@ -335,13 +335,13 @@ def _due(history: History) -> Iterator[tuple[str, Subscription, set[Message]]]:
                 continue
             first, of_group = groups.setdefault(each.topic_filter, (each, set()))
             of_group |= came
-            # A group begins with its first member.
+            # A group starts with its first member.
             groups[each.topic_filter] = (min(first, each, key=lambda one: one.granted_at), of_group)
     yield from ((name, first, came) for name, (first, came) in groups.items())
 
 
 def unanswered(history: History) -> Iterator[Message]:
-    """What is neither acknowledged nor refused."""
+    """Yields messages that are neither acknowledged nor refused."""
     return (message for message, sent in history.sent.items() if sent.acknowledged_at is None and not sent.is_refused)
 
 
@@ -349,22 +349,22 @@ def _repeated(who: str, client: Client) -> Iterator[Violation]:
     seen: set[Message] = set()
     for at, message, qos in client.came:
         if qos == 2 and message in seen:
-            yield Violation("QoS 2 comes once", at, f"{who} got {name_of(message)} again [MQTT-4.3.3-10]")
+            yield Violation("QoS 2 arrives once", at, f"{who} got {name_of(message)} again [MQTT-4.3.3-10]")
         seen.add(message)
 
 
 def _out_of_order(who: str, client: Client, history: History) -> Iterator[Violation]:
-    """Each topic has one publisher, and is published to with one QoS. At QoS 1 a message may come again: its first arrival counts.
+    """Each topic has one publisher and one QoS. At QoS 1 a message may be repeated: only its first arrival is checked.
 
-    The first copy of a message may have passed before somebody subscribed, and a later one come then. So at QoS 1 only messages count that
-    were sent when there was a subscription, which has not been given up.
+    The first copy of a message may have been sent before a client subscribed, and a later one arrive after that. So at
+    QoS 1 only messages count that were sent during the subscription.
     """
     sent, unheard = history.sent, _refused_unheard(history)
     seen: set[Message] = set()
     highest: dict[str, int] = {}
     for at, message, _ in client.came:
         topic, number = message
-        # What a member has not acknowledged when it goes, another one gets later.
+        # Messages that a leaving member has not acknowledged are delivered to another one later.
         if sent[message].is_will or any(each.is_shared for each in client.subscriptions):
             continue
         counts = sent[message].qos == 2 or any(
@@ -379,8 +379,8 @@ def _out_of_order(who: str, client: Client, history: History) -> Iterator[Violat
 
 
 def _refused_unheard(history: History) -> set[Message]:
-    """What clients of 5.0 may have been refused without having heard of it, because their connection ended: they send it again, behind what
-    they had sent after it. Those of 3.1.1 are disconnected at once, so nothing they send comes in between.
+    """Messages that 5.0 clients may not know to be refused, because their connection ended: they send them again, after
+    later ones. 3.1.1 clients are disconnected at once, so they send nothing in between.
     """
     on_link: dict[tuple[str, int], list[tuple[Message, int]]] = defaultdict(list)
     for message, sent in history.sent.items():
@@ -395,8 +395,8 @@ def _refused_unheard(history: History) -> set[Message]:
 
 
 def _stale(history: History) -> Iterator[Violation]:
-    """Each topic has one publisher, which waits for each acknowledgement. So what a topic retains only ever becomes newer: nobody who asks
-    sees what is older than what was acknowledged before, or than what somebody had seen before.
+    """Each topic has one publisher, which waits for each acknowledgement. So its retained message only becomes newer:
+    no subscriber may see one older than a message that was acknowledged or seen before.
     """
     acknowledged: dict[str, list[tuple[int, int]]] = defaultdict(list)
     seen: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -406,7 +406,7 @@ def _stale(history: History) -> Iterator[Violation]:
     for each in history.seen:
         seen[each.topic].append((each.at, each.number))
     for each in history.seen:
-        for promise, known in (("what is retained is the newest", acknowledged), ("what is retained does not go back", seen)):
+        for promise, known in (("the newest message is retained", acknowledged), ("retained messages never go back", seen)):
             newest = max((number for at, number in known[each.topic] if at < each.asked_at), default=0)
             if each.number < newest:
                 what = f"{each.who} saw {name_of((each.topic, each.number))} retained, and {newest} was known before it asked [MQTT-3.3.1-5]"
@@ -419,7 +419,7 @@ def read(path: Path) -> list[Event]:
 
 
 def told(violations: list[Violation]) -> list[str]:
-    """A line for each, and how many more there are of a kind."""
+    """Returns one line for each violation, and the number of further ones of the same kind."""
     by_promise: dict[str, list[Violation]] = defaultdict(list)
     for each in violations:
         by_promise[each.promise].append(each)
@@ -439,7 +439,7 @@ def main() -> int:
     violations = violations_of(history)
     for line in told(violations):
         print(line)
-    settled = "" if history.has_settled else "; it ends before all had time to arrive, so what is missing was not judged"
+    settled = "" if history.has_settled else "; it ends before all messages had time to arrive, so missing ones were not checked"
     print(f"{len(violations)} violations in {sum(history.counts.values())} events{settled}")
     return 1 if violations else 0
 

@@ -1,4 +1,5 @@
-"""How long clients are without service, from histories. `measure.py FILE…`; `run.py --measure` makes such a history."""
+"""Measures service interruptions of clients, from histories. `measure.py FILE…`; `run.py --measure`
+makes such a history."""
 
 from __future__ import annotations
 
@@ -10,18 +11,18 @@ from pathlib import Path
 
 from judge import Client, Event, History, Link, read
 
-# After a kill, nobody's silence is longer.
+# The maximum time after a kill that is examined.
 LOOKED_AT_NS = 15_000_000_000
 
 
 def kills(events: list[Event]) -> list[tuple[int, str]]:
-    """When which broker was killed."""
+    """Returns when each broker was killed."""
     begun = (event for event in events if event["what"] == "begins" and event["fault"].startswith("kill broker"))
     return [(event["at"], event["fault"].split()[1]) for event in begun]
 
 
 def link_at(client: Client, at: int) -> Link | None:
-    """The connection that a client used at a time."""
+    """Returns the connection that a client used at a time."""
     used = [
         link for link in client.links.values()
         if link.connected_at is not None and link.connected_at < at and (link.ended_at is None or link.ended_at > at)
@@ -30,7 +31,7 @@ def link_at(client: Client, at: int) -> Link | None:
 
 
 def returns_ms(events: list[Event]) -> Iterator[float]:
-    """For each client of a broker that was killed: until it had CONNACK from another one."""
+    """For each client of a killed broker: the time until CONNACK from another one."""
     history = History(events)
     for at, name in kills(events):
         for client in history.clients.values():
@@ -41,7 +42,8 @@ def returns_ms(events: list[Event]) -> Iterator[float]:
 
 
 def silences_ms(events: list[Event]) -> Iterator[float]:
-    """For each publisher at another broker: the longest time between two acknowledgements after a kill."""
+    """For each publisher at another broker: the longest time between two acknowledgements after a
+    kill."""
     history = History(events)
     acknowledged: dict[str, list[int]] = {}
     for event in events:
@@ -57,7 +59,7 @@ def silences_ms(events: list[Event]) -> Iterator[float]:
 
 
 def takeovers_ms(events: list[Event]) -> Iterator[float]:
-    """From the CONNECT of a client that is connected elsewhere until its CONNACK."""
+    """The time from the CONNECT of a client that is connected elsewhere until its CONNACK."""
     for client in History(events).clients.values():
         for link in client.links.values():
             former = link_at(client, link.begun_at)
@@ -66,7 +68,7 @@ def takeovers_ms(events: list[Event]) -> Iterator[float]:
 
 
 def summary(values: list[float]) -> dict[str, float]:
-    """p50, p99 and the largest."""
+    """Returns p50, p99 and the maximum."""
     if not values:
         return {"count": 0}
     ordered = sorted(values)

@@ -1,7 +1,8 @@
-"""A network of our own: each process of the cluster is in a namespace with an address, and this process is the router between them.
+"""A network of our own: each process of the cluster is in a namespace with its own address, and
+this process is the router between them.
 
-The router can drop what one of them sends to another: without a word, in one direction or both, for connections that are there and new
-ones. Nothing of it is seen by the rest of the machine, and all of it goes away with this process.
+The router can drop packets silently, in one direction or both, for existing and new connections.
+The rest of the machine is not affected, and everything ends with this process.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ from pathlib import Path
 
 from processes import Place
 
-# Says that this process is the router.
+# Marks this process as the router.
 INSIDE = "TAUTWIRE_CLUSTER_NETWORK"
 MACHINE_HOURS = 3_600
-# Of processes as well: none of them outlives the router.
+# A PID namespace, too: no process outlives the router.
 _UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
 class NetworkError(Exception):
-    """A command of the system has failed."""
+    """A system command has failed."""
 
 
 def command() -> tuple[list[str], str]:
-    """What a program has to be started with to be the router; empty, with the reason, where the system does not allow that."""
+    """Returns the command prefix for the router process; empty, with the reason, if the system does
+    not allow it."""
     if missing := [each for each in ("unshare", "nsenter", "ip") if shutil.which(each) is None]:
         return [], f"{', '.join(missing)} is missing"
     words = _UNSHARE if os.geteuid() == 0 else [*_UNSHARE, "--user", "--map-root-user"]
@@ -53,7 +55,8 @@ class Network:
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
     def place(self, name: str) -> Place:
-        """A new namespace, with a monotonic clock of its own where the system has such: machines do not share theirs."""
+        """Creates a new namespace, with a monotonic clock of its own if the system supports that:
+        different machines have different clocks."""
         number = len(self._places) + 1
         inside, router = f"10.77.{number}.2", f"10.77.{number}.1"
         _run("ip", "netns", "add", name)
@@ -69,7 +72,7 @@ class Network:
         return place
 
     def cut(self, one: str, other: str) -> None:
-        """What `one` sends does not reach `other` any more."""
+        """Drops packets from `one` to `other`."""
         if (one, other) not in self._cuts:
             self._cuts.add((one, other))
             _run("ip", "rule", "add", *self._words(one, other))
@@ -88,7 +91,7 @@ class Network:
 
 
 class SmallDisk:
-    """A file system in memory, which can be filled."""
+    """An in-memory file system that can be filled."""
 
     def __init__(self, folder: Path, size_mib: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +99,7 @@ class SmallDisk:
         self._filler = folder / "filler"
 
     def fill(self) -> None:
-        # Without a buffer, which would have to be written when the file is closed.
+        # Unbuffered, because a buffer would have to be written on close.
         with open(self._filler, "wb", buffering=0) as file:
             try:
                 while True:
@@ -109,7 +112,7 @@ class SmallDisk:
 
 
 def _clock(name: str, offset_s: int) -> list[str]:
-    """Words for nsenter; none where the system knows no namespaces of time, or does not give one."""
+    """Returns arguments for nsenter; none if the system does not support time namespaces."""
     file = Path("/run/clocks") / name
     file.touch()
     script = 'mount --bind "/proc/$$/ns/time_for_children" "$0"'

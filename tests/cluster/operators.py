@@ -1,4 +1,5 @@
-"""An operator who bans clients that nobody is, by one broker after the other, while everything breaks: each ban is a revision of what the brokers share."""
+"""An operator who bans non-existent clients, by one broker after the other, during the faults: each
+ban is a revision of the shared configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ EVERY_S, PATIENCE_S = 0.4, 5
 
 
 class Operator:
-    """Bans from the beginning of the `with` to its end."""
+    """Bans clients from the start of the `with` block to its end."""
 
     def __init__(self, brokers: list[Broker], seed: int, record: Record) -> None:
         self._brokers, self._random, self._record = brokers, random.Random(seed), record
@@ -40,13 +41,13 @@ class Operator:
             number += 1
             broker = self._random.choice(self._brokers)
             self._record.note(WHO, "ban", number=number, to=broker.name)
-            # What is not answered may hold yet, as what is refused with 503 may.
+            # Without an answer, or with 503, the ban may nevertheless take effect.
             if _request(broker, "POST", {"client_id": _name(number)})[0] == CREATED:
                 self._record.note(WHO, "banned", number=number, to=broker.name)
 
 
 def bans_of(broker: Broker) -> list[int] | None:
-    """The numbers of those that a broker has; None where it does not say."""
+    """Returns the numbers of a broker's bans; `None` without an answer."""
     status, text = _request(broker, "GET")
     if status != 200:
         return None

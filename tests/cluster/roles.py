@@ -1,12 +1,13 @@
-"""Who takes part in a history: clients of ours, of paho-mqtt and of MQTT.js, each with a session that lasts."""
+"""The participants of a history: our clients, paho-mqtt and MQTT.js, each with a persistent session."""
 
 from __future__ import annotations
 
-# What publishers publish, by QoS. Movers publish on topics of their own, which nobody subscribes to.
+# The topics of publishers, by QoS. Movers publish on topics of their own, without subscribers.
 ALL_TOPICS = "t/#"
 GROUP = f"$share/group/{ALL_TOPICS}"
 KEPT_TOPICS = "k/#"
-# What begins so is acknowledged at `memory`: it may be lost then, and everything else holds for it as well.
+# Topics with this prefix are acknowledged at `memory`: messages may be lost, but everything else holds for
+# them, too.
 EARLY_TOPICS = "t/early/"
 
 
@@ -32,7 +33,7 @@ def _member(who: str, version: int, home: int, role: str = "subscriber", **more:
     return _subscriber(who, version, home, 1, role, filter=GROUP, **more)
 
 
-# By the program that plays them. Homes are where they connect first.
+# By the program that runs them. `home` is the broker of the first connection.
 CLIENTS: dict[str, list[dict]] = {
     "ours": [
         _publisher("ours-pub-5", 5, 0, window=8, rate=30),

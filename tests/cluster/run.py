@@ -1,6 +1,8 @@
-"""Histories of a cluster under faults, judged. README.md says what is done and what must hold.
+"""Runs and checks histories of a cluster under faults. README.md describes the phases and the
+guarantees.
 
-`run.py` runs one schedule for each of some seeds, and ends with 0 only when every promise was kept in all of them.
+`run.py` runs one schedule for each seed, and exits with 0 only if every guarantee held in all of
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# How servers and brokers are started.
+# Starts servers and brokers.
 sys.path.append(str(HERE.parents[1] / "tools" / "cluster"))
 
 import network  # noqa: E402
@@ -37,7 +39,7 @@ def main() -> int:
         return _run_inside(options)
     words, why_not = network.command()
     if not words:
-        print(f"cluster: no network of our own ({why_not}): nothing is cut off, and no disk is full", flush=True)
+        print(f"cluster: no network of our own ({why_not}): connections are not cut, and disks are not filled", flush=True)
     if options.measure:
         options.seeds = [0]
     seeds = [options.seed + each for each in range(options.schedules)] if options.seeds is None else options.seeds
@@ -54,21 +56,21 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Runs histories of a cluster under faults, and judges them.")
-    parser.add_argument("--schedules", type=int, default=SCHEDULES, metavar="N", help=f"how many (default: {SCHEDULES})")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), metavar="N", help="of the first one")
-    parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], metavar="N,…", help="these, one after the other")
-    parser.add_argument("--minutes", type=float, metavar="N", help="begin no schedule after so long")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="schedules at a time, each with a cluster of its own")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep folders and histories of all, not only of those that fail")
-    parser.add_argument("--measure", type=int, metavar="KILLS", help="so many brokers are killed, one after the other, and times are printed")
+    parser = argparse.ArgumentParser(description="Runs histories of a cluster under faults, and checks them.")
+    parser.add_argument("--schedules", type=int, default=SCHEDULES, metavar="N", help=f"number of schedules (default: {SCHEDULES})")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), metavar="N", help="seed of the first schedule")
+    parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], metavar="N,…", help="run these seeds, one after the other")
+    parser.add_argument("--minutes", type=float, metavar="N", help="start no schedule after this time")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="parallel schedules, each with its own cluster")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all folders and histories, not only those of failed schedules")
+    parser.add_argument("--measure", type=int, metavar="KILLS", help="kill this many brokers, one after the other, and print measurements")
     parser.add_argument("--inside", type=int, metavar="SEED", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def _run_apart(seed: int, words: list[str], options: argparse.Namespace, until: float | None) -> int:
-    """One schedule in a process and a network of its own."""
+    """Runs one schedule in its own process and network."""
     if until is not None and time.monotonic() > until:
         return 0
     if options.keep:
@@ -80,7 +82,7 @@ def _run_apart(seed: int, words: list[str], options: argparse.Namespace, until: 
     try:
         status = subprocess.run(command, timeout=TRIAL_MAX_S).returncode
     except subprocess.TimeoutExpired:
-        print(f"FAIL seed {seed}: it did not end within {TRIAL_MAX_S} s; history, logs and state: {folder}", flush=True)
+        print(f"FAIL seed {seed}: not finished within {TRIAL_MAX_S} s; history, logs and state: {folder}", flush=True)
         return 1
     if status == 0 and not options.keep:
         shutil.rmtree(folder, ignore_errors=True)
@@ -109,7 +111,7 @@ def _run_inside(options: argparse.Namespace) -> int:
     lines = [*outcome.wrong, *(f"  {fault.told()}" for fault in schedule.faults)]
     lines.append(f"FAIL seed {seed}, {schedule.theme}, {outcome.took_s:.0f} s: {said}")
     lines.append(f"  history, logs and state: {folder}")
-    lines.append(f"  judge it again: {sys.executable} tests/cluster/judge.py {folder / 'history.jsonl'}")
+    lines.append(f"    check it again: {sys.executable} tests/cluster/judge.py {folder / 'history.jsonl'}")
     lines.append(f"  run it again:   tests/cluster/run.py --seeds {seed}")
     print("\n".join(lines), flush=True)
     return 1

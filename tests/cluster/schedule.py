@@ -1,4 +1,4 @@
-"""What goes wrong when: drawn from a seed, and the same for the same seed."""
+"""A schedule of faults, generated from a seed."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from dataclasses import dataclass, replace
 BROKERS = ("broker-1", "broker-2", "broker-3")
 SERVERS = ("nats-1", "nats-2", "nats-3")
 NODES = (*BROKERS, *SERVERS)
-# Faults begin within this time.
+# Faults start within this time.
 LENGTH_MS = 14_000
-# A lease lasts for 6 s, and 7 s after its last beat a node may be buried.
+# A lease lasts 6 s, and a node may be removed 7 s after its last heartbeat.
 SHORTER_THAN_LEASE_MS, LONGER_THAN_LEASE_MS = (400, 5_000), (7_500, 11_000)
 DOWN_MS, CUT_MS = (300, 7_000), (1_000, 10_000)
-# The time of day jumps by less than sessions and messages last.
+# The wall clock jumps by less than the expiry of sessions and messages.
 JUMP_S = (5, 600)
-# In measurements: from one kill to the next, and to the start.
+# In measurements: the time from one kill to the next, and to the restart.
 KILL_EVERY_MS, KILLED_MS = 18_000, 13_000
-# Between two faults of one process.
+# The minimum time between two faults of one process.
 PAUSE_MS = 1_500
-# What leads: the log of a partition, sessions, nodes, or all of JetStream.
+# Leaders: of the log of a partition, of sessions, of nodes, or of all of JetStream.
 LEADERS = (*(f"TW_LOG_{partition:02}" for partition in range(16)), "KV_tw_session", "KV_tw_node", "meta")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`target` is a process, or `leader:STREAM` for the server that leads it then."""
+    """`target` is a process, or `leader:STREAM` for the server that leads the stream at that
+    time."""
 
     at_ms: int
     kind: str
     target: str
     for_ms: int = 0
-    # At the other end of a cut; `both`, or `one` for what the target sends.
+    # The other end of a cut; `ways` is `both`, or `one` for packets from the target.
     other: str = ""
     ways: str = ""
     # How far a clock jumps.
@@ -40,7 +41,7 @@ class Fault:
 
     @property
     def targets(self) -> set[str]:
-        """Processes that nothing else may happen to meanwhile. Those of a cut may be killed as well."""
+        """Processes without any other fault meanwhile. Those of a cut may be killed as well."""
         return set() if self.kind == "cut" else {self.target}
 
     @property
@@ -79,7 +80,7 @@ def _at(rng: random.Random) -> int:
 
 
 def _server(rng: random.Random) -> str:
-    """Leaders first."""
+    """Prefers leaders."""
     return f"leader:{rng.choice(LEADERS)}" if rng.random() < 0.7 else rng.choice(SERVERS)
 
 
@@ -140,7 +141,7 @@ def _slow_disk(rng: random.Random) -> Fault:
 
 
 def _jump(rng: random.Random) -> Fault:
-    """Brokers as well as servers: what counts is that no lease and no epoch asks for the time of day."""
+    """For brokers as well as servers: no lease and no epoch may depend on the wall clock."""
     by_s = rng.choice((-1, 1)) * _between(rng, JUMP_S)
     return Fault(_at(rng), "jump", rng.choice(NODES), _between(rng, (2_000, 10_000)), by_s=by_s)
 
@@ -149,7 +150,7 @@ ALL: tuple[Draw, ...] = (
     _kill_broker, _kill_server, _pause_broker, _pause_server, _cut_broker, _cut_servers, _isolate, _stop, _drain, _rebalance, _stutter,
     _slow_disk, _jump,
 )
-# Each twenty seeds in a row have each theme twice. How many faults, and of which kinds.
+# Every twenty consecutive seeds have each theme twice. The number of faults, and their kinds.
 THEMES: tuple[tuple[str, int, tuple[Draw, ...]], ...] = (
     ("brokers die", 4, (_kill_broker,)),
     ("brokers stand still, clocks jump", 5, (_pause_broker, _jump)),
@@ -166,7 +167,8 @@ ATTEMPTS = 100
 
 
 def only_kills(kills: int) -> Schedule:
-    """One broker after the other dies, and stays away until others have freed its sessions. For measurements."""
+    """Kills one broker after the other, each for long enough that others take over its sessions.
+    For measurements."""
     faults = (Fault(4_000 + number * KILL_EVERY_MS, "kill", BROKERS[number % len(BROKERS)], KILLED_MS) for number in range(kills))
     return Schedule(0, "kills", tuple(faults))
 
@@ -175,7 +177,7 @@ def draw(seed: int) -> Schedule:
     theme, count, kinds = THEMES[seed % len(THEMES)]
     rng = random.Random(seed)
     if not kinds:
-        # One broker after the other; something else happens meanwhile.
+        # One broker after the other, with another fault meanwhile.
         rolling = Fault(500, "rolling", "brokers", 0)
         beside = rng.choice((_kill_server, _pause_server))(rng)
         return Schedule(seed, theme, (rolling, beside))
@@ -188,7 +190,7 @@ def draw(seed: int) -> Schedule:
 
 
 def _first(fault: Fault, rng: random.Random) -> Fault:
-    """The theme is there from the beginning."""
+    """The theme applies from the start."""
     return replace(fault, at_ms=rng.randrange(LENGTH_MS // 4))
 
 

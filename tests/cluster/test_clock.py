@@ -10,7 +10,7 @@ import clock
 SAYS_TIMES = "import sys, time\nfor _ in sys.stdin: print(time.time(), time.monotonic(), flush=True)"
 
 
-@unittest.skipUnless(clock.can_move(), "x86-64 and root alone")
+@unittest.skipUnless(clock.can_move(), "requires root on x86-64")
 class Clocks(unittest.TestCase):
     def setUp(self) -> None:
         self.child = subprocess.Popen([sys.executable, "-c", SAYS_TIMES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

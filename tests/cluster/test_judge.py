@@ -1,4 +1,5 @@
-"""What is a broken promise and what is not. Run: python -m unittest discover -s tests/cluster."""
+"""Tests of the judge: violated and kept guarantees. Run: python -m unittest discover -s
+tests/cluster."""
 
 import unittest
 
@@ -6,7 +7,7 @@ from judge import REFUSED_AFTER_NS, History, judge, missing, told, unanswered
 
 
 class Script:
-    """A history, written down event by event; each comes one tick after the one before."""
+    """A history, written event by event; each is one tick after the previous one."""
 
     def __init__(self) -> None:
         self.events: list[dict] = []
@@ -43,7 +44,7 @@ class Script:
 
 
 def begun() -> Script:
-    """A publisher, and a subscriber that has its SUBACK."""
+    """A publisher, and a subscriber after its SUBACK."""
     return Script().enter("p").enter("s").subscribe()
 
 
@@ -55,8 +56,8 @@ class Promises(unittest.TestCase):
     def test_what_was_acknowledged_arrives(self) -> None:
         for qos in (1, 2):
             lost = begun().publish(1, qos).publish(2, qos).acknowledge(1).acknowledge(2).get(2, qos=qos)
-            self.assertEqual(lost.broken(), [], "it may still come")
-            self.assertEqual(lost.settle().broken(), ["what was acknowledged arrives"])
+            self.assertEqual(lost.broken(), [], "it may still arrive")
+            self.assertEqual(lost.settle().broken(), ["acknowledged messages arrive"])
 
     def test_a_ban_that_was_accepted_is_there_in_the_end(self) -> None:
         script = Script().say("operator", "ban", number=1).say("operator", "banned", number=1).say("operator", "ban", number=2)
@@ -82,7 +83,7 @@ class Promises(unittest.TestCase):
 
         self.assertEqual(early(1, 3), [])
         self.assertEqual(early(1, 3, 2), ["order of each publisher and topic"])
-        self.assertEqual(early(1, 3, 3), ["QoS 2 comes once"])
+        self.assertEqual(early(1, 3, 3), ["QoS 2 arrives once"])
 
     def test_what_was_sent_before_suback_or_is_given_up_need_not_arrive(self) -> None:
         early = Script().enter("p").enter("s").publish(1).subscribe().acknowledge(1)
@@ -95,7 +96,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(list(missing(History(script.events))), [("s", ("t/p", 1))])
 
     def test_qos_2_comes_once(self) -> None:
-        self.assertEqual(begun().publish(1).get(1, 1).broken(), ["QoS 2 comes once"])
+        self.assertEqual(begun().publish(1).get(1, 1).broken(), ["QoS 2 arrives once"])
         self.assertEqual(begun().publish(1, qos=1).get(1, 1, qos=1).broken(), [])
 
     def test_first_arrivals_are_in_order(self) -> None:
@@ -124,23 +125,23 @@ class Promises(unittest.TestCase):
         self.assertEqual(once.broken(), ["order of each publisher and topic"], "of QoS 2 there are no copies")
 
     def test_nothing_comes_that_was_not_sent(self) -> None:
-        self.assertEqual(begun().get(1).broken(), ["nothing comes that was not sent"])
-        self.assertEqual(begun().get(1).publish(1).broken(), ["nothing comes that was not sent"])
+        self.assertEqual(begun().get(1).broken(), ["only sent messages arrive"])
+        self.assertEqual(begun().get(1).publish(1).broken(), ["only sent messages arrive"])
         damaged = begun().publish(1).say("s", "message", topic="t/p", number=None, qos=2)
-        self.assertEqual(damaged.broken(), ["nothing comes that was not sent"])
+        self.assertEqual(damaged.broken(), ["only sent messages arrive"])
 
     def test_the_qos_is_the_lower_one(self) -> None:
-        self.assertEqual(begun().publish(1, qos=1).get(1, qos=2).broken(), ["QoS is that of message and subscription"])
+        self.assertEqual(begun().publish(1, qos=1).get(1, qos=2).broken(), ["QoS is the lower of message and subscription"])
 
     def test_an_end_of_a_subscription_holds(self) -> None:
         over = begun().unsubscribe().publish(1)
-        self.assertEqual(over.get(1).broken(), ["an end of a subscription holds"])
+        self.assertEqual(over.get(1).broken(), ["UNSUBSCRIBE takes effect"])
         under_way = begun().publish(1).unsubscribe().get(1)
-        self.assertEqual(under_way.broken(), [], "what was published before may still come")
+        self.assertEqual(under_way.broken(), [], "messages published before may still arrive")
         anew = begun().unsubscribe().publish(1).subscribe().get(1)
-        self.assertEqual(anew.broken(), [], "a session that is behind gets what was published meanwhile")
+        self.assertEqual(anew.broken(), [], "a late session gets the messages published meanwhile")
         none = Script().enter("p").enter("s").publish(1).get(1)
-        self.assertEqual(none.broken(), ["an end of a subscription holds"])
+        self.assertEqual(none.broken(), ["UNSUBSCRIBE takes effect"])
 
     def test_a_refused_subscription_is_told(self) -> None:
         script = Script().enter("s").say("s", "subscribe", filter="t/#", qos=2).say("s", "subscribed", filter="t/#", reason=0x80)
@@ -148,7 +149,7 @@ class Promises(unittest.TestCase):
 
     def test_sessions_last(self) -> None:
         self.assertEqual(begun().enter("s", 2, "broker-2", present=True).broken(), [])
-        self.assertEqual(begun().enter("s", 2, "broker-2", present=False).broken(), ["sessions last"])
+        self.assertEqual(begun().enter("s", 2, "broker-2", present=False).broken(), ["sessions persist"])
 
 
 class Retained(unittest.TestCase):
@@ -164,14 +165,14 @@ class Retained(unittest.TestCase):
 
     def test_nothing_older_than_what_was_acknowledged(self) -> None:
         script = Script().enter("p").publish(1, 1).acknowledge(1).publish(2, 1).acknowledge(2)
-        self.assertEqual(self.look(script, 1, 1).broken(), ["what is retained is the newest"])
+        self.assertEqual(self.look(script, 1, 1).broken(), ["the newest message is retained"])
 
     def test_nothing_older_than_what_was_seen(self) -> None:
         script = Script().enter("p").publish(1, 1).acknowledge(1).publish(2, 1)
-        self.assertEqual(self.look(self.look(script, 1, 2), 2, 1).broken(), ["what is retained does not go back"])
+        self.assertEqual(self.look(self.look(script, 1, 2), 2, 1).broken(), ["retained messages never go back"])
 
     def test_nothing_that_was_not_sent(self) -> None:
-        self.assertEqual(self.look(Script(), 1, 1).broken(), ["nothing comes that was not sent"])
+        self.assertEqual(self.look(Script(), 1, 1).broken(), ["only sent messages arrive"])
 
 
 class Wills(unittest.TestCase):
@@ -190,7 +191,7 @@ class Wills(unittest.TestCase):
         script = member(member(Script().enter("p").publish(1).acknowledge(1), "a").publish(2).acknowledge(2), "b").publish(3).acknowledge(3)
         self.assertEqual(list(missing(History(script.events))), [("$share/g/t/#", ("t/p", 2)), ("$share/g/t/#", ("t/p", 3))])
         script.get(3, who="a", qos=1).get(2, 3, who="b", qos=1)
-        self.assertEqual(script.settle().broken(), [], "what one has not acknowledged may go to another one, and later")
+        self.assertEqual(script.settle().broken(), [], "unacknowledged messages may go to another member, and later")
 
     def test_a_will_waits_for_its_delay(self) -> None:
         second = 1_000_000_000
@@ -203,10 +204,10 @@ class Wills(unittest.TestCase):
     def test_the_will_of_a_connection_that_was_lost_comes_once(self) -> None:
         dead = self.mortal().say("m", "cut", link=1, reason=None)
         self.assertEqual(self.get(dead).settle().broken(), [])
-        self.assertEqual(self.get(dead).broken(), ["QoS 2 comes once"])
+        self.assertEqual(self.get(dead).broken(), ["QoS 2 arrives once"])
 
     def test_it_is_lost_if_it_does_not_come(self) -> None:
-        self.assertEqual(self.mortal().say("m", "cut", link=1, reason=None).settle().broken(), ["what was acknowledged arrives"])
+        self.assertEqual(self.mortal().say("m", "cut", link=1, reason=None).settle().broken(), ["acknowledged messages arrive"])
 
     def test_it_may_or_may_not_come_as_long_as_the_client_knows_of_no_end(self) -> None:
         self.assertEqual(self.mortal().settle().broken(), [])

@@ -1,4 +1,4 @@
-"""What is measured of a history."""
+"""Tests of the measurements from a history."""
 
 import unittest
 

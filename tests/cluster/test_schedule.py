@@ -1,4 +1,4 @@
-"""The same seed makes the same schedule, and nothing happens twice at once to one process."""
+"""The same seed gives the same schedule, and faults of one process do not overlap."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""One history: a cluster and its clients, a schedule of faults, the time in which all must arrive, and the judgement."""
+"""One history: a cluster and its clients, a schedule of faults, the time for all messages to arrive, and the checks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from processes import Stage, StageError, fetch
 from roles import EARLY_TOPICS, EVERYBODY, KEPT, LOOKERS, PUBLISHERS, SUBSCRIBERS
 from schedule import BROKERS, SERVERS, Schedule
 
-# A nats-server whose disk is full has so much before.
+# The disk size of a nats-server in themes that fill it.
 SMALL_DISK_MIB = 160
-# JetStream reserves what streams may grow to, wherever that is to come from.
+# Streams reserve their maximum size, whether the disk has it or not.
 JETSTREAM_MAX = "max_file: 100GB"
-# All other topics are at `quorum`, which is the default.
+# All other topics use the default, `quorum`.
 AT_MEMORY = [f"data.ack_topics={EARLY_TOPICS}# = memory"]
-# Nobody outside reaches what is no loopback either.
+# Addresses other than loopback are not reachable from outside.
 OPEN = ["admin.plain_http=true", "auth.anonymous=true"]
-# So long it may take until nothing lacks any more: TCP sends again after pauses that have doubled while the way was cut.
+# The time limit for all messages to arrive: TCP retransmits after delays that doubled while packets were dropped.
 SETTLE_S = 90
 LOOK_S = 0.25
 
@@ -38,7 +38,7 @@ class Outcome:
 
 
 class Trial:
-    """`folder` is empty, and has everything afterwards."""
+    """`folder` is empty at first, and contains all files afterwards."""
 
     def __init__(self, schedule: Schedule, folder: Path, nats_server: str, tautwire: str) -> None:
         self._schedule, self._folder = schedule, folder
@@ -82,7 +82,7 @@ class Trial:
             is_healed = True
             agents.tell("quiet")
             self._await("all that is due arrives", self._lacks, agents)
-            # A session that has forgotten what its client acknowledged shows it elsewhere.
+            # A session that has lost its client's acknowledgements shows that on another broker.
             moved_at = time.monotonic_ns()
             agents.tell("move")
             self._await("everybody comes back", lambda history: self._absent_since(history, moved_at), agents)
@@ -103,7 +103,8 @@ class Trial:
         return {name: SmallDisk(self._folder / name / "jetstream", SMALL_DISK_MIB) for name in SERVERS}
 
     def _await(self, what: str, lacks: Callable[[History], Iterator[str]], agents: Agents) -> None:
-        """Waits until nothing lacks. What lacks at the end is judged, and told here as far as no promise is about it."""
+        """Waits until nothing is missing. Missing items at the end are checked, and reported here if no guarantee covers
+        them."""
         deadline = time.monotonic() + SETTLE_S
         while True:
             lacking = list(lacks(History(self._record.copy())))
@@ -112,7 +113,7 @@ class Trial:
             if agents.errors:
                 raise AgentError("; ".join(agents.errors))
             if time.monotonic() > deadline:
-                raise StageError(f"{what}: not within {SETTLE_S} s; {len(lacking)} lack: {'; '.join(lacking[:5])}")
+                raise StageError(f"{what}: timed out after {SETTLE_S} s; {len(lacking)} lack: {'; '.join(lacking[:5])}")
             time.sleep(LOOK_S)
 
     @staticmethod
@@ -127,7 +128,7 @@ class Trial:
     @staticmethod
     def _lacks(history: History) -> Iterator[str]:
         yield from (f"{who} lacks {name_of(message)}" for who, message in missing(history))
-        # What was sent on a connection that another has taken over is nobody's.
+        # Messages of a connection that was taken over are not checked.
         of_publishers = (message for message in unanswered(history) if history.sent[message].who in PUBLISHERS)
         yield from (f"{name_of(message)} is neither acknowledged nor refused" for message in of_publishers)
 
@@ -151,14 +152,14 @@ class Trial:
                 yield f"{who} is not connected"
 
     def _ask_all(self, stage: Stage) -> None:
-        """What brokers say of themselves while something lacks is kept."""
+        """Saves the brokers' status while something is missing."""
         for broker in stage.brokers:
             for path in ("/v1/cluster", "/v1/clients?limit=1000", "/metrics"):
                 answer = fetch(f"http://{broker.admin}{path}", broker.token) if broker.is_running else None
                 (broker.folder / path.strip("/").replace("/", "-").partition("?")[0]).write_text(answer or "no answer")
 
     def _look_into_logs(self, stage: Stage) -> None:
-        """Nobody has panicked, and nobody has called something corrupt."""
+        """Checks the logs for panics and reports of corruption."""
         for broker in stage.brokers:
             lines = broker.said().splitlines() if (broker.folder / "log").exists() else []
             panics = [line for line in lines if "panicked" in line]

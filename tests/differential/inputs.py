@@ -1,4 +1,5 @@
-"""Packets to disagree about: changed vectors, and bytes made from nothing. A seed decides all of them."""
+"""Generates packets for the comparison: changed vectors, and bytes made from scratch. The seed
+determines all of them."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from pathlib import Path
 
 VECTORS = Path(__file__).resolve().parents[2] / "spec" / "vectors" / "mqtt"
 VERSIONS = {"3.1": 3, "3.1.1": 4, "5.0": 5}
-# Longer vectors are about length alone, and would take most of the time.
+# Longer vectors only test length, and would take most of the time.
 VECTOR_MAX_BYTES = 600
 MAX_PACKET_BYTES = 268_435_460
 USUAL_LIMIT_BYTES = 4096
-# Where the rules change: separators, wildcards, property identifiers, first bytes of UTF-8 sequences.
+# Bytes with special meaning: separators, wildcards, property identifiers, first bytes of UTF-8
+# sequences.
 TELLING_BYTES = bytes([0, 1, 2, 0x23, 0x2B, 0x2F, 0x24, 0x26, 0x7F, 0x80, 0xC0, 0xC2, 0xE0, 0xED, 0xF0, 0xF4, 0xFF])
 SUBSCRIBING_TYPES = (6, 8, 10)
 
@@ -30,7 +32,7 @@ class Input:
 
 
 def make(count: int, seed: int) -> Iterator[Input]:
-    """All vectors as they are, then `count` others."""
+    """Yields all vectors unchanged, then `count` others."""
     vectors = list(_vectors())
     yield from vectors
     choose = random.Random(seed)
@@ -51,7 +53,7 @@ def _mutated(choose: random.Random, vectors: list[Input]) -> Input:
     version, data = vector.version, bytearray(vector.data)
     for _ in range(choose.randrange(4)):
         _change(choose, data)
-    # Mostly with a remaining length that is right, so that the body is read.
+    # Mostly with a correct remaining length, so that the body is decoded.
     if choose.randrange(4) > 0 and 2 < len(data) < 130:
         data[1] = len(data) - 2
     if choose.randrange(8) == 0:
@@ -84,7 +86,7 @@ def _made(choose: random.Random) -> Input:
     if packet_type == 3:
         flags = choose.randrange(16)
     elif packet_type in SUBSCRIBING_TYPES:
-        # With DUP now and then, which 3.1 takes and the others refuse.
+        # Sometimes with DUP, which 3.1 accepts and the others refuse.
         flags = choose.choice((2, 2, 2, 10))
     else:
         flags = 0

@@ -1,4 +1,4 @@
-"""The message that a codec gives with an error: the words of errors.toml, with the place."""
+"""The expected error message of a codec: the text of errors.toml, with the position."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ sys.path.insert(0, str(ERRORS))
 import words  # noqa: E402
 
 CODES = {code.name: code for code in words.read() if code.section == "codec"}
-# Its errors are numbers: it gives the text alone.
+# Its errors are numbers: it gives only the text.
 WITHOUT_MESSAGES = "c"
 
 
 def fault(driver: str, line: str) -> str | None:
-    """What is wrong with the message in a driver's answer; None if nothing is, or if it needs none."""
+    """Returns what is wrong with the message in a driver's answer; None if it is correct, or not
+    needed."""
     parts = line.split(" ", 4)
     if parts[0] in ("valid", "incomplete"):
         return None
@@ -27,7 +28,7 @@ def fault(driver: str, line: str) -> str | None:
 
 
 def without(line: str) -> str:
-    """The answer without its message."""
+    """Returns the answer without its message."""
     return line if line.startswith("valid ") else " ".join(line.split(" ", 4)[:4])
 
 

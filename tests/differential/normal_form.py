@@ -1,13 +1,13 @@
-"""A packet with its properties in the order of their identifiers, those of one kind in the order they had.
+"""A packet with its properties sorted by identifier; those of one kind keep their order.
 
-Only for packets that a codec has encoded, so that nothing here needs to be checked.
+It is only for packets that a codec has encoded, so nothing is validated.
 """
 
 from __future__ import annotations
 
 CONNECT, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, AUTH = 1, 3, 8, 10, 15
 WITHOUT_PROPERTIES = (12, 13)
-# Bytes before the property length, where that does not depend on the packet.
+# The position of the property length, if it does not depend on the packet.
 PROPERTIES_AT = {2: 2, 4: 3, 5: 3, 6: 3, 7: 3, 8: 2, 9: 2, 10: 2, 11: 2, 14: 1, 15: 1}
 
 ONE_BYTE = {0x01, 0x17, 0x19, 0x24, 0x25, 0x28, 0x29, 0x2A}
@@ -20,7 +20,7 @@ PAIR = 0x26
 def of(packet: bytes, version: int) -> bytes:
     packet_type = packet[0] >> 4
     if packet_type == CONNECT:
-        # The packet brings its version.
+        # The packet contains its version.
         version = packet[_after_number(packet, 1) + 2 + _length(packet, _after_number(packet, 1))]
     if version != 5 or packet_type in WITHOUT_PROPERTIES:
         return packet

@@ -1,6 +1,7 @@
 """Compares the codecs in all languages on random and mutated packets.
 
-`python3 tests/differential/run.py` builds the drivers and runs them; the exit status is 0 only when they agree on all inputs.
+`python3 tests/differential/run.py` builds the drivers and runs them; the exit status is 0 only if
+they agree on all inputs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CARGO_TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 BUILT = ROOT / "target" / "differential"
 REFERENCE = "rust"
 DIFFERENCES_SHOWN = 20
-# Fewer of a class than this part of the inputs: the inputs have become one-sided, and prove little.
+# If a class has a smaller part of the inputs, the inputs are one-sided and prove little.
 CLASS_MIN_PART = 1 / 500
 CLASSES = ("valid", "malformed", "protocol_error", "too_large", "incomplete")
 
@@ -72,10 +73,10 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compares the codecs in all languages.")
-    parser.add_argument("--inputs", type=int, default=100_000, metavar="N", help="how many (default: 100000)")
+    parser.add_argument("--inputs", type=int, default=100_000, metavar="N", help="number of inputs (default: 100000)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which (default: 1)")
-    parser.add_argument("--only", action="append", choices=list(DRIVERS), help="this one; may be repeated")
-    parser.add_argument("--no-build", action="store_true", help="the drivers are built already")
+    parser.add_argument("--only", action="append", choices=list(DRIVERS), help="run only this codec; may be repeated")
+    parser.add_argument("--no-build", action="store_true", help="do not build the drivers")
     options = parser.parse_args()
     options.only = options.only or list(DRIVERS)
     return options

@@ -1,4 +1,4 @@
-// The TypeScript codec's verdicts. README.md has the lines it reads and writes.
+// The TypeScript codec's results. README.md describes the lines that it reads and writes.
 
 import { createInterface } from "node:readline";
 import { encode, MqttDecodeError, MqttDecoder } from "../../clients/typescript/packages/mqtt-codec/dist/esm/node.js";
@@ -33,7 +33,7 @@ function verdict(protocolVersion, maxPacketSize, bytes) {
   }
 }
 
-/** Null where a server has to read the packet to refuse it, and a client may not send it [MQTT-3.1.3-7]. */
+/** Null if a server has to decode the packet to refuse it, but a client must not send it [MQTT-3.1.3-7]. */
 function encodedAgain(packet, protocolVersion) {
   try {
     return encode(packet, protocolVersion);

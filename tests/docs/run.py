@@ -1,7 +1,8 @@
-"""Does what the documents say, and looks at whether it happens.
+"""Runs the commands of the documents, and checks their results.
 
-`python tests/docs/run.py` checks every link and block of code, and runs the pages that have blocks with the mark `runs`.
-`--page tour` runs the pages whose names have this. The marks are explained in tools/docs/README.md.
+`python tests/docs/run.py` checks every link and code block, and runs the pages that have blocks
+with the mark `runs`. `--page tour` runs the pages whose names contain it. The marks are explained
+in tools/docs/README.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from session import Failure, Session, loopback_up  # noqa: E402
 
 EXECUTABLE = ROOT / "bin/tautwire"
 PAGE_TIMEOUT_S = 300
-# Pages wait more than they compute.
+# Pages mostly wait, so several run at once.
 AT_ONCE = 3
 ISOLATED = ["unshare", "--map-user=1000", "--map-group=1000", "--keep-caps", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
@@ -46,10 +47,10 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Checks the documents, and does what they say.")
-    parser.add_argument("--page", default="", metavar="PART", help="only pages whose names have this")
-    parser.add_argument("--only-check", action="store_true", help="links and blocks, without running pages")
-    parser.add_argument("--only-run", action="store_true", help="run pages, without looking at links and blocks")
+    parser = argparse.ArgumentParser(description="Checks the documents, and runs their commands.")
+    parser.add_argument("--page", default="", metavar="PART", help="only pages whose names contain this")
+    parser.add_argument("--only-check", action="store_true", help="check links and blocks, without running pages")
+    parser.add_argument("--only-run", action="store_true", help="run pages, without checking links and blocks")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -58,8 +59,8 @@ def _can_isolate(running: list[Page]) -> bool:
     if not running or subprocess.run([*ISOLATED, "true"], capture_output=True).returncode == 0:
         return True
     if os.environ.get("TAUTWIRE_REQUIRED"):
-        raise SystemExit("documents: this system lets nobody make a network of its own (unshare)")
-    print("documents: NOT RUN: this system lets nobody make a network of its own (unshare)")
+        raise SystemExit("documents: this system does not allow network namespaces (unshare)")
+    print("documents: NOT RUN: this system does not allow network namespaces (unshare)")
     return False
 
 
@@ -74,7 +75,7 @@ def _run(page: Page) -> bool:
     try:
         done = subprocess.run(command, timeout=PAGE_TIMEOUT_S, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
-        print(f"{page.name}: FAILED, not done after {PAGE_TIMEOUT_S} s", flush=True)
+        print(f"{page.name}: FAILED, not finished after {PAGE_TIMEOUT_S} s", flush=True)
         return False
     verdict = f"{page.name}: {'FAILED' if done.returncode else 'runs'}, {time.monotonic() - began:.1f} s"
     print(f"{done.stdout}{done.stderr}{verdict}" if done.returncode else verdict, flush=True)

@@ -1,4 +1,4 @@
-"""A page's commands, in one shell, in a folder and a network of its own: ports are free, and nothing outlives it."""
+"""Runs a page's commands in one shell, in its own folder and network: ports are free, and no process is left."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from pathlib import Path
 BLOCK_TIMEOUT_S = 120
 PRINTS_TIMEOUT_S = 60
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
-# Each command that fails is told, those in the background and in conditions excepted. The variables of a shell are not a page's business.
+# Each failed command is reported, except those in the background and in conditions. The shell's variables must not interfere with the
+# page.
 PROLOGUE = "trap '__failed=\"${__failed:-}${BASH_COMMAND}; \"' ERR\n"
 
 
 class Failure(Exception):
-    """What a page promises does not happen."""
+    """A page's expectation is not met."""
 
 
 class Session:
@@ -47,7 +48,8 @@ class Session:
         self._say(PROLOGUE)
 
     def run(self, commands: str, exit_code: int | None) -> None:
-        """Runs a block. Each of its commands succeeds, or the last one ends with `exit_code` where that is not 0; with `None` any may fail."""
+        """Runs a block. Each command must succeed, or the last one must exit with `exit_code` if that is not 0; with `None` any may
+        fail."""
         self.seen = self.transcript.stat().st_size
         script = self.folder.parent / "block"
         script.write_text(commands)
@@ -57,7 +59,7 @@ class Session:
             raise Failure(f"exit code {code} instead of {exit_code}: {failed}\n{self._fresh()}")
 
     def prints(self, expected: str, timeout_s: float = PRINTS_TIMEOUT_S) -> None:
-        """Waits until every expected line has been printed since the last block began; `…` stands for anything."""
+        """Waits until every expected line has been printed since the last block started; `…` matches anything."""
         wanted = [line.rstrip() for line in expected.splitlines() if line.strip() not in ("", "…")]
         deadline = time.monotonic() + timeout_s
         while missing := self._missing(wanted):
@@ -101,7 +103,7 @@ class Session:
         deadline, said = time.monotonic() + BLOCK_TIMEOUT_S, b""
         while not said.endswith(b"\n"):
             if time.monotonic() > deadline:
-                raise Failure(f"not done after {BLOCK_TIMEOUT_S} s\n{self._fresh()}")
+                raise Failure(f"not finished after {BLOCK_TIMEOUT_S} s\n{self._fresh()}")
             if self.shell.poll() is not None:
                 raise Failure(f"the shell has ended\n{self._fresh()}")
             try:
@@ -113,7 +115,7 @@ class Session:
 
 
 def loopback_up() -> None:
-    """A new network has a loopback that is down."""
+    """Brings up the loopback interface, which is down in a new network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sH14x", b"lo", 0)
         flags = struct.unpack("16sH14x", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request))[1]

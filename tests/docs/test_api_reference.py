@@ -1,4 +1,4 @@
-"""The page of the admin API's requests says what its description says."""
+"""The reference page of the admin API matches its OpenAPI description."""
 
 import json
 import sys

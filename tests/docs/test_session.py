@@ -1,4 +1,4 @@
-"""What the session of a page notices."""
+"""Tests of the session of a page."""
 
 import unittest
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""The site: every link of it leads to a file and a heading of it, and it needs nothing of another host."""
+"""The site: every link leads to an existing file and heading, and nothing is loaded from another
+host."""
 
 import re
 import shutil

@@ -1,9 +1,9 @@
-"""Generated code, compiled as strictly as each language can and run against the broker.
+"""Generated code, compiled with strict settings and run against the broker.
 
-`python3 tests/generate/run.py [--only LANGUAGE]…` writes code for the contracts in `contracts/`, checks that it is formatted,
-compiles it, compares the bytes that all languages write, publishes and subscribes with it, and hands the AsyncAPI
-document to AsyncAPI's own parser. TAUTWIRE_BIN names another broker than bin/tautwire, TAUTWIRE_CLIENTS another folder of clients
-than clients, TAUTWIRE_PYTHON another Python than that of `make python-venv`, which has the Python client and mypy.
+`python3 tests/generate/run.py [--only LANGUAGE]…` generates code for the contracts in `contracts/`, checks its formatting,
+compiles it, compares the bytes that all languages write, publishes and subscribes with it, and validates the AsyncAPI document
+with AsyncAPI's own parser. TAUTWIRE_BIN sets another broker than bin/tautwire, TAUTWIRE_CLIENTS another folder of clients than
+clients, TAUTWIRE_PYTHON another Python than that of `make python-venv`, which has the Python client and mypy.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 WORK = ROOT / "target" / "generate"
-# The code for the first is run. That for the second, whose names are awkward in some language, is compiled.
+# The code for the first folder is run. That for the second, with difficult names, is only compiled.
 CONTRACTS = HERE / "contracts"
 AWKWARD = HERE / "awkward"
 BROKER = Path(os.environ.get("TAUTWIRE_BIN", ROOT / "bin" / "tautwire")).resolve()
 CLIENTS = Path(os.environ.get("TAUTWIRE_CLIENTS", ROOT / "clients")).resolve()
-# As it stands there: behind the link of a virtual environment is a Python without its packages.
+# Not resolved: the target of a virtual environment's link is a Python without its packages.
 PYTHON = Path(os.environ.get("TAUTWIRE_PYTHON", ROOT / "target" / "python-venv" / "bin" / "python")).absolute()
 
 STRICT_C = ["-std=c99", "-Wpedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-# Those of rustfmt itself, whatever a repository around it says.
+# The defaults of rustfmt, whatever the repository configures.
 RUSTFMT = ["--edition", "2024", "--config", "max_width=100,use_small_heuristics=Default"]
 # Payloads are damaged in the same way each time.
 SEED = 1
 CHANGED_PAYLOADS = 400
 TELLING_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF, 0xC0, 0xC1, 0xDF, ord('"'), ord("\\"), ord("0"), ord("}"), ord(","), ord(" "))
-# Durations, which Go has up to 292 years; nanoseconds over a second, which Go adds to the seconds; lists within lists, which C
-# leaves as they are.
+# Durations, which Go has up to 292 years; nanoseconds of more than a second, which Go adds to the seconds; nested lists, which
+# C does not decode.
 DIFFERENT_BY_DESIGN = [
     bytes.fromhex("82021608ffffffffffffffffff011080b6ca91feffffffff01"),
     b"-1.500s",
@@ -57,13 +57,13 @@ DRIVER_TIMEOUT_S = 60
 
 
 class Failure(Exception):
-    """What went wrong, with what the program said."""
+    """A failed step, with the output of the program."""
 
 
 def call(
     *command: str | Path, cwd: Path | None = None, timeout_s: float = TIMEOUT_S, given: str | None = None, **more: str
 ) -> str:
-    """Runs a program with `given` as its input, and gives its output; `more` is added to the environment."""
+    """Runs a program with `given` as its input, and returns its output; `more` is added to the environment."""
     shown = " ".join(str(part) for part in command)
     try:
         done = subprocess.run(
@@ -79,21 +79,21 @@ def call(
     except FileNotFoundError as error:
         raise Failure(f"{command[0]}: not found; install it") from error
     except subprocess.TimeoutExpired as error:
-        raise Failure(f"{shown}: not done after {timeout_s} s") from error
+        raise Failure(f"{shown}: not finished after {timeout_s} s") from error
     if done.returncode != 0:
         raise Failure(f"{shown}:\n{done.stdout.strip()}")
     return done.stdout
 
 
 def generate(language: str, out: Path, *options: str, contracts: Path = CONTRACTS) -> None:
-    """Writes code, and sees that a second run finds nothing to do."""
+    """Generates code, and checks that a second run changes nothing."""
     command = [str(BROKER), "generate", "--lang", language, "--out", str(out), "--path", str(contracts), *options]
     call(*command)
     call(*command, "--check")
 
 
 def copy_sources(language: str, to: Path) -> None:
-    """Only what has changed, so that compilers find the rest as they left it."""
+    """Copies only changed files, so that compilers can reuse the rest."""
     to.mkdir(parents=True, exist_ok=True)
     for source in (HERE / language).iterdir():
         target = to / source.name
@@ -141,7 +141,7 @@ def prepare_go() -> list[str]:
     if unformatted := call("gofmt", "-l", ".", cwd=folder).strip():
         raise Failure(f"gofmt would change {unformatted}")
     call("go", "vet", "./...", cwd=folder)
-    # What the comments name is there: the compiler does not look.
+    # The identifiers in comments must exist: the compiler does not check them.
     comments = "".join(re.findall(r"(?m)//.*$", "".join(path.read_text() for path in (folder / "contracts").glob("*.go"))))
     for package, name in sorted(set(re.findall(r"\b(client|packets)\.([A-Z][\w.]*\w)", comments))):
         call("go", "doc", "-short", f"{client}/{package}", name, cwd=folder)
@@ -213,13 +213,13 @@ LANGUAGES: dict[str, Callable[[], list[str]]] = {
 
 
 def encodings(driver: list[str]) -> dict[str, str]:
-    """The bytes that a driver writes, by the names of the values."""
+    """Returns the bytes that a driver writes, by the names of the values."""
     lines = call(*driver, "encode", timeout_s=DRIVER_TIMEOUT_S).splitlines()
     return {name: digits for name, _, digits in (line.partition(" ") for line in lines)}
 
 
 def differences(found: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Values that two languages write differently."""
+    """Yields values that two languages encode differently."""
     (first, expected), *others = found.items()
     for language, written in others:
         for name in sorted(expected | written):
@@ -228,7 +228,7 @@ def differences(found: dict[str, dict[str, str]]) -> Iterator[str]:
 
 
 def damaged(written: dict[str, str]) -> list[str]:
-    """Lines for the drivers: payloads with bytes changed, cut off, doubled, and some that are nested deep."""
+    """Returns lines for the drivers: payloads with changed bytes, truncated, doubled, and some with deep nesting."""
     generator = random.Random(SEED)
     lines = []
     for name, digits in written.items():
@@ -257,7 +257,7 @@ def damaged(written: dict[str, str]) -> list[str]:
 
 
 def kept(payload: bytes) -> list[range]:
-    """Where a payload is not damaged, as languages may differ there by design."""
+    """Returns the parts of a payload that are not damaged, because languages may differ there by design."""
     found = []
     for part in DIFFERENT_BY_DESIGN:
         if (start := payload.find(part)) >= 0:
@@ -266,7 +266,7 @@ def kept(payload: bytes) -> list[range]:
 
 
 def varint(value: int) -> bytes:
-    """As Protocol Buffers write a length."""
+    """Encodes a length like Protocol Buffers."""
     more = b""
     while value > 0x7F:
         more += bytes([value & 0x7F | 0x80])
@@ -275,7 +275,7 @@ def varint(value: int) -> bytes:
 
 
 def check_same_verdicts(drivers: dict[str, list[str]], written: dict[str, str]) -> None:
-    """All languages take the same payloads, and refuse the same ones."""
+    """Checks that all languages accept and refuse the same payloads."""
     lines = damaged(written)
     verdicts = {
         language: call(*driver, "decode", given="\n".join(lines) + "\n", timeout_s=DRIVER_TIMEOUT_S).splitlines()
@@ -287,7 +287,7 @@ def check_same_verdicts(drivers: dict[str, list[str]], written: dict[str, str]) 
         refusing = [language for language, verdict in each.items() if verdict == "error"]
         if refusing and len(refusing) < len(each):
             found.append(f"{line}: refused by {', '.join(refusing)} alone")
-        # These two sort the entries of maps; the others keep them as they come.
+        # These two sort the entries of maps; the others keep their order.
         elif "go" in each and "rust" in each and each["go"] != each["rust"]:
             found.append(f"{line}: go reads {each['go']}, rust {each['rust']}")
     if found:
@@ -296,7 +296,7 @@ def check_same_verdicts(drivers: dict[str, list[str]], written: dict[str, str]) 
 
 @contextlib.contextmanager
 def broker() -> Iterator[tuple[str, str]]:
-    """A broker with the contracts, and its host and port."""
+    """Runs a broker with the contracts; yields its host and port."""
     command = [BROKER, "serve", "--memory", "--listen", "127.0.0.1:0", "--set", f"contracts.path={CONTRACTS}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -312,7 +312,7 @@ def broker() -> Iterator[tuple[str, str]]:
 
 
 def check_asyncapi() -> None:
-    """AsyncAPI's parser, at the version that its lock file names, takes the document."""
+    """AsyncAPI's parser, at the version of its lock file, must accept the document."""
     folder = WORK / "asyncapi"
     copy_sources("asyncapi", folder)
     installed = folder / "node_modules" / ".package-lock.json"
@@ -325,7 +325,7 @@ def check_asyncapi() -> None:
 
 
 def check_foreign_files_are_kept() -> None:
-    """What was not generated is not written over."""
+    """Files that were not generated must not be overwritten."""
     folder = WORK / "foreign"
     folder.mkdir(parents=True, exist_ok=True)
     mine = folder / "index.ts"
@@ -340,7 +340,7 @@ def check_foreign_files_are_kept() -> None:
 
 
 class Report:
-    """Prints a line for each step, and remembers whether one failed."""
+    """Prints a line for each step, and records failures."""
 
     def __init__(self) -> None:
         self.has_failed = False
@@ -364,7 +364,7 @@ def check_same(found: dict[str, dict[str, str]]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=sorted(LANGUAGES), help="this language alone; may be repeated")
+    parser.add_argument("--only", action="append", choices=sorted(LANGUAGES), help="only this language; may be repeated")
     languages = parser.parse_args().only or sorted(LANGUAGES)
     WORK.mkdir(parents=True, exist_ok=True)
     report = Report()

@@ -1,4 +1,4 @@
-"""A case, its broker and its bystander, and what is measured of them."""
+"""A case, its broker and its bystander, and its measurements."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ import peer
 from broker import Broker
 
 MIB = 1 << 20
-# What the broker may take beside what its limits say: its code, stacks, buffers of the threads, the allocator's slack.
+# The memory of the broker in addition to its limits: code, stacks, buffers of the threads, allocator overhead.
 ROOM_BYTES = 32 * MIB
-# A client that does nothing wrong waits no longer than this, whatever others do.
+# The maximum wait of a well-behaved client, whatever others do.
 P99_MAX_MS = 10.0
 LONGEST_MAX_MS = 50.0
-# Before the attack: what round trips are like on this machine at this moment.
+# Before the attack: the round trips on this machine at this moment.
 QUIET_S = 0.5
 CASE_TIMEOUT_S = 240
-# A phase is looked at for so long at least: a hundredth of a few round trips says nothing.
+# The minimum duration of a phase: a percentile of a few round trips means nothing.
 PHASE_MIN_S = 1.0
 BYSTANDER_TIMEOUT_S = 60
-# Attackers give way to the broker and the bystander: nobody is to wait for a processor because of what the test computes.
+# Attackers have low priority, so that the test does not take CPU time from the broker and the bystander.
 NICENESS = 10
 CONTRACTS = "contracts"
-# By which the admin API knows who asks.
+# The token for the admin API.
 TOKEN = "a-token-of-hostile-cases-0123456789"
 TLS = "tls"
 FAILURES_TOLD = 6
@@ -41,7 +41,7 @@ FAILURES_TOLD = 6
 
 @dataclass(frozen=True)
 class Case:
-    """One attack. `limit_bytes` is what its settings allow the broker to hold."""
+    """One attack. `limit_bytes` is the memory limit of its settings."""
 
     name: str
     what: str
@@ -50,20 +50,20 @@ class Case:
     settings: dict[str, object]
     threads: int
     is_short: bool
-    # Whether the bystander's round trips are judged, or only told.
+    # Whether the bystander's round trips are checked, or only reported.
     is_timed: bool
-    # Whether resident memory is judged.
+    # Whether resident memory is checked.
     is_weighed: bool
     stalled_log: bool
     contracts: dict[str, str]
-    # Beside MQTT over TCP, what it listens by; `mqtts` has the certificate of `arena.authority`.
+    # Listeners besides MQTT over TCP; `mqtts` has the certificate of `arena.authority`.
     schemes: tuple[str, ...]
-    # Names and passwords of those who may come; with none, anybody.
+    # Names and passwords of the users; if empty, anonymous clients are accepted.
     users: dict[str, str]
     # Whether there is an admin API.
     admin: bool
     p99_max_ms: float
-    # The access rules, as a file has them; with none, everybody may do everything.
+    # The access rules, as in a file; if empty, everything is allowed.
     rules: str
     # The case has failed if it takes longer.
     timeout_s: float
@@ -71,7 +71,7 @@ class Case:
 
 @dataclass
 class Result:
-    """What became of a case, and what goes into the table."""
+    """The result of a case, for the table."""
 
     failures: list[str] = field(default_factory=list)
     # The bystander waited too long in this attempt.
@@ -85,17 +85,17 @@ class Result:
     seconds: float = 0.0
 
     def to_json(self) -> str:
-        # Of many failures of a case the first ones say it.
+        # The first failures of a case are enough.
         return json.dumps(asdict(self) | {"failures": self.failures[:FAILURES_TOLD]})
 
 
 class Failed(Exception):
-    """The case cannot go on."""
+    """The case cannot continue."""
 
 
 @dataclass
 class Arena:
-    """What a case is given."""
+    """The environment of a case."""
 
     broker: Broker
     result: Result
@@ -104,7 +104,7 @@ class Arena:
     began: float = 0.0
 
     def begin(self) -> None:
-        """The attack begins here; what came before was its preparation, in which the bystander is not judged."""
+        """Starts the attack. Before that is its preparation, in which the bystander is not checked."""
         assert self.bystander.stdin is not None
         self.bystander.stdin.write("attack\n")
         self.bystander.stdin.flush()
@@ -116,7 +116,7 @@ class Arena:
 
     @property
     def authority(self) -> Path:
-        """Who has issued the broker's certificate."""
+        """The certificate of the authority that issued the broker's certificate."""
         return self.folder / TLS / "ca.pem"
 
     @property
@@ -144,9 +144,9 @@ def case(
     schemes: tuple[str, ...] = (), users: dict[str, str] | None = None, name: str = "", admin: bool = False,
     p99_max_ms: float = P99_MAX_MS, rules: str = "", timeout_s: float = CASE_TIMEOUT_S,
 ) -> Callable[[Callable[[Arena], None]], Callable[[Arena], None]]:
-    """Enters a function into the list of cases.
+    """Registers a case.
 
-    One thread, unless a case is about several: then the bystander shares it with the attack, which is the worst place to be.
+    One thread, unless a case needs several: then the bystander shares it with the attack, which is the worst case.
     """
 
     def enter(function: Callable[[Arena], None]) -> Callable[[Arena], None]:
@@ -195,7 +195,7 @@ def run(attack: Case, executable: Path) -> Result:
 
 
 def _watched(attack: Case, broker: Broker, result: Result, folder: Path) -> None:
-    """The attack, with the bystander beside it."""
+    """Runs the attack with the bystander."""
     command = [sys.executable, "-B", str(Path(__file__).with_name("bystander.py")), str(broker.port), str(broker.pid)]
     bystander = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert bystander.stdout is not None
@@ -214,7 +214,7 @@ def _watched(attack: Case, broker: Broker, result: Result, folder: Path) -> None
         arena.result.quiet, arena.result.attack = seen["quiet"], seen["attack"]
         arena.expect(not seen["cut_off"], "the bystander was cut off")
     except (subprocess.TimeoutExpired, ValueError, BrokenPipeError):
-        arena.result.failures.append("the bystander was not answered any more")
+        arena.result.failures.append("the bystander got no more answers")
     finally:
         bystander.kill()
         bystander.wait()
@@ -234,7 +234,7 @@ def _attack(attack: Case, arena: Arena) -> None:
         arena.result.failures.append(str(error))
     except (IndexError, ValueError) as error:
         traceback.print_exc()
-        arena.result.failures.append(f"what the broker sent is no packet, or no payload, that there can be: {error}")
+        arena.result.failures.append(f"the broker sent an invalid packet or payload: {error}")
 
 
 def _judge_memory(attack: Case, arena: Arena) -> None:
@@ -244,15 +244,15 @@ def _judge_memory(attack: Case, arena: Arena) -> None:
 
 
 def _judge_time(attack: Case, result: Result) -> None:
-    """By the corrected round trips: what the broker kept the bystander waiting for, and not the machine."""
+    """Checks the corrected round trips: the delay caused by the broker, not by the machine."""
     if not result.attack.get("count"):
-        result.late.append("the bystander has seen nothing")
+        result.late.append("the bystander has no round trips")
         return
     p99, longest = result.attack["corrected_p99_ms"], result.attack["corrected_longest_ms"]
     if p99 >= attack.p99_max_ms:
-        result.late.append(f"the bystander's p99 is {p99:.1f} ms, bar {attack.p99_max_ms:.0f} ms")
+        result.late.append(f"the bystander's p99 is {p99:.1f} ms, limit {attack.p99_max_ms:.0f} ms")
     if longest >= LONGEST_MAX_MS:
-        result.late.append(f"the bystander waited {longest:.0f} ms, bar {LONGEST_MAX_MS:.0f} ms")
+        result.late.append(f"the bystander waited {longest:.0f} ms, limit {LONGEST_MAX_MS:.0f} ms")
 
 
 def _write_contracts(folder: Path, files: dict[str, str]) -> Path:

@@ -1,4 +1,4 @@
-"""A broker of our own for each case, and what the system says of its memory and its threads."""
+"""Starts a broker for each case, and reads its memory and thread statistics from the system."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 EXECUTABLE = ROOT / "bin" / "tautwire"
 LOGS = ROOT / "target" / "hostile-logs"
-# It writes and syncs a segment of its log first, on a disk that others may keep busy.
+# It first writes and syncs a segment of its log, on a disk that may be busy.
 READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
 
 
 class BrokerError(Exception):
-    """The broker did not start, or is not there any more."""
+    """The broker did not start, or has exited."""
 
 
 @dataclass
 class Broker:
     process: subprocess.Popen[bytes]
-    # By the scheme of the listener, in the order in which they were asked for; that of the admin API is `http`.
+    # By the scheme of the listener, in order of configuration; that of the admin API is `http`.
     ports: dict[str, int]
     log: Path
 
     @property
     def port(self) -> int:
-        """For MQTT over TCP."""
+        """The port for MQTT over TCP."""
         return self.ports["mqtt"]
 
     @property
@@ -49,30 +49,30 @@ class Broker:
         return self._status_bytes("VmRSS")
 
     def descriptors(self) -> int:
-        """How many files and sockets it has open."""
+        """Returns how many files and sockets it has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def _status_bytes(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
         found = re.search(rf"^{name}:\s+(\d+) kB", status, re.MULTILINE)
         if found is None:
-            raise BrokerError(f"no {name}: the broker has ended")
+            raise BrokerError(f"no {name}: the broker has exited")
         return int(found[1]) * 1024
 
     def thread(self, name: str) -> int:
-        """The number that the system knows a thread by."""
+        """Returns the system's identifier of a thread."""
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             if (task / "comm").read_text().strip() == name:
                 return int(task.name)
         raise BrokerError(f"no thread {name}")
 
     def cpu_ns(self) -> int:
-        """The processors' time that all its threads have used, by the scheduler: see proc(5), `schedstat`."""
+        """Returns the CPU time of all its threads, according to the scheduler: see proc(5), `schedstat`."""
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
     def switches(self, thread: int) -> int:
-        """How often a thread has gone to sleep."""
+        """Returns how often a thread has gone to sleep."""
         status = Path(f"/proc/{self.pid}/task/{thread}/status").read_text()
         found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)
         return int(found[1]) if found else 0
@@ -81,15 +81,15 @@ class Broker:
         self.process.send_signal(number)
 
     def end(self) -> str | None:
-        """Ends it; what was wrong with it, if it had ended by itself."""
+        """Stops it; returns an error if it exited unexpectedly or did not stop."""
         try:
             if not self.is_running():
-                return f"the broker ended by itself with status {self.process.returncode}; see {self.log.name}"
+                return f"the broker exited unexpectedly with status {self.process.returncode}; see {self.log.name}"
             self.process.terminate()
             try:
                 self.process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                return f"the broker did not end within {STOP_TIMEOUT_S} s of SIGTERM"
+                return f"the broker did not exit within {STOP_TIMEOUT_S} s of SIGTERM"
             return None
         finally:
             self.process.kill()
@@ -99,9 +99,10 @@ class Broker:
 def start(
     executable: Path, name: str, settings: dict[str, object], threads: int, stalled_log: bool, schemes: tuple[str, ...] = ()
 ) -> Broker:
-    """Starts a broker that listens by MQTT over TCP and by `schemes`, and where `admin.listen` is set for its admin API, on ports that the kernel picks.
+    """Starts a broker with listeners for MQTT over TCP and for `schemes`, and if `admin.listen` is set for its admin API, on
+    ports that the kernel picks.
 
-    With `stalled_log` nobody reads its standard error.
+    With `stalled_log` its standard error is not read.
     """
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{name}.log"
@@ -135,7 +136,7 @@ def tool(executable: Path, arguments: list[str], environment: dict[str, str] | N
 
 
 def _announced_ports(process: subprocess.Popen[bytes], log: Path, count: int) -> dict[str, int]:
-    """The ports from the lines that say so; the few lines behind them fit in the pipe."""
+    """Reads the ports from the broker's output; the few lines after them fit in the pipe."""
     assert process.stdout is not None
     said = b""
     deadline = time.monotonic() + READY_TIMEOUT_S
@@ -150,4 +151,4 @@ def _announced_ports(process: subprocess.Popen[bytes], log: Path, count: int) ->
             if not more:
                 break
     last = (log.read_text(errors="replace").strip().splitlines() or ["no message"])[-1]
-    raise BrokerError(f"the broker did not say that it listens: {last}")
+    raise BrokerError(f"the broker did not report its listeners: {last}")

@@ -1,11 +1,11 @@
-"""A client that does nothing wrong, in a process of its own: publishes to itself every 2 ms, and notes each round trip.
+"""A well-behaved client in its own process: publishes to itself every 2 ms, and measures each round trip.
 
-`bystander.py PORT PID`: the broker's port and process. It takes lines from standard input: `attack` begins a phase anew,
-`end` has it print what it saw before the first of them and since the last one, as JSON.
+`bystander.py PORT PID`: the broker's port and process. It reads lines from standard input: `attack` starts a new phase, `end`
+prints the results before the first of them and since the last one, as JSON.
 
-A round trip begins before the message is given to the kernel and ends when the kernel has the answer, by its time stamp: that
-this process was woken late does not count. In `corrected`, the time does not count either in which a thread of the broker was
-ready to run and had no processor, as the scheduler tells, nor that in which the host gave the processors to other machines.
+A round trip starts before the message is passed to the kernel and ends when the kernel has the answer, by its timestamp: a late
+wake-up of this process does not count. `corrected` also excludes the time in which a thread of the broker was ready to run but
+had no CPU, according to the scheduler, and the time that the host gave to other machines.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ import peer  # noqa: E402
 import wire  # noqa: E402
 
 INTERVAL_NS = 2_000_000
-# Where a round trip was shorter, nobody asks why.
+# Shorter round trips are not corrected.
 LOOKED_INTO_NS = 2_000_000
 TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
-# When the phase ends, answers to what was sent may still be on their way.
+# At the end of a phase, answers may still be in flight.
 LAST_ANSWERS_S = 20
 SO_TIMESTAMPNS = 35
 STAMP = struct.Struct("qq")
@@ -67,16 +67,16 @@ def _percentiles(prefix: str, samples_ns: list[int]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What had been taken from the broker until a moment, since it began."""
+    """The time taken from the broker since its start."""
 
     # For each of its threads: how long it was ready without running.
     ready_ns: list[int]
-    # Of all processors together: what the host gave to other machines.
+    # For all CPUs together: the time that the host gave to other machines.
     stolen_ticks: int
 
 
 class Machine:
-    """Tells what the machine has taken from the threads of the broker."""
+    """Reads the time that the machine has taken from the threads of the broker."""
 
     def __init__(self, pid: int) -> None:
         tasks = Path(f"/proc/{pid}/task").iterdir()
@@ -84,7 +84,7 @@ class Machine:
         self._processors = os.open("/proc/stat", os.O_RDONLY)
 
     def taken(self) -> Taken:
-        # The first line is of all processors, see proc(5): "cpu", user, nice, system, idle, iowait, irq, softirq, steal.
+        # The first line is for all CPUs, see proc(5): "cpu", user, nice, system, idle, iowait, irq, softirq, steal.
         stolen_ticks = int(os.pread(self._processors, 256, 0).split(None, 9)[8])
         try:
             return Taken([int(os.pread(file, 64, 0).split()[1]) for file in self._threads], stolen_ticks)
@@ -95,7 +95,7 @@ class Machine:
         now = self.taken()
         ready_ns = max((late - early for late, early in zip(now.ready_ns, then.ready_ns)), default=0)
         ticks = now.stolen_ticks - then.stolen_ticks
-        # A tick is told when it is full: as much as another one is not told yet.
+        # A tick is reported when it is complete: up to one more may be unreported.
         return ready_ns + ((ticks + 1) * TICK_NS if ticks else 0)
 
 
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def _look_on(client: peer.Peer, machine: Machine) -> tuple[Phase, Phase]:
-    """What it has seen before the first `attack`, and since the last."""
+    """Returns the results before the first `attack`, and since the last."""
     quiet = phase = Phase()
     number, incoming = 0, bytearray()
     under_way: deque[Sent] = deque()
@@ -143,21 +143,21 @@ def _look_on(client: peer.Peer, machine: Machine) -> tuple[Phase, Phase]:
         if client.descriptor in events:
             _receive(client, incoming, under_way, machine)
             if client.packets:
-                # PINGRESP to the last packet: what is still under way was dropped, as the broker may do with QoS 0.
+                # PINGRESP after the last packet: messages still in flight were dropped, as is allowed at QoS 0.
                 for sent in under_way:
                     sent.phase.lost += 1
                 return quiet, phase
         late_ns = time.monotonic_ns() - due_ns
         if late_ns >= 0 and ends_ns is None:
             phase.late_ns.append(late_ns)
-            # After a pause of its own it does not catch up: the broker is not to blame for the crowd.
+            # After a pause of its own it does not catch up: the broker is not to blame for the burst.
             due_ns += INTERVAL_NS * (1 + late_ns // INTERVAL_NS)
             taken = machine.taken()
             under_way.append(Sent(number, time.time_ns(), taken, phase))
             client.send(wire.publish(TOPIC, PAYLOAD.pack(number)))
             client.write()
             number += 1
-    # What was never answered took at least as long as it has been waited for.
+    # An unanswered message took at least as long as it was waited for.
     for sent in under_way:
         _note(sent, time.time_ns(), machine)
     return quiet, phase

@@ -1,4 +1,4 @@
-"""Numbered messages: which of them the broker has acknowledged, and which of them have come."""
+"""Numbered messages: which of them the broker has acknowledged, and which have arrived."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from peer import Peer, Unanswered, drive
 
 KEY_BYTES = 8
 FENCE = (1 << 63) - 1
-# A publisher that the broker does not read from, or does not answer, is taken to be held back after so long without a byte.
+# A publisher is considered blocked after this time without a byte from the broker.
 HELD_BACK_S = 2.0
-# A message that was acknowledged comes sooner than after so long without a byte.
+# An acknowledged message must arrive before this time without a byte has passed.
 SILENCE_S = 3.0
 FLOOD_TIMEOUT_S = 90
 DRAIN_TIMEOUT_S = 90
@@ -25,7 +25,7 @@ _FILLER = memoryview(bytes(16 << 20))
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`size` is that of the payload, which begins with the key."""
+    """`size` is that of the payload, which starts with the key."""
 
     key: int
     topic: str
@@ -34,7 +34,7 @@ class Message:
 
 
 class Publisher:
-    """Sends messages, with no more than `window` of them unanswered."""
+    """Sends messages, at most `window` of them unanswered."""
 
     def __init__(self, client: Peer, qos: int, messages: Iterable[Message], window: int = 16) -> None:
         self.peer = client
@@ -71,7 +71,7 @@ class Publisher:
         if taken.reason >= wire.FIRST_ERROR:
             self.refused[key] = taken.reason
         elif taken.type != wire.PUBCOMP:
-            # PUBREC with success passes the ownership on as PUBACK does [MQTT-4.3.3-9].
+            # PUBREC with success transfers ownership, like PUBACK [MQTT-4.3.3-9].
             self.acknowledged.add(key)
         if taken.type == wire.PUBREC and taken.reason < wire.FIRST_ERROR:
             self.peer.send(wire.acknowledge(wire.PUBREL, taken.packet_id))
@@ -82,7 +82,7 @@ class Publisher:
 
 
 def put(client: Peer, message: Message, qos: int, packet_id: int) -> None:
-    """Puts a message in line, without a copy of what fills it."""
+    """Queues a message without copying its padding."""
     head = wire.publish_head(
         message.topic, message.size, version=client.version, qos=qos, packet_id=packet_id,
         properties=message.properties if client.version == 5 else b"",
@@ -91,9 +91,9 @@ def put(client: Peer, message: Message, qos: int, packet_id: int) -> None:
 
 
 def flood(publishers: list[Publisher], others: Iterable[Peer] = ()) -> None:
-    """Until all is answered, or the broker holds the rest back; `others` are read from meanwhile.
+    """Runs until everything is answered, or the broker holds the rest back; `others` are read from meanwhile.
 
-    A broker may brake by not reading, so that this ends is no failure. What is checked is what it has acknowledged.
+    A broker may slow publishers down by not reading, so that is not a failure. Only acknowledged messages are checked.
     """
     everyone = [publisher.peer for publisher in publishers] + list(others)
     drive(everyone, lambda: all(publisher.is_done() for publisher in publishers), FLOOD_TIMEOUT_S, HELD_BACK_S)
@@ -104,7 +104,7 @@ def acknowledged_of(publishers: Iterable[Publisher]) -> set[int]:
 
 
 def is_honest(arena: Arena, publishers: Iterable[Publisher]) -> None:
-    """What was refused was refused with the code that says so: Quota exceeded."""
+    """Refusals must have the reason code Quota exceeded."""
     codes = {code for publisher in publishers for code in publisher.refused.values()}
     arena.expect(codes <= {wire.QUOTA_EXCEEDED}, f"messages were refused with {', '.join(f'{code:#04x}' for code in codes)}")
     endings = {publisher.ended_with for publisher in publishers} - {None, wire.QUOTA_EXCEEDED}
@@ -112,7 +112,7 @@ def is_honest(arena: Arena, publishers: Iterable[Publisher]) -> None:
 
 
 class Subscriber:
-    """Notes which messages come, and acknowledges them unless it is `silent`."""
+    """Records received messages, and acknowledges them unless it is `silent`."""
 
     def __init__(self, client: Peer, silent: bool = False) -> None:
         self.peer = client
@@ -134,30 +134,30 @@ class Subscriber:
 
 
 def returned(port: int, client_id: str, version: int = 5) -> Subscriber:
-    """The client of a session that was left behind, back again."""
+    """Reconnects the client of an offline session."""
     subscriber = Subscriber(Peer(port, version))
     expiry_s = wire.FOR_EVER_S if version == 5 else 0
     subscriber.peer.send(wire.connect(client_id, version=version, clean=False, expiry_s=expiry_s))
     drive([subscriber.peer], lambda: subscriber.connack is not None or subscriber.peer.closed, peer.ANSWER_TIMEOUT_S)
     if subscriber.connack != wire.SUCCESS:
-        raise Unanswered(f"{client_id} could not come back: {subscriber.connack}")
+        raise Unanswered(f"{client_id} could not reconnect: {subscriber.connack}")
     return subscriber
 
 
 def drain(arena: Arena, subscriber: Subscriber, topic: str, key: int = FENCE) -> None:
-    """Reads until a message that is published now has come: what was kept before it has come then."""
+    """Reads until a message that is published now has arrived: all earlier ones have arrived then."""
     deadline = time.monotonic() + DRAIN_TIMEOUT_S
     for _ in _attempts_until_taken(arena.port, subscriber, topic, key):
         if time.monotonic() > deadline:
-            arena.expect(False, f"no message is taken for {topic[:50]} even while its subscriber reads")
+            arena.expect(False, f"no message is accepted for {topic[:50]} even while its subscriber reads")
             return
     left_s = max(1.0, deadline - time.monotonic())
     came = drive([subscriber.peer], lambda: key in subscriber.received or subscriber.peer.closed, left_s, SILENCE_S)
-    arena.expect(came, f"the last message for {topic[:50]} was acknowledged and did not come")
+    arena.expect(came, f"the last message for {topic[:50]} was acknowledged but did not arrive")
 
 
 def _attempts_until_taken(port: int, subscriber: Subscriber, topic: str, key: int) -> Iterator[None]:
-    """Publishes the fence; where there is no room for it yet, again when the subscriber has read more."""
+    """Publishes the fence; if there is no room for it yet, again when the subscriber has read more."""
     while True:
         if is_taken(port, subscriber, Message(key, topic)):
             return
@@ -183,7 +183,7 @@ def check_delivered(arena: Arena, acknowledged: set[int], received: set[int], to
 
 
 def come_back_for_all(arena: Arena, client_id: str, topic: str, acknowledged: set[int], version: int = 5) -> Subscriber:
-    """The client comes back to its session; all that was acknowledged must come."""
+    """The client reconnects to its session; all acknowledged messages must arrive."""
     subscriber = returned(arena.port, client_id, version)
     drain(arena, subscriber, topic)
     check_delivered(arena, acknowledged, subscriber.received, client_id)
@@ -192,7 +192,7 @@ def come_back_for_all(arena: Arena, client_id: str, topic: str, acknowledged: se
 
 
 def stranger_is_served(arena: Arena, when: str, size: int = 4_000) -> None:
-    """Somebody who has taken nothing yet sends a small QoS 1 message to a session that is away: it is taken, and comes."""
+    """A client that holds no memory yet sends a small QoS 1 message to an offline session: it is accepted, and arrives."""
     try:
         peer.absent_session(arena.port, "small-absent", ["small"])
         publisher = Publisher(peer.connected(arena.port, "small-publisher"), 1, [Message(1, "small", size)])
@@ -201,7 +201,7 @@ def stranger_is_served(arena: Arena, when: str, size: int = 4_000) -> None:
         arena.expect(bool(publisher.acknowledged), f"{when}, a stranger's small message was answered with {answer}")
         if publisher.acknowledged:
             subscriber = returned(arena.port, "small-absent")
-            # Acknowledged, or the session would hold it from then on.
+            # Acknowledged, so that the session does not keep it.
             came = drive([subscriber.peer], lambda: 1 in subscriber.received and subscriber.peer.has_sent(),
                          peer.ANSWER_TIMEOUT_S, SILENCE_S)
             subscriber.peer.close()

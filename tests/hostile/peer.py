@@ -1,4 +1,4 @@
-"""Connections of attackers and of well-behaved clients: many at once, driven by one loop, none of which ever blocks."""
+"""Connections of attackers and of well-behaved clients: many at once, driven by one non-blocking loop."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from wire import Packet
 
 READ_BYTES = 1 << 18
 CONNECT_TIMEOUT_S = 20
-# For one answer of a broker that has much to do.
+# The time limit for one answer of a busy broker.
 ANSWER_TIMEOUT_S = 30
-# What is waited for may come true by time alone, such as by a counter of the broker.
+# Some conditions become true without any packet, such as a counter of the broker.
 LOOK_AGAIN_S = 0.2
 PIECES_PER_WRITE = 64
 
@@ -26,14 +26,14 @@ _everyone: weakref.WeakSet[Peer] = weakref.WeakSet()
 
 
 class Unanswered(Exception):
-    """What was waited for did not come in time, or the connection ended before."""
+    """A packet did not arrive in time, or the connection ended before."""
 
 
 class Peer:
-    """One connection, with what is still to be sent and what has come.
+    """One connection, with its pending output and received packets.
 
-    `handler` is given each packet; without one they wait in `packets`. With `reading` off nothing is read from the socket;
-    with `discarding` on, what comes is counted in `received_bytes` and thrown away.
+    `handler` gets each packet; without one they are stored in `packets`. With `reading` off nothing is read from the socket; with
+    `discarding` on, received bytes are only counted in `received_bytes`.
     """
 
     def __init__(self, port: int, version: int = 5) -> None:
@@ -53,7 +53,7 @@ class Peer:
         self._incoming = bytearray()
 
     def send(self, *pieces: bytes | memoryview) -> None:
-        """Puts bytes in line; `drive` sends them."""
+        """Queues bytes; `drive` sends them."""
         self._outgoing.extend(memoryview(piece) for piece in pieces if piece)
 
     def has_sent(self) -> bool:
@@ -71,7 +71,7 @@ class Peer:
         return (select.EPOLLIN if self.reading else 0) | (select.EPOLLOUT if self._outgoing else 0)
 
     def write(self) -> bool:
-        """Writes what the socket takes; whether it took something."""
+        """Writes as much as the socket accepts; returns whether it accepted any."""
         moved = False
         while self._outgoing:
             try:
@@ -79,7 +79,7 @@ class Peer:
             except BlockingIOError:
                 return moved
             except OSError:
-                # The broker has gone; what it said before is still to be read.
+                # The broker has closed; its last data is still to be read.
                 self._outgoing.clear()
                 return moved
             moved = True
@@ -93,7 +93,7 @@ class Peer:
         return moved
 
     def read(self) -> bool:
-        """Reads what is there, once; whether there was something."""
+        """Reads once; returns whether there was data."""
         try:
             data = self.socket.recv(READ_BYTES)
         except BlockingIOError:
@@ -111,7 +111,7 @@ class Peer:
         return True
 
     def _opened(self, data: bytes) -> bytes:
-        """The MQTT in what has come."""
+        """Returns the MQTT bytes in the received data."""
         return data
 
     def _handle(self, taken: Packet) -> None:
@@ -121,7 +121,7 @@ class Peer:
             self.packets.append(taken)
 
     def expect(self, packet_type: int, within_s: float = ANSWER_TIMEOUT_S) -> Packet:
-        """The next packet of this type; others that come before it are passed over."""
+        """Returns the next packet of this type; earlier others are ignored."""
         found: list[Packet] = []
 
         def has_come() -> bool:
@@ -142,12 +142,12 @@ class Peer:
         return self.expect(answer, within_s)
 
     def settle(self, within_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Returns when the broker has done with all that was sent before."""
+        """Returns when the broker has handled all earlier packets."""
         self.ask(wire.PING, wire.PINGRESP, within_s)
 
 
 def drive(peers: Iterable[Peer], until: Callable[[], bool], within_s: float, idle_s: float | None = None) -> bool:
-    """Reads and writes until `until` holds; `False` where it did not within the time, or after `idle_s` without a byte."""
+    """Reads and writes until `until` returns true; returns `False` on timeout, or after `idle_s` without a byte."""
     everyone = [peer for peer in peers if not peer.closed]
     by_descriptor = {peer.descriptor: peer for peer in everyone}
     watched = {peer.descriptor: 0 for peer in everyone}
@@ -161,7 +161,7 @@ def drive(peers: Iterable[Peer], until: Callable[[], bool], within_s: float, idl
                 return
             watched[peer.descriptor] = wanted
             if peer.closed:
-                # Closing the socket has taken it out of the kernel's set.
+                # Closing the socket has removed it from the kernel's set.
                 return
             if not before:
                 poll.register(peer.descriptor, wanted)
@@ -190,7 +190,7 @@ def drive(peers: Iterable[Peer], until: Callable[[], bool], within_s: float, idl
 
 
 def send_all(peers: Iterable[Peer], within_s: float = ANSWER_TIMEOUT_S, idle_s: float | None = None) -> bool:
-    """Sends all that is in line, or as much as the broker takes."""
+    """Sends all queued bytes, or as many as the broker accepts."""
     everyone = list(peers)
     return drive(everyone, lambda: all(peer.has_sent() or peer.closed for peer in everyone), within_s, idle_s)
 
@@ -199,7 +199,7 @@ def connected(
     port: int, client_id: str, *, version: int = 5, clean: bool = True, expiry_s: int = 0,
     receive_maximum: int | None = None,
 ) -> Peer:
-    """A client that the broker has let in."""
+    """Returns a client that the broker has accepted."""
     peer = Peer(port, version)
     connack = peer.ask(
         wire.connect(client_id, version=version, clean=clean, expiry_s=expiry_s, receive_maximum=receive_maximum),
@@ -211,15 +211,15 @@ def connected(
 
 
 def subscribed(peer: Peer, filters: list[str], qos: int = 1) -> Peer:
-    """The same client, with subscriptions that the broker has granted."""
+    """Returns the same client, with granted subscriptions."""
     suback = peer.ask(wire.subscribe(filters, version=peer.version, qos=qos), wire.SUBACK)
     if any(code >= wire.FIRST_ERROR for code in wire.suback_codes(suback, peer.version)):
-        raise Unanswered("a subscription that fits was refused")
+        raise Unanswered("a valid subscription was refused")
     return peer
 
 
 def goodbye(peer: Peer) -> None:
-    """Leaves with DISCONNECT, and waits until the broker has closed the connection."""
+    """Sends DISCONNECT, and waits until the broker has closed the connection."""
     peer.send(wire.BYE)
     peer.discarding = True
     drive([peer], lambda: peer.closed, ANSWER_TIMEOUT_S)
@@ -227,13 +227,13 @@ def goodbye(peer: Peer) -> None:
 
 
 def close_all() -> None:
-    """Cuts all connections that there still are: a broker that ends waits a while for those who do not go."""
+    """Closes all open connections: a broker that is stopped would wait for them."""
     for peer in list(_everyone):
         peer.close()
 
 
 def absent_session(port: int, client_id: str, filters: list[str], qos: int = 1, version: int = 5) -> None:
-    """Leaves a session behind that subscribes to `filters` and outlives its connection."""
-    # In 3.1.1 a session without Clean Session stays; in 5.0 its expiry says so.
+    """Leaves an offline session that subscribes to `filters`."""
+    # In 3.1.1 a session without Clean Session persists; in 5.0 its expiry interval determines that.
     peer = connected(port, client_id, version=version, clean=False, expiry_s=wire.FOR_EVER_S if version == 5 else 0)
     goodbye(subscribed(peer, filters, qos))

@@ -1,7 +1,7 @@
-"""Holds the broker to its promises about memory and time while clients do their worst.
+"""Checks the broker's guarantees about memory and time while clients behave as badly as they can.
 
-`python3 tests/hostile/run.py` runs the short cases, `--all` all of them; each has a broker of its own. It ends with a table;
-the exit status is 0 only when nothing failed.
+`python3 tests/hostile/run.py` runs the short cases, `--all` all of them; each has its own broker. It prints a table; the exit
+status is 0 only if nothing failed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import cases  # noqa: E402
 from arena import CASES, MIB, Case, Result  # noqa: E402
 from broker import EXECUTABLE  # noqa: E402
 
-# A wait that the broker causes is there in each attempt, one that the machine causes is not: only the shortest is judged.
+# A delay caused by the broker occurs in each attempt, one caused by the machine does not: only the shortest counts.
 ATTEMPTS = 4
 
 
@@ -38,20 +38,20 @@ def main() -> int:
             print(f"{each.name:<32}{'short ' if each.is_short else '      '}{each.what}")
         return 0
     if not chosen:
-        print("no such case; --list names them")
+        print("unknown case; --list prints the names")
         return 1
     results = [(each, _run(each, options.broker, options.untimed)) for each in chosen]
     return _report(results)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Attacks the broker, and measures what becomes of it and of others.")
+    parser = argparse.ArgumentParser(description="Attacks the broker, and measures the effect on it and on other clients.")
     parser.add_argument("--all", action="store_true", help="all cases, not only the short ones")
-    parser.add_argument("--case", action="append", metavar="NAME", help="this case, or those that begin so; may be repeated")
+    parser.add_argument("--case", action="append", metavar="NAME", help="this case, or those with this prefix; may be repeated")
     parser.add_argument("--broker", type=Path, default=EXECUTABLE, metavar="FILE",
                         help="broker executable to start (default: bin/tautwire)")
-    parser.add_argument("--untimed", action="store_true", help="do not judge how long others wait, as where the broker itself is stopped")
-    parser.add_argument("--list", action="store_true", help="list the cases, and end")
+    parser.add_argument("--untimed", action="store_true", help="do not check how long others wait, for example if the broker itself is paused")
+    parser.add_argument("--list", action="store_true", help="list the cases, and exit")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -65,7 +65,7 @@ def _is_chosen(each: Case, options: argparse.Namespace) -> bool:
 
 
 def _run(each: Case, executable: Path, is_untimed: bool) -> Result:
-    """A case; again where the bystander waited too long. Everything else has one attempt."""
+    """Runs a case; repeats it if the bystander waited too long. Everything else has one attempt."""
     for attempt in range(1, ATTEMPTS + 1):
         result = _run_once(each, executable)
         if is_untimed:
@@ -80,7 +80,7 @@ def _run(each: Case, executable: Path, is_untimed: bool) -> Result:
 
 
 def _run_once(each: Case, executable: Path) -> Result:
-    """In a process of its own, with all that it starts in one group, which is ended when the time is up."""
+    """Runs it in its own process, with all its children in one group, which is killed on timeout."""
     command = [sys.executable, "-B", __file__, "--inside", "--case", each.name, "--broker", str(executable)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     started = time.monotonic()
@@ -88,9 +88,9 @@ def _run_once(each: Case, executable: Path) -> Result:
         said, _ = process.communicate(timeout=each.timeout_s)
         return Result(**json.loads(said))
     except subprocess.TimeoutExpired:
-        return Result(failures=[f"it did not end within {each.timeout_s:.0f} s"], seconds=time.monotonic() - started)
+        return Result(failures=[f"not finished within {each.timeout_s:.0f} s"], seconds=time.monotonic() - started)
     except ValueError:
-        return Result(failures=["the case itself has failed; see above"], seconds=time.monotonic() - started)
+        return Result(failures=["the test program failed; see above"], seconds=time.monotonic() - started)
     finally:
         try:
             os.killpg(process.pid, signal.SIGKILL)

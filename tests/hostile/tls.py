@@ -1,4 +1,4 @@
-"""TLS for attackers and for clients that behave."""
+"""TLS for attackers and for well-behaved clients."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ READ_BYTES = 1 << 16
 
 
 def context(authority: Path) -> ssl.SSLContext:
-    """Clients that trust this authority, and speak TLS 1.3."""
+    """Returns a context for clients that trust this authority, with TLS 1.3."""
     made = ssl.create_default_context(cafile=str(authority))
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     return made
 
 
 def client_hello(trusting: ssl.SSLContext) -> bytes:
-    """The first message of a client. Whoever sends it to many servers has made it once; each of them has to answer."""
+    """Returns the first message of a client. An attacker creates it once and sends it many times; the server has to answer
+    each."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     machine = trusting.wrap_bio(incoming, outgoing, server_hostname=NAME)
     try:
@@ -32,7 +33,7 @@ def client_hello(trusting: ssl.SSLContext) -> bytes:
 
 
 class TlsPeer(Peer):
-    """A connection by TLS. What is to be sent waits until the handshake is over."""
+    """A connection over TLS. Output waits until the handshake is complete."""
 
     def __init__(self, port: int, trusting: ssl.SSLContext, version: int = 5) -> None:
         super().__init__(port, version)
@@ -78,7 +79,7 @@ class TlsPeer(Peer):
 
 
 def connected(port: int, trusting: ssl.SSLContext, client_id: str, within_s: float = peer.ANSWER_TIMEOUT_S) -> TlsPeer:
-    """A client that the broker has let in."""
+    """Returns a client that the broker has accepted."""
     client = TlsPeer(port, trusting)
     client.send(wire.connect(client_id))
     connack = client.expect(wire.CONNACK, within_s)

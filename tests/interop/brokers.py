@@ -1,4 +1,4 @@
-"""The brokers that clients are tried against: how each is had, and how it is started on a port that the kernel picked."""
+"""The brokers that clients are tested with: how to install each, and how to start it on a port that the kernel picked."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ import setup
 
 READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
-# A port is free when it is asked for; another process may take it before the broker does.
+# The port is free when it is picked, but another process may take it before the broker does.
 START_ATTEMPTS = 5
 NATS_SERVER = setup.ROOT / "bench" / "peers" / "bin" / "nats-server"
 
 
 class BrokerError(Exception):
-    """A broker is missing, did not start, or did not end as it should."""
+    """A broker is missing, did not start, or did not exit cleanly."""
 
 
 @dataclass(frozen=True)
 class Broker:
-    """What the table says of a broker, and what it can do."""
+    """The title and the capabilities of a broker."""
 
     title: str
     versions: tuple[str, ...]
     version_of: Callable[[], str]
     prepare: Callable[[], None]
     command: Callable[[Path, int], list[str]]
-    # Prints its port; the others are told one.
+    # It prints its port; the others get one.
     announces: bool = False
 
 
 @contextmanager
 def running(broker: Broker) -> Iterator[tuple[str, str]]:
-    """The broker on a fresh folder; gives its host and port, and ends it."""
+    """Runs the broker in a new folder; yields its host and port, and stops it."""
     with tempfile.TemporaryDirectory(prefix="tautwire-interop-") as folder:
         process, host, port = _start(broker, Path(folder))
         try:
             yield host, port
             if process.poll() is not None:
-                raise BrokerError(f"{broker.title} ended by itself with status {process.returncode}")
+                raise BrokerError(f"{broker.title} exited unexpectedly with status {process.returncode}")
         finally:
             process.terminate()
             try:
@@ -94,7 +94,7 @@ def _accepts(process: subprocess.Popen[str], port: int) -> tuple[str, str] | Non
 
 
 def announced(process: subprocess.Popen[str]) -> tuple[str, str] | None:
-    """Host and port from the line that says so; None when the process ends first, or is not ready in time."""
+    """Returns host and port from the broker's output; None if the process exits first, or is not ready in time."""
     lines: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:
@@ -152,7 +152,7 @@ def _mosquitto_command(folder: Path, port: int) -> list[str]:
 
 def _nats_command(folder: Path, port: int) -> list[str]:
     configuration = folder / "nats.conf"
-    # A message that was on its way when the connection broke comes again after this time, 30 s by default.
+    # A message that was in flight when the connection broke is redelivered after this time, 30 s by default.
     configuration.write_text(
         f'server_name: interop\nlisten: "127.0.0.1:{_free_port()}"\n'
         f'jetstream {{ store_dir: "{folder}/store" }}\nmqtt {{ listen: "127.0.0.1:{port}", ack_wait: "2s" }}\n'
@@ -166,7 +166,7 @@ def _ours() -> Path:
 
 def _need_ours() -> None:
     if not _ours().exists():
-        raise BrokerError("bin/tautwire is not there; `make build` makes it")
+        raise BrokerError("bin/tautwire is missing; run `make build`")
 
 
 ALL: dict[str, Broker] = {

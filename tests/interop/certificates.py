@@ -1,4 +1,4 @@
-"""Certificates of `tautwire cert` for a run by TLS: the broker is told of them by options, the drivers by the environment."""
+"""Certificates of `tautwire cert` for a run over TLS: the broker gets them by options, the drivers by the environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 60
 
 @contextmanager
 def made(program: Path, transport: str) -> Iterator[dict[str, str]]:
-    """The variables that drivers take files from: none for TCP."""
+    """Yields the variables with the files for the drivers: none for TCP."""
     if transport == "tcp":
         yield {}
         return
@@ -26,7 +26,7 @@ def made(program: Path, transport: str) -> Iterator[dict[str, str]]:
 
 
 def broker_options(transport: str, variables: Mapping[str, str]) -> list[str]:
-    """How the broker listens; `variables` are those that [made] gave."""
+    """Returns the options for the broker's listener; `variables` are those of [made]."""
     if transport == "tcp":
         return ["--listen", "127.0.0.1:0"]
     ca = Path(variables["TAUTWIRE_TLS_CA"])

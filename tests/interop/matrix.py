@@ -1,8 +1,8 @@
 """Every client of this repository against every broker: connect, QoS 0, 1, 2, retained, will, properties, reconnect.
 
-`python3 tests/interop/matrix.py` prepares all of them, runs all cases and writes the table to docs/interoperability.md.
-`--only CLIENT` and `--broker BROKER` narrow it; the table is written only when nothing is left out. The exit status is 0
-only when each case did what the table of known gaps (known-gaps.toml) says: a gap that has closed is a failure too.
+`python3 tests/interop/matrix.py` prepares all of them, runs all cases and writes the table to docs/interoperability.md. `--only
+CLIENT` and `--broker BROKER` restrict it; the table is written only if nothing is left out. The exit status is 0 only if each
+case matches the table of known gaps (known-gaps.toml): a gap that has closed is a failure, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import brokers
 import setup
 
-# What users of other clients may take for a fault of the broker.
+# Behaviour of other clients that their users might mistake for a bug of the broker.
 CLIENTS_OF_OTHERS = [
     "## Known behaviour of other clients",
     "",
@@ -90,7 +90,7 @@ def _run(client: str, broker: brokers.Broker) -> dict[str, Verdict]:
 
 
 def _gaps() -> dict[tuple[str, str], str]:
-    """What a broker does not do, by broker and case, with the reason."""
+    """Returns what a broker does not support, by broker and case, with the reason."""
     with open(GAPS, "rb") as file:
         return {(broker, case): reason for broker, cases in tomllib.load(file).items() for case, reason in cases.items()}
 
@@ -106,7 +106,7 @@ def _surprises(results: dict[tuple[str, str], dict[str, Verdict]]) -> list[str]:
             if not verdict.passed and not known:
                 found.append(f"{client} at {broker}: {case}: {verdict.reason}")
             if verdict.passed and known:
-                found.append(f"{client} at {broker}: {case} works, though known-gaps.toml says that it does not")
+                found.append(f"{client} at {broker}: {case} passes, but known-gaps.toml lists it")
     return found
 
 

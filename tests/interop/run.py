@@ -1,7 +1,7 @@
-"""Proves the broker with real clients.
+"""Tests the broker with real clients.
 
-`python3 tests/interop/run.py` prepares the drivers, starts a fresh broker for each and runs all its cases, several drivers at a time.
-The last line says `N passed, M failed`; the exit status is 0 only when nothing failed.
+`python3 tests/interop/run.py` prepares the drivers, starts a new broker for each and runs all its cases, several drivers at a
+time. The last line is `N passed, M failed`; the exit status is 0 only if nothing failed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from brokers import READY_TIMEOUT_S, STOP_TIMEOUT_S, BrokerError, announced
 BROKER = setup.ROOT / "bin" / "tautwire"
 LOGS = setup.ROOT / "target" / "interop-logs"
 DRIVER_TIMEOUT_S = 600
-# Drivers at a time. Most of the time they wait: for a timeout, a will, the end of a session.
+# Parallel drivers. They mostly wait: for a timeout, a will, the end of a session.
 JOBS = 4
 
 COMMANDS: dict[str, list[str]] = {
@@ -42,13 +42,13 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-# Those of others: the clients of this repository have tests of their own for TLS.
+# Only other projects' clients: the clients of this repository have their own TLS tests.
 BY_TLS = ["mosquitto", "mqttjs", "paho-python", "paho-go", "paho-c", "rumqttc"]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A driver by a transport, whose files are in `variables`."""
+    """A driver with a transport; `variables` are the TLS files."""
 
     driver: str
     transport: str
@@ -61,7 +61,7 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What one driver reported, plus what the runner found wrong itself."""
+    """The results of one driver, plus errors found by the runner."""
 
     name: str
     passed: list[str] = field(default_factory=list)
@@ -97,11 +97,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--broker", type=Path, default=BROKER, metavar="FILE",
                         help="broker executable to start (default: bin/tautwire)")
     parser.add_argument("--transport", action="append", choices=certificates.TRANSPORTS,
-                        help="tcp; tls; or mtls, where clients show certificates, too; may be repeated (default: tcp)")
-    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="drivers at a time (default: %(default)s)")
-    parser.add_argument("--broker-url", metavar="mqtt://HOST:PORT", help="use a broker that is running already")
+                        help="tcp; tls; or mtls, with client certificates; may be repeated (default: tcp)")
+    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="parallel drivers (default: %(default)s)")
+    parser.add_argument("--broker-url", metavar="mqtt://HOST:PORT", help="use a broker that is already running")
     parser.add_argument("--no-setup", action="store_true", help="do not install or build what the drivers need")
-    parser.add_argument("--list", action="store_true", help="list drivers and cases, and end")
+    parser.add_argument("--list", action="store_true", help="list drivers and cases, and exit")
     options = parser.parse_args()
     options.transport = options.transport or ["tcp"]
     options.only = options.only or [name for name in COMMANDS if any(_knows(name, each) for each in options.transport)]
@@ -112,7 +112,7 @@ def _options() -> argparse.Namespace:
     if options.broker_url and not re.fullmatch(r"mqtt://[^:/]+:\d+", options.broker_url):
         parser.error("--broker-url must be like mqtt://127.0.0.1:1883")
     if options.broker_url:
-        # Cases of two drivers would meet at the same topics.
+        # Cases of two drivers would use the same topics.
         options.jobs = 1
     return options
 
@@ -130,7 +130,7 @@ def _knows(driver: str, transport: str) -> bool:
 
 
 def _prepared(driver: str) -> str | None:
-    """Prepares a driver. Says why it cannot run, if so."""
+    """Prepares a driver. Returns why it cannot run, if so."""
     try:
         setup.prepare(driver)
     except (setup.SetupError, OSError, subprocess.SubprocessError) as error:
@@ -180,7 +180,7 @@ def _catalogue() -> dict[str, str]:
 
 
 def _run_cases(outcome: Outcome, run: Run, command: list[str], cases: list[str]) -> None:
-    """Runs a driver and takes its verdicts; a case without one has failed, whatever the exit status says."""
+    """Runs a driver and reads its results; a case without one has failed, whatever the exit status is."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **run.variables})
     overdue = threading.Timer(DRIVER_TIMEOUT_S, process.kill)
     overdue.start()
@@ -211,7 +211,7 @@ def _say(line: str) -> None:
 
 @contextmanager
 def _broker(run: Run, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """A broker for one driver: the running one, or a fresh one on a port that the kernel picks."""
+    """Yields a broker for one driver: the running one, or a new one on a port that the kernel picks."""
     if options.broker_url:
         host, port = options.broker_url.removeprefix("mqtt://").split(":")
         yield host, port
@@ -227,12 +227,12 @@ def _broker(run: Run, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     try:
         yield _await_ready(process, log)
         if process.poll() is not None:
-            raise BrokerError(f"ended by itself with status {process.returncode}; see {log.relative_to(setup.ROOT)}")
+            raise BrokerError(f"exited unexpectedly with status {process.returncode}; see {log.relative_to(setup.ROOT)}")
         process.send_signal(signal.SIGINT)
         if process.wait(STOP_TIMEOUT_S) != 0:
-            raise BrokerError(f"Ctrl-C ended it with status {process.returncode}; see {log.relative_to(setup.ROOT)}")
+            raise BrokerError(f"exited on Ctrl-C with status {process.returncode}; see {log.relative_to(setup.ROOT)}")
     except subprocess.TimeoutExpired:
-        raise BrokerError(f"did not end within {STOP_TIMEOUT_S} s of Ctrl-C") from None
+        raise BrokerError(f"did not exit within {STOP_TIMEOUT_S} s of Ctrl-C") from None
     finally:
         process.kill()
         process.wait()
@@ -242,7 +242,7 @@ def _await_ready(process: subprocess.Popen[str], log: Path) -> tuple[str, str]:
     if where := announced(process):
         return where
     last = (log.read_text(errors="replace").strip().splitlines() or ["no message"])[-1]
-    raise BrokerError(f"did not say within {READY_TIMEOUT_S} s that it is ready: {last}")
+    raise BrokerError(f"not ready within {READY_TIMEOUT_S} s: {last}")
 
 
 def _print_table(outcomes: list[Outcome]) -> None:

@@ -157,7 +157,7 @@ STEPS: dict[str, Callable[[], None]] = {
 
 
 class _Stamp:
-    """Remembers the inputs of a step that succeeded, so that it runs again only when they change."""
+    """Records the inputs of a successful step, so that it runs again only if they change."""
 
     def __init__(self, name: str, inputs: list[Path], product: Path) -> None:
         self._file = STAMPS / name
@@ -190,14 +190,14 @@ def _run(command: list[str], cwd: Path | None = None) -> None:
     print("+ " + " ".join(command), file=sys.stderr, flush=True)
     status = subprocess.run(command, cwd=cwd, stdout=sys.stderr).returncode
     if status != 0:
-        raise SetupError(f"`{' '.join(command)}` ended with status {status}")
+        raise SetupError(f"`{' '.join(command)}` exited with status {status}")
 
 
 def main() -> int:
     chosen = sys.argv[1:] or list(STEPS)
     unknown = [name for name in chosen if name not in STEPS]
     if unknown:
-        print(f"no such driver: {', '.join(unknown)}; there are {', '.join(STEPS)}", file=sys.stderr)
+        print(f"unknown driver: {', '.join(unknown)}; there are {', '.join(STEPS)}", file=sys.stderr)
         return 2
     for name in chosen:
         try:

@@ -1,4 +1,5 @@
-"""A real Mosquitto is filled and stopped, its state taken over by `tautwire import mosquitto`, and its clients come back to Tautwire."""
+"""A real Mosquitto is filled and stopped, its state is imported by `tautwire import mosquitto`, and its clients connect to
+Tautwire."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def free_port() -> int:
 
 
 class Mosquitto:
-    """A broker that keeps its state in a folder."""
+    """A broker that persists its state in a folder."""
 
     def __init__(self, folder: Path, port: int, mounted_port: int) -> None:
         self.configuration = folder / "mosquitto.conf"
@@ -63,13 +64,13 @@ class Mosquitto:
 
 
 def imported(configuration: Path) -> Served:
-    """A broker with a configuration that was imported, at ports of its own."""
+    """A broker with an imported configuration, on ports of its own."""
     configuration.write_text(re.sub(r"(mqtt://127\.0\.0\.1):\d+", r"\1:0", configuration.read_text()))
     return Served(configuration, 2)
 
 
 def kept(port: int, client_id: str, version: int = 5, *, expiry_s: int = 3600, **more: object) -> Client:
-    """A client whose session outlasts its connection."""
+    """A client with a persistent session."""
     return Client(port, client_id, version=version, clean=False, expiry_s=expiry_s, **more)
 
 
@@ -210,7 +211,7 @@ HALF_IDS: list[int] = []
 
 
 def fill(port: int, mounted_port: int) -> None:
-    """All that a Mosquitto can have when it is stopped."""
+    """Creates everything that a Mosquitto can have persisted."""
     mounted = kept(mounted_port, "mounted")
     mounted.subscribe("door", 1)
     mounted.cut()

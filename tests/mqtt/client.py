@@ -1,4 +1,4 @@
-"""A client that waits: each step is one that a test takes, and what is not acknowledged yet is for the test to say."""
+"""A synchronous client: the test controls each step, including acknowledgements."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TIMEOUT_S = 90
 
 
 class Client:
-    """One connection. With `acknowledges=False`, what is received is never acknowledged.
+    """One connection. With `acknowledges=False`, received messages are never acknowledged.
 
-    The broker must let it in, unless it `may_be_refused`: then `reason` is that of CONNACK, or None where the broker has said nothing.
+    The broker must accept it, unless it `may_be_refused`: then `reason` is that of CONNACK, or None without one.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Client:
         self.cut()
 
     def subscribe(self, topic_filter: str, options: int, identifier: int | None = None) -> None:
-        """`options` are those of a subscription [MQTT 5.0 section 3.8.3.1]; without any, the QoS. That is granted."""
+        """`options` are subscription options [MQTT 5.0 section 3.8.3.1], by default only the QoS, which must be granted."""
         packet_id = next(self._packet_ids)
         self._send(wire.subscribe(
             [topic_filter], version=self._version, qos=options, packet_id=packet_id, identifier=identifier
@@ -56,7 +56,7 @@ class Client:
         self, topic: str, payload: bytes = b"", *, qos: int = 0, packet_id: int | None = None, retain: bool = False,
         duplicate: bool = False, properties: bytes = b"",
     ) -> int:
-        """Sends PUBLISH, and waits for nothing. Gives its identifier."""
+        """Sends PUBLISH without waiting. Returns its identifier."""
         packet_id = packet_id or next(self._packet_ids)
         self._send(wire.publish(
             topic, payload, version=self._version, qos=qos, packet_id=packet_id, retain=retain, duplicate=duplicate,
@@ -65,7 +65,7 @@ class Client:
         return packet_id
 
     def deliver(self, topic: str, payload: bytes = b"", *, qos: int, **more: object) -> int:
-        """Publishes a message, and goes through all of its acknowledgements. Gives the reason code of the first."""
+        """Publishes a message, and completes its exchange. Returns the first reason code."""
         packet_id = self.publish(topic, payload, qos=qos, **more)
         if qos == 0:
             return wire.SUCCESS
@@ -79,7 +79,7 @@ class Client:
         self._send(wire.acknowledge(packet_type, packet_id))
 
     def receive(self) -> wire.Publish:
-        """The next message, acknowledged to its end. What is left of earlier ones is brought to its end, too."""
+        """Returns the next message after its exchange is complete. Pending exchanges of earlier messages are completed, too."""
         while True:
             packet = self.read()
             if packet.type == PUBREL:
@@ -95,35 +95,35 @@ class Client:
             return message
 
     def read(self) -> wire.Packet:
-        """The next packet, whatever it is."""
+        """Returns the next packet of any type."""
         return self._aside.popleft() if self._aside else self._next()
 
     def parsed(self, packet: wire.Packet) -> wire.Publish:
         return wire.parse_publish(packet, self._version)
 
     def ping(self) -> None:
-        """Has the broker work off all that was sent before."""
+        """Waits until the broker has handled all earlier packets."""
         self._send(wire.PING)
         self._wait_for(wire.PINGRESP)
 
     def await_end(self) -> int | None:
-        """Waits until the broker ends the connection. Gives the reason code of its DISCONNECT."""
+        """Waits until the broker closes the connection. Returns the reason code of its DISCONNECT."""
         reason = None
         while packet := self._next_or_end():
             reason = packet.reason if packet.type == wire.DISCONNECT else reason
         return reason
 
     def close(self) -> None:
-        """Ends the connection in order."""
+        """Closes the connection with DISCONNECT."""
         self._send(wire.BYE)
         self.cut()
 
     def cut(self) -> None:
-        """Ends the connection without a word."""
+        """Closes the connection without DISCONNECT."""
         self._socket.close()
 
     def _wait_for(self, packet_type: int, packet_id: int | None = None) -> wire.Packet:
-        """Waits for an answer. Whatever comes before it is read later."""
+        """Waits for an answer. Packets that arrive before it are read later."""
         while True:
             packet = self._next()
             if packet.type == packet_type and packet_id in (None, packet.packet_id):
@@ -136,7 +136,7 @@ class Client:
         return packet
 
     def _next_or_end(self) -> wire.Packet | None:
-        """None once the broker has ended the connection."""
+        """Returns None once the broker has closed the connection."""
         while (packet := wire.take(self._buffer)) is None:
             try:
                 data = self._socket.recv(1 << 16)

@@ -1,4 +1,4 @@
-"""All connections in one loop: nothing blocks, and every packet goes to its client as soon as it is whole."""
+"""All connections in one loop: nothing blocks, and every packet is dispatched as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Connection:
         self.descriptor = self._socket.fileno()
         if (refused := self._socket.connect_ex(address)) not in (0, errno.EINPROGRESS, errno.ECONNREFUSED):
             self._socket.close()
-            raise OSError(refused, f"no way to {address}")
+            raise OSError(refused, f"cannot connect to {address}")
         self.is_open = True
         self._incoming, self._outgoing = bytearray(), bytearray()
         self._waits_for_room = False
@@ -37,7 +37,7 @@ class Connection:
             self._loop.fresh.add(self)
 
     def close(self) -> None:
-        """Cuts it, without a word to the broker or the client."""
+        """Closes it without DISCONNECT or `on_end`."""
         if self.is_open:
             self.is_open = False
             self._loop.remove(self)
@@ -50,7 +50,7 @@ class Connection:
             except BlockingIOError:
                 break
             except OSError:
-                # What the broker said before it went is still to be read.
+                # The broker's last packets are still to be read.
                 self._outgoing.clear()
                 break
             del self._outgoing[:sent]
@@ -60,7 +60,7 @@ class Connection:
             self._loop.watch(self, waits)
 
     def read(self) -> bool:
-        """Reads once; whether something came."""
+        """Reads once; returns whether there was data."""
         try:
             data = self._socket.recv(READ_BYTES)
         except BlockingIOError:
@@ -76,7 +76,7 @@ class Connection:
         return bool(data)
 
     def read_to_end(self) -> None:
-        """What a broker that is not there any more has left in the socket."""
+        """Reads the rest of the socket after the broker has exited."""
         while self.is_open and self.read():
             pass
 
@@ -102,7 +102,7 @@ class Loop:
         self._poll.modify(connection.descriptor, select.EPOLLIN | (select.EPOLLOUT if for_room else 0))
 
     def turn(self, wait_s: float) -> bool:
-        """Sends what is fresh, then waits for the sockets once; whether something came."""
+        """Sends queued data, then waits for the sockets once; returns whether there was data."""
         while self.fresh:
             self.fresh.pop().flush()
         moved = False
@@ -115,7 +115,7 @@ class Loop:
         return moved
 
     def end(self) -> None:
-        """Reads what brokers have left, and closes everything."""
+        """Reads the rest of the data, and closes everything."""
         for connection in list(self._open.values()):
             connection.read_to_end()
         for connection in list(self._open.values()):

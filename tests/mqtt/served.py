@@ -1,4 +1,4 @@
-"""A broker that serves until it is closed, at ports that the kernel picks, and requests to its admin API."""
+"""A broker that runs until it is closed, on ports that the kernel picks, and requests to its admin API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Answer:
 
 
 class Served:
-    """`tautwire serve` with a configuration file, in whose folder it runs. It is ready when it listens at so many addresses."""
+    """Runs `tautwire serve` with a configuration file, in its folder. It is ready when it has so many listeners."""
 
     def __init__(self, configuration: Path, listens: int, *arguments: str) -> None:
         self._log = configuration.with_name("log")
@@ -52,12 +52,12 @@ class Served:
 
     def _note_port(self, line: str) -> None:
         if not line:
-            raise RuntimeError(f"the broker has ended before it listened: {self.log()}")
+            raise RuntimeError(f"the broker exited before it listened: {self.log()}")
         if found := re.match(r"listening on (\w+)://.*:(\d+)", line):
             self.ports.setdefault(found[1], []).append(int(found[2]))
 
     def _read(self, lines: queue.Queue[str]) -> None:
-        """Reads to the end, so that the broker can always write; an empty line is the end."""
+        """Reads to the end, so that the broker never blocks; an empty line is the end."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             lines.put(line)
@@ -65,14 +65,14 @@ class Served:
 
     @property
     def port(self) -> int:
-        """Of the first listener for MQTT over TCP."""
+        """The port of the first listener for MQTT over TCP."""
         return self.ports["mqtt"][0]
 
     def log(self) -> str:
         return self._log.read_text()
 
     def end(self) -> None:
-        """Ends the broker in order, and waits for that."""
+        """Stops the broker cleanly, and waits for that."""
         self.process.terminate()
         self.process.wait(TIMEOUT_S)
 
@@ -84,11 +84,11 @@ class Served:
         self.process.stdout.close()
 
     def ask(self, method: str, path: str, body: bytes | None = None, fields: dict[str, str] | None = None) -> Answer:
-        """A request to the admin API."""
+        """Sends a request to the admin API."""
         connection = http.client.HTTPConnection("127.0.0.1", self.ports["http"][0], timeout=TIMEOUT_S)
         connection.request(method, path, body, fields or {})
         response = connection.getresponse()
-        # A stream has no end: its first line is enough.
+        # A stream does not end: its first line is enough.
         is_stream = response.headers.get_content_type() == "text/event-stream"
         answer = Answer(response.status, response.headers, response.readline() if is_stream else response.read())
         connection.close()

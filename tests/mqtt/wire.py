@@ -1,4 +1,4 @@
-"""MQTT packets as bytes, and back: as much of 3.1.1 and 5.0 as the tests need."""
+"""Encodes and decodes MQTT packets, as far as the tests need it, for 3.1.1 and 5.0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT_MAX_BYTES = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet as it came: its type, the flags beside it, and what is behind the fixed header."""
+    """A received packet: its type, its flags, and its content after the fixed header."""
 
     type: int
     flags: int
@@ -27,19 +27,19 @@ class Packet:
 
     @property
     def packet_id(self) -> int:
-        """Of an acknowledgement."""
+        """The packet identifier of an acknowledgement."""
         return int.from_bytes(self.body[:2])
 
     @property
     def reason(self) -> int:
-        """Of PUBACK to PUBCOMP and DISCONNECT; a packet without one means success [MQTT-3.4.2-1]."""
+        """The reason code of PUBACK to PUBCOMP and DISCONNECT; a packet without one means success [MQTT-3.4.2-1]."""
         at = 0 if self.type == DISCONNECT else 2
         return self.body[at] if len(self.body) > at else SUCCESS
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """What a subscriber sees of a message."""
+    """A message as a subscriber receives it."""
 
     qos: int
     packet_id: int
@@ -51,7 +51,7 @@ class Publish:
 
     @property
     def user_properties(self) -> list[tuple[str, str]]:
-        """Of a message that has no other properties."""
+        """The user properties of a message without other properties."""
         found, rest = [], self.properties
         while rest:
             assert rest[0] == 0x26, rest
@@ -85,7 +85,7 @@ def text(value: str | bytes) -> bytes:
 
 
 def split_text(data: bytes) -> tuple[str, bytes]:
-    """The string at the beginning, and what is behind it."""
+    """Returns the string at the start, and the rest."""
     end = 2 + int.from_bytes(data[:2])
     return data[2:end].decode(), data[end:]
 
@@ -142,7 +142,7 @@ def publish_head(
     topic: str, payload_bytes: int, *, version: int = 5, qos: int = 0, packet_id: int = 0, retain: bool = False,
     duplicate: bool = False, properties: bytes = b"",
 ) -> bytes:
-    """All of a PUBLISH but its payload, so that large payloads need not be copied to be sent."""
+    """Encodes a PUBLISH without its payload, so that large payloads need not be copied."""
     variable_header = text(topic) + (struct.pack(">H", packet_id) if qos else b"")
     if version == 5:
         variable_header += variable(len(properties)) + properties
@@ -176,7 +176,7 @@ BYE = packet(DISCONNECT, 0, b"")
 
 
 def take(buffer: bytearray) -> Packet | None:
-    """Takes the first packet off `buffer`, if it is whole."""
+    """Removes the first packet from `buffer`, if it is complete."""
     length, shift, at = 0, 0, 1
     while True:
         if at >= len(buffer):
@@ -216,7 +216,7 @@ def suback_codes(taken: Packet, version: int) -> bytes:
 
 
 def parse_variable(body: bytes, at: int) -> tuple[int, int]:
-    """A variable byte integer at `at`, and where it ends."""
+    """Returns the variable byte integer at `at`, and its end."""
     number, shift = 0, 0
     while True:
         byte = body[at]

@@ -16,7 +16,7 @@ async def main() -> None:
     nagle = arguments[0] == "--nagle"
     task, host, port, qos, name = arguments[nagle:]
     if task != "self":
-        sys.exit(f"no such task: {task}")
+        sys.exit(f"unknown task: {task}")
     topic = f"self/{qos}/{name}"
     options = {} if nagle else {"socket_options": AT_ONCE}
     async with aiomqtt.Client(host, int(port), keepalive=0, **options) as client:
@@ -30,7 +30,7 @@ async def main() -> None:
 
 
 async def exchange(client: aiomqtt.Client, topic: str, qos: int, count: int, limit_ms: int) -> list[int]:
-    """The nanoseconds from each message to its return."""
+    """Returns the nanoseconds from each message to its return."""
     times: list[int] = []
     end = perf_counter_ns() + limit_ms * 1_000_000
     while len(times) < count and perf_counter_ns() < end:

@@ -1,6 +1,6 @@
-"""Clients that do not set TCP_NODELAY must not wait for delayed acknowledgements of TCP. See README.md.
+"""Clients without TCP_NODELAY must not wait for delayed TCP acknowledgements. See README.md.
 
-`python3 tests/nodelay/run.py` runs all; the last line says `N passed, M failed`; the exit status is 0 only when nothing failed.
+`python3 tests/nodelay/run.py` runs all; the last line is `N passed, M failed`; the exit status is 0 only if nothing failed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ sys.path.insert(0, str(ROOT / "bench" / "rtt"))
 import programs  # noqa: E402
 from drivers import Driver, DriverError, pinned, running  # noqa: E402
 
-# The time of a client as it comes, by that of the same client with TCP_NODELAY.
+# The maximum ratio of the time with default settings to that with TCP_NODELAY.
 RATIO_MAX = 2.0
-# A delayed acknowledgement takes 40 ms; nothing else here takes nearly as long.
+# A delayed acknowledgement takes 40 ms; everything else is much shorter.
 STALL_NS = 25_000_000
-# What the broker may need to see before it knows such a client.
+# How many delays the broker may need to detect such a client.
 STALLS_MAX = 4
 FIRST_MESSAGES = 40
-# A busy machine holds messages up too, and never fewer than the broker needs: the least of so many connections counts.
+# A busy machine only adds delays: the lowest count of so many connections is used.
 FIRST_TRIES = 3
 ROUNDS = 20
 ROUND_MESSAGES = 30
@@ -39,7 +39,7 @@ LIMIT_MS = 20_000
 
 @dataclass(frozen=True)
 class Library:
-    """Commands of the same client, as it comes and with TCP_NODELAY."""
+    """Commands of the same client, with default settings and with TCP_NODELAY."""
 
     prepare: Callable[[], None]
     as_it_comes: tuple[str, ...]
@@ -79,9 +79,9 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Clients that do not set TCP_NODELAY.")
-    parser.add_argument("--only", action="append", choices=list(LIBRARIES), help="this library; may be repeated")
+    parser.add_argument("--only", action="append", choices=list(LIBRARIES), help="run only this library; may be repeated")
     parser.add_argument("--broker", type=Path, default=ROOT / "bin" / "tautwire", metavar="FILE", help="executable to start (bin/tautwire)")
-    parser.add_argument("--broker-url", metavar="mqtt://HOST:PORT", help="use a broker that is running already")
+    parser.add_argument("--broker-url", metavar="mqtt://HOST:PORT", help="use a broker that is already running")
     options = parser.parse_args()
     options.only = options.only or list(LIBRARIES)
     if options.broker_url and not re.fullmatch(r"mqtt://[^:/]+:\d+", options.broker_url):
@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
 
 
 def _missing(name: str) -> str | None:
-    """Why a library cannot be had here."""
+    """Returns why a library is not available here."""
     try:
         LIBRARIES[name].prepare()
     except programs.Unavailable as error:
@@ -100,7 +100,7 @@ def _missing(name: str) -> str | None:
 
 
 def _run(name: str, qos: int, options: argparse.Namespace) -> str | None:
-    """What is wrong, if anything is."""
+    """Returns what is wrong, if anything."""
     for _ in range(FIRST_TRIES):
         failure, was_held_up = _run_once(name, qos, options)
         if not was_held_up:
@@ -109,11 +109,11 @@ def _run(name: str, qos: int, options: argparse.Namespace) -> str | None:
 
 
 def _run_once(name: str, qos: int, options: argparse.Namespace) -> tuple[str | None, bool]:
-    """What is wrong, if anything is, and whether it is that too many of the first messages were held up. The two clients are there at the same
-    time and go by turns."""
+    """Returns what is wrong, if anything, and whether too many of the first messages were delayed. The two clients are connected
+    at the same time and alternate."""
     library = LIBRARIES[name]
     try:
-        # On one CPU, so that the two differ by TCP_NODELAY alone, not by where the scheduler has put them.
+        # On one CPU, so that the two differ only by TCP_NODELAY, not by scheduling.
         with pinned(max(os.sched_getaffinity(0))), _broker(options) as (host, port), running({
             (digit,): (*command, "self", host, port, str(qos), digit)
             for digit, command in (("0", library.as_it_comes), ("1", library.nodelay))
@@ -138,7 +138,7 @@ def _compare(name: str, qos: int, as_it_comes: Driver, nodelay: Driver) -> tuple
     if ratio > RATIO_MAX:
         return f"{ratio:.2f} times the time with TCP_NODELAY, at most {RATIO_MAX}", False
     if stalls > stalls_nodelay + STALLS_MAX:
-        return f"{stalls} messages were held up at first, at most {STALLS_MAX}", True
+        return f"{stalls} of the first messages were delayed, at most {STALLS_MAX}", True
     return None, False
 
 
@@ -149,7 +149,7 @@ def _broker(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         yield host, port
         return
     if not options.broker.exists():
-        raise programs.Unavailable(f"{options.broker} is not there; `make build` makes bin/tautwire")
+        raise programs.Unavailable(f"{options.broker} is missing; run `make build`")
     ours = programs.interop_brokers.ALL["tautwire"]
     command = [str(options.broker), "serve", "--memory", "--listen", "127.0.0.1:0"]
     with programs.interop_brokers.running(replace(ours, command=lambda _folder, _port: command)) as where:

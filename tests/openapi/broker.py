@@ -1,4 +1,4 @@
-"""A broker with everything that the admin API can tell of."""
+"""A broker with everything that the admin API can report."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ on_violation = "reject"
 ties = { id = "id" }
 """
 SCHEMA = '{"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}'
-# Who asks, by the role that it has.
+# The callers, by role.
 TOKENS = {name: f"{name}-token-0123456789" for name in ("read", "operate", "administer", "payloads")}
 
 
 class Broker(Served):
-    """Its configuration is the same for all tests."""
+    """All tests use the same configuration."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="tautwire-openapi-")
@@ -74,7 +74,7 @@ roles = ["ann = operate payloads"]
         self._folder.cleanup()
 
     def connect(self, client_id: str) -> Client:
-        """A client of MQTT 3.1.1 whose session stays, subscribed to power/#."""
+        """A client of MQTT 3.1.1 with a persistent session, subscribed to power/#."""
         client = Client(self.port, client_id, version=4, clean=False)
         self._clients.append(client)
         client.subscribe("power/#", 1)

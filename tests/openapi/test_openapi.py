@@ -1,4 +1,4 @@
-"""The description of the admin API (OpenAPI) is held to what a broker answers, on every path."""
+"""Checks the OpenAPI description of the admin API against a broker's answers, on every path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON = {"Content-Type": "application/json"}
 
 @dataclass
 class Example:
-    """A request, and the status of its answer. `path` is as it is sent, behind the template of the document."""
+    """A request, and the status of its answer. `path` is sent; the template is that of the document."""
 
     template: str
     method: str
@@ -41,7 +41,7 @@ ASKED_MORE = {
 }
 CLIENT = "/v1/clients/{client}"
 
-# In the order in which they are sent: what is deleted has been there before.
+# In the order in which they are sent: deleted objects are created before.
 EXAMPLES = [
     Example("/", "get", "/", 200),
     Example("/", "get", "/", 200, fields={"Accept-Encoding": "gzip"}),
@@ -125,7 +125,7 @@ def operation(template: str, method: str) -> dict:
 
 
 def at(*names: str) -> dict:
-    """A schema that stands at this place of the document."""
+    """Returns the schema at this place of the document."""
     escaped = [name.replace("~", "~0").replace("/", "~1") for name in names]
     return {"$ref": "openapi.json#/" + "/".join(escaped)}
 
@@ -166,7 +166,7 @@ class OpenApi(unittest.TestCase):
                 self.check_answer(example, answer)
                 seen.add((example.template, example.method, str(answer.status)))
         for path, method in self.operations():
-            # That a disk has failed, that the broker stops, and that nothing has changed, are for tests of their own. This broker is alone.
+            # A failed disk, a stopping broker and unchanged content have tests of their own. This broker is not in a cluster.
             if path.startswith("/v1/cluster"):
                 continue
             expected = {status for status in operation(path, method)["responses"] if status.startswith("2")}
@@ -176,12 +176,12 @@ class OpenApi(unittest.TestCase):
     def test_an_operation_asks_for_the_role_that_is_written_there(self) -> None:
         for path, method in self.operations():
             needs = operation(path, method)["x-needs"]
-            # One that changes nothing: it is refused, or it is wrong.
+            # Requests that change nothing: they are refused, or invalid.
             sent = next(e for e in EXAMPLES if (e.template, e.method) == (path, method))
             harmless = Example(path, method, sent.path.replace("meter-7", "nobody"), 0, {}, sent.fields)
             with self.subTest(f"{method} {path}"):
                 nobody = self.sent(harmless, None).status
-                # A login without anything to log in by is wrong, and not refused.
+                # A login without credentials is invalid, not refused.
                 self.assertEqual(nobody == 401, needs != "nothing")
                 for role in ("payloads", *ROLES):
                     self.assertEqual(self.sent(harmless, role).status == 403, not self.may(role, needs), role)

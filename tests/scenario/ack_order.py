@@ -1,4 +1,4 @@
-"""In which order messages are acknowledged, as the network sees it."""
+"""The order of acknowledgements on the network."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Acknowledgements:
 
     def __init__(self) -> None:
         self._rest = {True: bytearray(), False: bytearray()}
-        # Packet identifiers of what the broker has sent, in its order.
+        # The packet identifiers of the broker's messages, in order.
         self._sent: list[int] = []
         self._given: list[tuple[int, int]] = []
 
     def given(self) -> list[str]:
-        """What has left the client, in its order: `PUBREC 2` acknowledges the second message of QoS 1 or 2."""
+        """The acknowledgements sent by the client, in order: `PUBREC 2` acknowledges the second QoS 1 or 2 message."""
         return [f"{NAMES[kind]} {self._sent.index(packet_id) + 1}" for kind, packet_id in self._given]
 
     def passes(self, chunk: bytes, is_of_client: bool) -> None:
@@ -32,7 +32,7 @@ class Acknowledgements:
             if is_of_client and packet.type in NAMES:
                 self._given.append((packet.type, packet.packet_id))
             elif not is_of_client and packet.type == wire.PUBLISH:
-                # What follows the identifier is of no interest, so the version is not.
+                # Only the identifier is needed, so the version does not matter.
                 publish = wire.parse_publish(packet, version=4)
                 if publish.qos > 0:
                     self._sent.append(publish.packet_id)

@@ -1,4 +1,4 @@
-"""The agents of all languages: how each is built and started, and what it says."""
+"""The agents of all languages: how to build and start each, and its output."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target" / "scenario"
 BUILD_TIMEOUT_S = 900
-# So long an agent may take for anything.
+# The time limit for every step of an agent.
 PATIENCE_S = 90.0
 END_TIMEOUT_S = 60
 
 
 class AgentError(Exception):
-    """An agent cannot be built or started, or did not end as it should."""
+    """An agent cannot be built or started, or did not exit cleanly."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """Where its agent is, and how it is built and run, in which folder."""
+    """The location of the agent, and how to build and run it."""
 
     source: Path
     folder: Path
@@ -91,7 +91,7 @@ def prepare(name: str) -> None:
 
 
 class Agent:
-    """A running agent. What it has said is a list of lines, of which `taken` have been looked at."""
+    """A running agent. Its output is a list of lines, of which `taken` have been read."""
 
     def __init__(self, language: str, label: str, address: str, log: Path) -> None:
         self.language, self.label = language, label
@@ -125,10 +125,10 @@ class Agent:
             self._process.stdin.write(command + "\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise AgentError(f"{self.label} does not take {command!r} any more: {error}") from None
+            raise AgentError(f"{self.label} no longer reads commands ({command!r}): {error}") from None
 
     def next(self, wanted: Callable[[str], bool], patience_s: float = PATIENCE_S) -> str | None:
-        """The next line that is wanted; those before it are passed over. None when there is none in time, or the agent has ended."""
+        """Returns the next wanted line, skipping others. None on timeout, or if the agent has exited."""
         deadline = time.monotonic() + patience_s
         with self._news:
             while True:
@@ -143,17 +143,17 @@ class Agent:
                 self._news.wait(left)
 
     def end(self) -> None:
-        """Ends its input, and waits for its end."""
+        """Closes its input, and waits for it to exit."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
             status = self._process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise AgentError(f"{self.label} did not end within {END_TIMEOUT_S} s of the end of its input") from None
+            raise AgentError(f"{self.label} did not exit within {END_TIMEOUT_S} s of the end of its input") from None
         except OSError:
             status = self._process.wait()
         if status != 0:
-            raise AgentError(f"{self.label} ended with status {status}")
+            raise AgentError(f"{self.label} exited with status {status}")
 
     def kill(self) -> None:
         self._process.kill()
@@ -161,6 +161,6 @@ class Agent:
 
 
 def plain(line: str) -> str:
-    """Reason codes in small letters, and none where the code says as much."""
+    """Normalises reason codes: lower case, and none if the error code implies it."""
     line = re.sub(r"(?<= )0x[0-9A-Fa-f]{2}\b", lambda found: found[0].lower(), line)
     return line.replace("no_responder 0x10", "no_responder")

@@ -1,4 +1,5 @@
-"""A TCP relay in front of a broker: the address stays while the broker is killed, started again, and made to refuse."""
+"""A TCP relay in front of a broker: the address stays the same while the broker is killed, restarted, and made to refuse
+clients."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ SENT_TIMEOUT_S = 90
 
 
 class Relay:
-    """Refuses connections until it is told where to."""
+    """Refuses connections until it has a target."""
 
     def __init__(self) -> None:
         self._socket = _bound(0)
@@ -23,16 +24,16 @@ class Relay:
         # Pairs of sockets: the client's, the broker's.
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lock = threading.Lock()
-        # Set while what the broker says is handed on.
+        # Set while the broker's data is forwarded.
         self._answers = threading.Event()
         self._answers.set()
-        # What clients have sent since the answers are held.
+        # The clients' data since answers are held back.
         self._sent = bytearray()
         self._news = threading.Condition()
         self._watched: Acknowledgements | None = None
 
     def forward(self, port: int) -> None:
-        """Takes connections from now on, and hands them on to a port of this machine."""
+        """Accepts connections from now on, and forwards them to a port of this machine."""
         self._answers.set()
         if self._target is None:
             self._socket.listen()
@@ -40,10 +41,10 @@ class Relay:
         self._target = port
 
     def refuse(self) -> None:
-        """Cuts all connections, and refuses new ones: a port that nobody listens at."""
+        """Closes all connections, and refuses new ones, like a port without a listener."""
         if self._target is not None:
             self._target = None
-            # Closing alone does not wake who accepts.
+            # Closing the listener does not wake up accept().
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
@@ -51,19 +52,19 @@ class Relay:
         self.cut()
 
     def hold_answers(self) -> None:
-        """Keeps what the broker says to itself, until `forward`."""
+        """Holds back the broker's data until `forward`."""
         with self._news:
             self._sent.clear()
         self._answers.clear()
 
     def await_sent(self, text: bytes) -> None:
-        """Waits until the clients have sent this, since the answers are held."""
+        """Waits until the clients have sent this, since answers are held back."""
         with self._news:
             if not self._news.wait_for(lambda: text in self._sent, SENT_TIMEOUT_S):
                 raise TimeoutError(f"{text!r} was not sent within {SENT_TIMEOUT_S} s")
 
     def watch(self) -> Acknowledgements:
-        """What the next connection, which must be the only one, acknowledges."""
+        """Returns the acknowledgements of the next connection, which must be the only one."""
         self._watched = Acknowledgements()
         return self._watched
 
@@ -88,7 +89,7 @@ class Relay:
             target = self._target
             try:
                 if target is None:
-                    raise OSError("nobody is there")
+                    raise OSError("no target")
                 broker = socket.create_connection(("127.0.0.1", target), timeout=CONNECT_TIMEOUT_S)
             except OSError:
                 _end(client)
@@ -118,7 +119,7 @@ class Relay:
 
 
 def _bound(port: int) -> socket.socket:
-    """A port that is taken, and refuses connections as long as nobody listens."""
+    """Returns a bound port that refuses connections until it listens."""
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind(("127.0.0.1", port))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Plays the same scenarios with the clients of all languages, and compares what they say.
+"""Runs the same scenarios with the clients of all languages, and compares their output.
 
-`run.py [--languages go,rust] [SCENARIO…]`. The exit status is 0 if all went as expected, 1 if something did not, and 2 if it could not be tried.
+`run.py [--languages go,rust] [SCENARIO…]`. The exit status is 0 if everything went as expected, 1 if something did not, and 2 if
+it could not run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from stage import Broken, Stage
 
 CASES = Path(__file__).resolve().parent / "cases"
 LOGS = ROOT / "target" / "scenario" / "logs"
-# Plays at a time. Clients wait most of the time, for a broker that is away.
+# Parallel runs. Clients mostly wait, for an offline broker.
 JOBS = 4
 
 
@@ -51,25 +52,25 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The same scenarios with the clients of all languages.")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"some of: {', '.join(scenarios)}")
     parser.add_argument("--languages", default=",".join(LANGUAGES), help="some of: %(default)s")
-    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="plays at a time (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="parallel runs (default: %(default)s)")
     options = parser.parse_args()
     options.languages = options.languages.split(",")
     for kind, given, known in (("language", options.languages, LANGUAGES), ("scenario", options.scenarios, scenarios)):
         for each in given:
             if each not in known:
-                parser.error(f"there is no {kind} {each!r}; there are {', '.join(known)}")
+                parser.error(f"unknown {kind} {each!r}; known: {', '.join(known)}")
     options.scenarios = options.scenarios or scenarios
     return options
 
 
 def _casts(scenario: ModuleType, languages: list[str]) -> Iterator[tuple[str, ...]]:
-    """Who plays: each language alone, or each pair."""
+    """Yields the languages of each run: single ones, or pairs."""
     players = [language for language in languages if language not in getattr(scenario, "WITHOUT", ())]
     return itertools.product(players, repeat=getattr(scenario, "ROLES", 1))
 
 
 def _told(name: str, cast: tuple[str, ...]) -> tuple[bool, str]:
-    """Plays it. Whether all went well, and what is said of it."""
+    """Runs it. Returns whether it passed, and the report."""
     began = time.monotonic()
     title = f"{name} {' '.join(cast)}"
     if problem := _play(importlib.import_module(name), name, cast):
@@ -78,7 +79,7 @@ def _told(name: str, cast: tuple[str, ...]) -> tuple[bool, str]:
 
 
 def _play(scenario: ModuleType, name: str, cast: tuple[str, ...]) -> str | None:
-    """What went wrong."""
+    """Returns what went wrong."""
     folder = LOGS / "-".join((name, *cast))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

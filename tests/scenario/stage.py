@@ -1,4 +1,4 @@
-"""What a scenario plays on: a broker that it may kill, a relay in front of it, and agents whose lines are compared."""
+"""The environment of a scenario: a broker that it may kill, a relay in front of it, and agents whose output is compared."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STOP_TIMEOUT_S = 60
 
 
 class Broken(Exception):
-    """An agent said something else than the scenario expects, or nothing."""
+    """The output of an agent differs from what the scenario expects."""
 
 
 class Player:
-    """An agent, and what it was expected to say so far."""
+    """An agent, with its expected output so far."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -42,12 +42,12 @@ class Player:
             self._agent.send(command)
 
     def does(self, command: str, *lines: str) -> None:
-        """Sends a command, and sees these lines."""
+        """Sends a command, and expects these lines."""
         self.send(command)
         self.sees(*lines)
 
     def sees(self, *lines: str) -> None:
-        """The next lines, in this order. Failed attempts between them are left out, unless they are asked for."""
+        """Expects the next lines, in this order. Failed attempts in between are ignored, unless they are expected."""
         for line in lines:
             self._expected.append(line)
             said = self._next(keeps_attempts=line.startswith("attempt "))
@@ -55,7 +55,7 @@ class Player:
                 raise self._broken()
 
     def sees_in_any_order(self, *lines: str, ordered: Sequence[str] = ()) -> None:
-        """The next lines, whichever comes first; those of `ordered` in their order."""
+        """Expects the next lines, in any order; those of `ordered` in their order."""
         still, behind = Counter(lines), deque(ordered)
         for _ in range(len(lines) + len(ordered)):
             said = self._next(keeps_attempts=False)
@@ -69,7 +69,7 @@ class Player:
             self._expected.append(said)
 
     def sees_like(self, pattern: str) -> str:
-        """The next line, of which only the form is known."""
+        """Expects the next line to match a pattern."""
         said = self._next(keeps_attempts=False)
         if said is None or not re.fullmatch(pattern, said):
             self._expected.append(f"{pattern} (a pattern)")
@@ -78,7 +78,7 @@ class Player:
         return said
 
     def ends(self) -> None:
-        """Closes the client. Nothing comes that was not expected."""
+        """Closes the client. No unexpected lines may follow."""
         self._agent.end()
         if (said := self._next(keeps_attempts=False)) not in (None, "closed"):
             raise self._broken()
@@ -100,7 +100,7 @@ class Player:
 
 
 class Stage:
-    """One run of one scenario. Brokers and agents that are left at its end are ended."""
+    """One run of one scenario. Remaining brokers and agents are stopped at its end."""
 
     def __init__(self, folder: Path, languages: tuple[str, ...]) -> None:
         self.folder, self.languages = folder, languages
@@ -123,7 +123,7 @@ class Stage:
         self.relay.close()
 
     def broker(self, *settings: str, keeps: bool = False, tls: bool = False) -> int:
-        """Starts a broker, and gives its port. With `keeps` it has a folder for its state, the same each time."""
+        """Starts a broker, and returns its port. With `keeps` it has a folder for its state, always the same."""
         self._starts += 1
         command = [str(EXECUTABLE), "serve", "--threads", "1"]
         command += ["--set", f"data.path={self.folder / 'data'}"] if keeps else ["--memory"]
@@ -155,7 +155,7 @@ class Stage:
         raise AgentError(f"the broker did not start: {(log.read_text(errors='replace').splitlines() or ['no message'])[-1]}")
 
     def kill_broker(self) -> None:
-        """As a crash would: it gets to finish nothing."""
+        """Like a crash: it can finish nothing."""
         if self._broker is not None:
             self._broker.kill()
             self._broker.wait()
@@ -164,19 +164,20 @@ class Stage:
             self._broker = None
 
     def tool(self, *arguments: str) -> None:
-        """Another command of the broker's executable."""
+        """Runs another command of the broker's executable."""
         run = subprocess.run([str(EXECUTABLE), *arguments], capture_output=True, text=True, timeout=STOP_TIMEOUT_S)
         if run.returncode != 0:
             raise AgentError(f"tautwire {arguments[0]}: {run.stderr.strip()}")
 
     def stranger(self, says: bytes, *then: bytes) -> int:
-        """The port of something that says this to whoever has said something, or to the first, and then each of those."""
+        """Returns the port of a server that sends `says` to each client that has sent something, or to the first, and then each
+        of `then`."""
         stranger = Stranger(says, then)
         self._strangers.append(stranger)
         return stranger.port
 
     def player(self, address: str | None = None, language: str | None = None) -> Player:
-        """An agent, at the relay if nothing else is said."""
+        """Starts an agent, by default with the address of the relay."""
         label = f"{language or self.languages[0]} {len(self._players) + 1}"
         address = address or f"mqtt://127.0.0.1:{self.relay.port}"
         log = self.folder / f"agent-{label.replace(' ', '-')}.log"

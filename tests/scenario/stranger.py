@@ -1,4 +1,4 @@
-"""A port at which something else listens than the broker of this repository."""
+"""A port with a listener other than the broker."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import threading
 
 
 class Stranger:
-    """Says the same to everybody who has said something, and keeps the connection open until the other side ends it. With `then`, says it to the
-    first alone, and the next of `then` each time that that one has said something more."""
+    """Sends the same to every client that has sent something, and keeps the connection open until the client closes it. With
+    `then`, only to the first, and the next of `then` each time that client has sent more."""
 
     def __init__(self, says: bytes, then: tuple[bytes, ...]) -> None:
         self._says, self._then = says, then
@@ -19,7 +19,7 @@ class Stranger:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        # Closing alone does not wake who accepts.
+        # Closing the listener does not wake up accept().
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -1,4 +1,4 @@
-"""The relay does what it says, and a player notices what an agent should not have said."""
+"""Tests of the relay, and of a player's checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stage import Broken, Player
 
 
 class Echo:
-    """A server that gives back what it gets."""
+    """A server that echoes its input."""
 
     def __init__(self) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -66,7 +66,7 @@ class RelayTest(unittest.TestCase):
 
 
 class Script:
-    """An agent that has said all that it will."""
+    """An agent with fixed output."""
 
     language, label = "go", "go 1"
 

@@ -1,4 +1,4 @@
-"""Clients with a session that outlives connections and brokers: what they must remember, they remember."""
+"""Clients with a session that outlives connections and brokers; they keep their session state."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from wire import Packet
 
 DUP = 0x08
 SESSION_PRESENT = 0x01
-# Of PUBREL and PUBCOMP: the broker knows nothing of it any more, which is what the sender wanted.
+# In PUBREL and PUBCOMP: the broker no longer knows the exchange, as the sender intended.
 PACKET_ID_NOT_FOUND = 0x92
 WINDOW = 20
-# Few, so that each is soon used again: a broker that takes one for taken that is free would drop a message.
+# Few, so that each is reused soon: a broker that considers a free identifier in use would drop a message.
 IDENTIFIERS = 48
 ACKNOWLEDGEMENTS = {wire.CONNACK, wire.SUBACK, wire.PUBACK, wire.PUBREC, wire.PUBCOMP}
 
 
 class World(Protocol):
-    """What clients know of each other."""
+    """The shared state of the clients."""
 
     rng: random.Random
     loop: Loop
-    # Of the broker.
+    # The port of the broker.
     port: int
     # How often the broker has been started.
     life: int
-    # For the summary.
+    # Counters for the summary.
     counts: Counter[str]
     streams: dict[str, Stream]
     # Whether new messages may be published.
     is_loaded: bool
-    # The broker has been killed; what it said before is being read.
+    # The broker has been killed; its remaining data is being read.
     is_killed: bool
 
     def acknowledged(self) -> None:
@@ -44,7 +44,7 @@ class World(Protocol):
 
 
 class Client:
-    """One Client Identifier. `known` says whether the broker has a session for it; `None` where either is right."""
+    """One client identifier. `known` says whether the broker has a session for it; `None` if either is valid."""
 
     def __init__(self, world: World, name: str, version: int) -> None:
         self.world, self.name, self.version = world, name, version
@@ -60,11 +60,11 @@ class Client:
         self.receive_maximum: int | None = None
 
     def connect(self, clean: bool = False, will: wire.Will | None = None) -> None:
-        """With `clean` there was no session before, and there is none afterwards."""
+        """With `clean` there is no session before and after."""
         self.is_away = self._is_leaving = self.is_in = False
         self._is_clean, self._expected = clean, False if clean else self.known
         if clean or self.known is False:
-            # From the CONNECT to its answer the broker may have taken it or not.
+            # Between CONNECT and CONNACK the broker may have accepted it or not.
             self.known = None
         self.connection = Connection(self.world.loop, ("127.0.0.1", self.world.port), self._on_packet, self._on_end)
         expiry_s = wire.FOR_EVER_S if self.version == 5 and not clean else 0
@@ -77,12 +77,12 @@ class Client:
             self.connection.send(data)
 
     def leave(self) -> None:
-        """Goes with DISCONNECT, and stays away."""
+        """Disconnects with DISCONNECT, and stays offline."""
         self._is_leaving = self.is_away = True
         self.send(wire.BYE)
 
     def cut(self) -> None:
-        """Goes without a word."""
+        """Closes without DISCONNECT."""
         if self.connection:
             self.connection.close()
         self.forget_connection()
@@ -91,20 +91,20 @@ class Client:
         self.connection, self.is_in = None, False
 
     def is_done(self) -> bool:
-        """Whether nothing is due any more."""
+        """Whether nothing is pending."""
         return True
 
     def lacking(self) -> str:
         return ""
 
     def on_in(self, is_present: bool) -> None:
-        """CONNACK has come."""
+        """CONNACK has arrived."""
 
     def on_packet(self, taken: Packet) -> None:
         raise Broken(f"{self.name} got a packet of type {taken.type}")
 
     def on_left(self) -> None:
-        """The broker has closed the connection behind a DISCONNECT."""
+        """The broker has closed the connection after a DISCONNECT."""
 
     def _on_packet(self, taken: Packet) -> None:
         if taken.type == wire.DISCONNECT:
@@ -139,7 +139,7 @@ class Client:
 
 @dataclass
 class UnderWay:
-    """A message that the broker has not answered for good."""
+    """A message without a final acknowledgement."""
 
     packet: bytes
     qos: int
@@ -149,7 +149,7 @@ class UnderWay:
 
 
 class Publisher(Client):
-    """Keeps `WINDOW` messages under way, and sends again what was not acknowledged when it comes back [MQTT-4.4.0-1]."""
+    """Keeps `WINDOW` messages in flight, and sends unacknowledged ones again after a reconnection [MQTT-4.4.0-1]."""
 
     def __init__(self, world: World, name: str, version: int, streams: list[Stream]) -> None:
         super().__init__(world, name, version)
@@ -183,14 +183,14 @@ class Publisher(Client):
         return UnderWay(packet, stream.qos, stream, stream.sent)
 
     def on_acknowledged(self, each: UnderWay) -> None:
-        """PUBACK or PUBREC has come: the message is the broker's."""
+        """PUBACK or PUBREC has arrived: the broker has accepted the message."""
         self.world.counts["messages acknowledged"] += 1
 
     def on_packet(self, taken: Packet) -> None:
         each = self.under_way.get(taken.packet_id)
         wanted = None if each is None else wire.PUBACK if each.qos == 1 else wire.PUBCOMP if each.is_received else wire.PUBREC
         if each is None or taken.type != wanted:
-            raise Broken(f"{self.name} got a packet of type {taken.type} for identifier {taken.packet_id}, and awaited {wanted}")
+            raise Broken(f"{self.name} got a packet of type {taken.type} for identifier {taken.packet_id}, expected {wanted}")
         if taken.reason >= wire.FIRST_ERROR and (taken.type, taken.reason) != (wire.PUBCOMP, PACKET_ID_NOT_FOUND):
             raise Broken(f"{self.name} was refused a message with {taken.reason:#04x}")
         if taken.type != wire.PUBCOMP:
@@ -210,13 +210,13 @@ class Publisher(Client):
 
 
 class Receiver(Client):
-    """Completes what it gets; `lag` acknowledgements are held back, so that some are always missing when the broker is killed."""
+    """Acknowledges messages; `lag` acknowledgements are held back, so that some are always missing when the broker is killed."""
 
     def __init__(self, world: World, name: str, version: int, filters: list[str], qos: int = 2, lag: int = 0) -> None:
         super().__init__(world, name, version)
         self.filters, self.qos, self.lag = filters, qos, lag
         self.is_subscribed = False
-        # QoS 2 identifiers that have not been released, with what came with them [MQTT-4.3.3-10].
+        # QoS 2 identifiers that have not been released, with their messages [MQTT-4.3.3-10].
         self._held: dict[int, bytes] = {}
         self._late: list[bytes] = []
 
@@ -232,13 +232,13 @@ class Receiver(Client):
             self.send(wire.subscribe(self.filters, version=self.version, qos=self.qos))
 
     def on_new_session(self) -> None:
-        """The broker knew nothing of it."""
+        """The broker had no session."""
 
     def on_connection(self) -> None:
-        """Packets of a new connection follow."""
+        """A new connection has started."""
 
     def on_subscribed(self) -> None:
-        """SUBACK has come."""
+        """SUBACK has arrived."""
 
     def on_message(self, message: wire.Publish) -> None:
         raise NotImplementedError
@@ -265,9 +265,9 @@ class Receiver(Client):
                 self._held[message.packet_id] = message.payload
                 self._count(message)
             elif held != message.payload:
-                raise Broken(f"{self.name}: another message came with identifier {message.packet_id}, which is in use [MQTT-2.2.1-3]")
+                raise Broken(f"{self.name}: another message arrived with identifier {message.packet_id}, which is in use [MQTT-2.2.1-3]")
             elif not is_dup:
-                raise Broken(f"{self.name}: the message of identifier {message.packet_id} came again without DUP [MQTT-3.3.1-1]")
+                raise Broken(f"{self.name}: the message of identifier {message.packet_id} arrived again without DUP [MQTT-3.3.1-1]")
             self._answer(wire.acknowledge(wire.PUBREC, message.packet_id))
         else:
             self._count(message)
@@ -293,7 +293,7 @@ class Receiver(Client):
 
 
 class Subscriber(Receiver):
-    """Must get all that is published on its topics."""
+    """Must get all messages on its topics."""
 
     def __init__(self, world: World, name: str, version: int, filters: list[str], qos: int = 2, lag: int = 0) -> None:
         super().__init__(world, name, version, filters, qos, lag)
@@ -305,13 +305,13 @@ class Subscriber(Receiver):
     def on_connection(self) -> None:
         for topic, heard in self.heard.items():
             heard.begin_connection()
-            # What came at QoS 1 by a subscription that was not acknowledged may be lost together with it.
+            # A QoS 1 message that arrived by an unacknowledged subscription may be lost together with it.
             if not self.is_subscribed and min(self.world.streams[topic].qos, self.qos) == 1:
                 heard.top = None
 
     def on_subscribed(self) -> None:
         for stream in self._own_streams():
-            # What was sent before may come or not.
+            # Earlier messages may arrive or not.
             self._heard_of(stream).due_from = stream.sent + 1
 
     def on_message(self, message: wire.Publish) -> None:
@@ -343,5 +343,5 @@ class Subscriber(Receiver):
 
 
 def _matches(topic_filter: str, topic: str) -> bool:
-    """As far as the filters of this test go: a name, or a prefix and `#`."""
+    """Supports the filters of this test: a name, or a prefix and `#`."""
     return topic == topic_filter or (topic_filter.endswith("/#") and topic.startswith(topic_filter[:-1]))

@@ -1,7 +1,7 @@
-"""What must come of the messages that were published: no sockets, no broker, only what was seen.
+"""Checks which of the published messages must arrive: no sockets, no broker, only a history.
 
-A stream is what one publisher publishes on one topic. Its messages are numbered from 1, and its publisher sends again what was
-not acknowledged. So all of them come to all subscribers in the end, and a number that is passed over is lost.
+A stream has the messages of one publisher on one topic. They are numbered from 1, and the publisher sends unacknowledged ones
+again. So all of them arrive at all subscribers in the end, and a skipped number is lost.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-# Payloads are of many sizes; some fill several blocks of the log.
+# Payloads have many sizes; some fill several blocks of the log.
 LARGE_EVERY, LARGE_BYTES = 101, 20_000
 
 
 class Broken(Exception):
-    """A promise was not kept."""
+    """A guarantee was violated."""
 
 
 @dataclass
 class Stream:
-    """What one publisher has sent on one topic."""
+    """The messages of one publisher on one topic."""
 
     topic: str
     qos: int
     sent: int = 0
-    # Sent more than once: the broker may have got both, and QoS 1 allows it to pass both on.
+    # Sent more than once: the broker may have received both, and QoS 1 allows it to deliver both.
     resent: set[int] = field(default_factory=set)
 
     def next_payload(self) -> bytes:
@@ -39,53 +39,54 @@ def payload_of(topic: str, number: int) -> bytes:
 
 
 def number_of(topic: str, payload: bytes) -> int:
-    """The number of a message, all of whose bytes are as they were sent."""
+    """Returns the number of a message whose payload is intact."""
     try:
         number = int(payload.split(b" ", 2)[1])
     except (IndexError, ValueError):
-        raise Broken(f"a message on {topic} has a payload that nobody sent") from None
+        raise Broken(f"a message on {topic} has a payload that was not sent") from None
     if payload != payload_of(topic, number):
-        raise Broken(f"message {number} on {topic} has a payload that nobody sent")
+        raise Broken(f"message {number} on {topic} has a payload that was not sent")
     return number
 
 
 @dataclass
 class Heard:
-    """What one subscriber has heard of one stream. Its messages are due from `due_from` on, once that is known."""
+    """The messages of one stream that one subscriber has received. They are due from `due_from` on, once that is known."""
 
     due_from: int | None = None
-    # The highest number that has come.
+    # The highest received number.
     top: int | None = None
-    # The highest on this connection of those that were sent once.
+    # The highest number on this connection of messages that were sent once.
     last: int = 0
 
     def begin_connection(self) -> None:
         self.last = 0
 
     def take(self, who: str, stream: Stream, number: int, qos: int) -> None:
-        """One message has come, with the QoS at which the subscriber gets this stream."""
+        """Checks a received message, with the QoS at which the subscriber gets this stream."""
         what = f"message {number} of QoS {qos} on {stream.topic} to {who}"
         if number > stream.sent:
             raise Broken(f"{what} was never sent")
         if self.top is None:
             if self.due_from is not None and number > self.due_from:
-                raise Broken(f"{what} came first; {self.due_from} and all behind it were due")
+                raise Broken(f"{what} arrived first; {self.due_from} and all after it were due")
             self.top = self.last = number
             return
         if number == self.top + 1:
             self.top = number
         elif number > self.top:
-            raise Broken(f"{what} came after {self.top}: what is between is lost or late [MQTT-4.6.0-6]")
+            raise Broken(f"{what} arrived after {self.top}: messages in between are lost or late [MQTT-4.6.0-6]")
         elif qos == 2:
-            raise Broken(f"{what} came again; {self.top} had come [MQTT-4.3.3-10]")
-        # What the publisher has sent twice may come twice. All else may come again only on another connection, from the first on.
+            raise Broken(f"{what} arrived again; {self.top} had arrived [MQTT-4.3.3-10]")
+        # A message that was sent twice may arrive twice. All others may arrive again only on another connection, starting from
+        # the first.
         if number not in stream.resent:
             if number <= self.last:
-                raise Broken(f"{what} came after {self.last} on one connection, and was sent once [MQTT-4.6.0-6]")
+                raise Broken(f"{what} arrived after {self.last} on one connection, but was sent once [MQTT-4.6.0-6]")
             self.last = number
 
     def lacks(self, stream: Stream) -> int:
-        """How many messages are still due; those that came before `due_from` are a gift."""
+        """Returns how many messages are still due; those before `due_from` are optional."""
         if self.due_from is None:
             return 0
         first = self.due_from if self.top is None else max(self.due_from, self.top + 1)
@@ -94,9 +95,10 @@ class Heard:
 
 @dataclass
 class Shared:
-    """What all members of one group together have heard of one stream. Each message is for one of them; order is nobody's."""
+    """The messages of one stream that all members of one group together have received. Each message is for one of them, in any
+    order."""
 
-    # All up to it have come.
+    # All messages up to this number have arrived.
     floor: int = 0
     above: set[int] = field(default_factory=set)
 
@@ -105,7 +107,7 @@ class Shared:
             raise Broken(f"message {number} on {stream.topic} to {who} was never sent")
         if number <= self.floor or number in self.above:
             if qos == 2:
-                raise Broken(f"message {number} of QoS 2 on {stream.topic} came to {who}, and to its group before [MQTT-4.8.2-5]")
+                raise Broken(f"message {number} of QoS 2 on {stream.topic} arrived at {who}, and at its group before [MQTT-4.8.2-5]")
             return
         self.above.add(number)
         while self.floor + 1 in self.above:
@@ -118,9 +120,9 @@ class Shared:
 
 @dataclass
 class Kept:
-    """A topic with retained messages: its state is the last version that was acknowledged, or one sent later.
+    """A topic with retained messages: its state is the last acknowledged version, or a later one.
 
-    Versions count from 1; version 0 is that there is no message. Some are empty, and clear the topic.
+    Versions count from 1; version 0 means no message. Some are empty, and clear the topic.
     """
 
     topic: str
@@ -144,7 +146,7 @@ class Kept:
         return bool(self._clears)
 
     def see(self, payload: bytes) -> None:
-        """A retained message that a new subscriber gets."""
+        """Checks a retained message of a new subscriber."""
         version = number_of(self.topic, payload)
         if not self.acknowledged <= version <= self.sent:
             raise Broken(
@@ -152,18 +154,18 @@ class Kept:
             )
 
     def miss(self) -> None:
-        """A new subscriber got nothing."""
+        """A new subscriber got no retained message."""
         if not self.may_be_absent():
             raise Broken(f"nothing is retained on {self.topic}; version {self.acknowledged} was acknowledged [MQTT-3.3.1-5]")
 
 
-# What may become of a will. It is held as long as its client is connected.
+# The possible fates of a will. It is held while its client is connected.
 HELD, DUE, FORBIDDEN, EITHER = "held", "due", "forbidden", "either"
 
 
 @dataclass
 class Wills:
-    """The wills of all clients, by payload, and which of them have come to a watcher with QoS 2."""
+    """The wills of all clients, by payload, and which of them have arrived at a watcher with QoS 2."""
 
     fate: dict[str, str] = field(default_factory=dict)
     came: set[str] = field(default_factory=set)
@@ -176,13 +178,13 @@ class Wills:
 
     def take(self, name: str) -> None:
         if name not in self.fate:
-            raise Broken(f"a will {name} was published that nobody had")
+            raise Broken(f"an unknown will {name} was published")
         if name in self.came:
             raise Broken(f"the will {name} was published twice [MQTT-3.1.2-10]")
         if self.fate[name] == HELD:
             raise Broken(f"the will {name} was published while its client was connected")
         if self.fate[name] == FORBIDDEN:
-            raise Broken(f"the will {name} was published, and its client had left in order or come back in time [MQTT-3.1.3-9]")
+            raise Broken(f"the will {name} was published, but its client had disconnected cleanly or reconnected in time [MQTT-3.1.3-9]")
         self.came.add(name)
 
     def is_due(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who takes part beside publishers and subscribers: shared subscriptions, retained messages, wills, sessions that end."""
+"""Other participants besides publishers and subscribers: shared subscriptions, retained messages, wills, sessions that end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from wire import Packet
 
 # One of so many retained messages is empty.
 CLEARS_EVERY = 4
-# No test waits for it.
+# Longer than any test.
 LONG_DELAY_S = 3_600
 SHORT_DELAY_S = 1
 
 
 class Member(Receiver):
-    """One of a group with a shared subscription; `group` is what all of them have heard, by topic."""
+    """One member of a shared subscription; `group` has what all of them have received, by topic."""
 
     def __init__(self, world: World, name: str, version: int, share: str, group: dict[str, Shared], lag: int) -> None:
         super().__init__(world, name, version, [f"$share/{share}/shared/#"], 2, lag)
@@ -32,7 +32,7 @@ class Member(Receiver):
 
 
 class Worker(Member):
-    """A member at QoS 1 that is slow, stuck or gone: what it does not acknowledge comes to another one, too."""
+    """A member at QoS 1 that is slow, stuck or offline: its unacknowledged messages go to another one, too."""
 
     def __init__(
         self, world: World, name: str, share: str, group: dict[str, Shared], lag: int = 0, receive_maximum: int | None = None,
@@ -73,15 +73,15 @@ class Keeper(Publisher):
 
 
 class Looker(Client):
-    """A new subscriber, who sees what is retained. Keepers do not connect until it has seen everything: `on_seen`.
+    """A new subscriber that reads retained messages. Keepers connect only after it has seen everything: `on_seen`.
 
-    It subscribes twice. When all that must be there has come for the second time, the first look is over.
+    It subscribes twice. When all due messages have arrived for the second time, the first look is complete.
     """
 
     def __init__(self, world: World, name: str, version: int, topics: dict[str, Kept], on_seen: Callable[[], None]) -> None:
         super().__init__(world, name, version)
         self._topics, self._on_seen = topics, on_seen
-        # Looks that were begun, and those that the broker has confirmed.
+        # The number of looks that were started, and that the broker has confirmed.
         self._asked, self._looks = 0, 0
         self._seen, self._missing = set[str](), set[str]()
 
@@ -134,10 +134,10 @@ class Looker(Client):
 
 
 class Mortal(Client):
-    """A client with a will, another one on each connection.
+    """A client with a different will on each connection.
 
-    Without a delay, the will is due whenever the connection is lost. After a short delay it is due as well: the client stays away
-    until it has come. With a long delay it is discarded, since the client comes back before [MQTT-3.1.3-9].
+    Without a delay, the will is due whenever the connection is lost. After a short delay it is due as well: the client stays
+    offline until it has arrived. With a long delay it is discarded, because the client reconnects before [MQTT-3.1.3-9].
     """
 
     def __init__(self, world: World, name: str, version: int, wills: Wills, clean: bool = False, delay_s: int = 0) -> None:
@@ -147,7 +147,7 @@ class Mortal(Client):
         self._will: str | None = None
         # Wills that the next CONNACK discards.
         self._discarded: list[str] = []
-        # The will of the connection that was left in order, and when that was.
+        # The will of the connection that was closed cleanly, and when.
         self._left: tuple[str, int] | None = None
 
     def begin(self) -> None:
@@ -169,7 +169,7 @@ class Mortal(Client):
             self._wills.decide(each, FORBIDDEN)
         self._discarded.clear()
         if self._left and self._left[1] == self.world.life:
-            # The broker has written down that the client left before it let it in again.
+            # The broker has recorded the disconnect before it accepted the client again.
             self._wills.decide(self._left[0], FORBIDDEN)
         self._left = None
 
@@ -180,7 +180,7 @@ class Mortal(Client):
 
     def leave(self) -> None:
         super().leave()
-        # DISCONNECT is not acknowledged: if the broker is killed now, the will may come.
+        # DISCONNECT is not acknowledged: if the broker is killed now, the will may be published.
         if self._will:
             self._wills.decide(self._will, EITHER)
 
@@ -190,7 +190,7 @@ class Mortal(Client):
 
 
 class Watcher(Receiver):
-    """Gets all wills."""
+    """Receives all wills."""
 
     def __init__(self, world: World, name: str, version: int, wills: Wills) -> None:
         super().__init__(world, name, version, ["will/#"], 2)
@@ -208,7 +208,7 @@ class Watcher(Receiver):
 
 
 class Nomad(Subscriber):
-    """Has a session for a while, ends it, and begins another. A session that ended must not come back."""
+    """Has a session for a while, ends it, and starts another. A session that ended must not reappear."""
 
     def __init__(self, world: World, name: str, version: int, filters: list[str]) -> None:
         super().__init__(world, name, version, filters)

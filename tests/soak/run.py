@@ -1,7 +1,7 @@
-"""Kills the broker over and over under load, and checks that it has kept what it promised.
+"""Repeatedly kills the broker under load, and checks its guarantees.
 
-`python3 tests/soak/run.py` kills it 1,000 times for each number of threads; `--short` 25 times. The exit status is 0 only
-when nothing was lost.
+`python3 tests/soak/run.py` kills it 1,000 times for each number of threads; `--short` 25 times. The exit status is 0 only if
+nothing was lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from judge import Broken  # noqa: E402
 from world import World  # noqa: E402
 
 KILLS, SHORT_KILLS = 1_000, 25
-# Numbers of threads that are tried, one after the other.
+# The numbers of threads to test, one after the other.
 THREADS = [1, 3]
 CHECK_EVERY = 50
 
@@ -37,20 +37,20 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Kills the broker over and over under load, and checks what it has kept.")
-    parser.add_argument("--kills", type=int, default=KILLS, metavar="N", help=f"for each number of threads (default: {KILLS})")
+    parser = argparse.ArgumentParser(description="Repeatedly kills the broker under load, and checks its guarantees.")
+    parser.add_argument("--kills", type=int, default=KILLS, metavar="N", help=f"kills for each number of threads (default: {KILLS})")
     parser.add_argument("--short", action="store_const", const=SHORT_KILLS, dest="kills", help=f"{SHORT_KILLS} kills for each number of threads")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), metavar="N",
-                        help="for what is drawn at random; what the machine does meanwhile is not repeated")
+                        help="seed of random choices; the scheduling of the machine is not reproduced")
     parser.add_argument("--threads", type=lambda text: [int(each) for each in text.split(",")], default=THREADS, metavar="N,…",
                         help=f"threads of the broker (default: {','.join(map(str, THREADS))})")
     parser.add_argument("--broker", type=Path, default=EXECUTABLE, metavar="FILE", help="broker to start (default: bin/tautwire)")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where directories are made (default: that for temporary files)")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="parent of the data directories (default: that for temporary files)")
     return parser.parse_args()
 
 
 def soak(executable: Path, threads: int, kills: int, seed: int, parent: Path | None) -> bool:
-    """Whether all promises were kept."""
+    """Whether all guarantees held."""
     folder = Path(tempfile.mkdtemp(prefix="tautwire-soak-", dir=parent))
     began = time.monotonic()
     print(f"soak: {kills} kills, {threads} thread{'s' if threads > 1 else ''}, seed {seed}", flush=True)

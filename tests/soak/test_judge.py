@@ -1,4 +1,4 @@
-"""What is a broken promise and what is not. Run: python -m unittest discover -s tests/soak."""
+"""Tests of the judge: violated and kept guarantees. Run: python -m unittest discover -s tests/soak."""
 
 import unittest
 
@@ -10,7 +10,7 @@ def stream(qos: int, sent: int, resent: set[int] | None = None) -> Stream:
 
 
 def heard(numbers: list[int], qos: int, of: Stream, top: int | None = None) -> Heard:
-    """A subscriber who hears `numbers` on one connection, after `top` on those before."""
+    """A subscriber that receives `numbers` on one connection, after `top` on earlier ones."""
     one = Heard(due_from=1, top=top)
     one.begin_connection()
     for number in numbers:

@@ -1,4 +1,4 @@
-"""Everybody who takes part, and the lives of the broker that they go through: load, a kill, and load again."""
+"""All clients, and the lives of the broker: load, a kill, and load again."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from judge import Broken, Kept, Shared, Stream, Wills
 from loop import Loop
 from roles import LONG_DELAY_S, SHORT_DELAY_S, Keeper, Looker, Member, Mortal, Nomad, Watcher, Worker
 
-# Acknowledgements between a start and a kill, at most. Few are as likely as many, so that some kills fall into the return of all.
+# The maximum number of acknowledgements between a start and a kill. Small numbers are as likely as large ones, so that some kills
+# happen while clients reconnect.
 KILL_WITHIN = 4_000
-# Acknowledgements between two clients that come or go.
+# The number of acknowledgements between two clients that connect or disconnect.
 RESTLESS_EVERY = 25
-# One of so many starts is killed before it is over.
+# One of so many starts is killed before it is complete.
 KILLED_STARTS_EVERY = 20
-# So long nothing may come while something is due. Longer than the delays of wills, and than a disk that others keep busy stands still.
+# The maximum silence while something is due. Longer than the delays of wills, and than the stalls of a busy disk.
 SILENCE_S = 60.0
 LOOK_AGAIN_S = 0.1
 PUBLISHERS, TOPICS_EACH, KEPT_TOPICS = 6, 2, 12
-# Nothing is dropped for want of room.
+# Nothing is dropped because memory is short.
 SETTINGS: dict[str, object] = {
     "limits.session_queue_messages": 1_000_000,
     "limits.session_queue_bytes": 1 << 30,
@@ -37,12 +38,12 @@ SETTINGS: dict[str, object] = {
     "mqtt.shared_ack_timeout_s": 1,
     "sys.interval_s": 0,
 }
-# Such a client acknowledges nothing while there is load.
+# Such a client acknowledges nothing under load.
 NEVER = 1 << 30
 
 
 class World:
-    """The clients of one broker, which keeps its state in `folder`."""
+    """The clients of one broker, which persists its state in `folder`."""
 
     def __init__(self, executable: Path, folder: Path, threads: int, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -64,7 +65,7 @@ class World:
             Subscriber(self, "all-5-qos1", 5, ["plain/#"], qos=1, lag=8),
             Subscriber(self, "some-3-qos1", 4, ["plain/0/#", "plain/3/#"], qos=1),
         ]
-        # What each group has heard, by topic.
+        # The messages that each group has received, by topic.
         self._groups: dict[str, dict[str, Shared]] = {"pair": {}, "trio": {}}
         for (share, group), size in zip(self._groups.items(), (2, 3)):
             self._subscribers += [
@@ -107,7 +108,7 @@ class World:
             *self._publishers, *self._keepers, *self._subscribers, *self._nomads, self._watcher, *self._mortals, self._looker
         ]
 
-    # What clients tell.
+    # Callbacks of the clients.
 
     def acknowledged(self) -> None:
         self.counts["acknowledgements"] += 1
@@ -124,7 +125,7 @@ class World:
     # The lives of the broker.
 
     def settle_in(self) -> None:
-        """The first life, until all who stay have their subscriptions. It ends with a kill like all others."""
+        """The first life, until all permanent clients have their subscriptions. It ends with a kill like all others."""
         self._start()
         for each in [*self._subscribers, self._watcher]:
             each.connect()
@@ -133,7 +134,7 @@ class World:
         self._kill()
 
     def live_and_die(self) -> None:
-        """Starts the broker, has everybody back under load, and kills it at some acknowledgement."""
+        """Starts the broker, reconnects all clients under load, and kills it at some acknowledgement."""
         if self.rng.randrange(KILLED_STARTS_EVERY) == 0:
             self._kill_while_starting()
         self._kill_at = int(math.exp(self.rng.uniform(0, math.log(KILL_WITHIN))))
@@ -143,14 +144,14 @@ class World:
         self._kill()
 
     def check(self) -> None:
-        """A life at whose end nothing is under way: all that was published has come, and what is retained is the last."""
+        """A life that ends when nothing is pending: all published messages have arrived, and the last ones are retained."""
         self._kill_at = -1
         self._start()
         self._drain()
         self._kill()
 
     def end_in_order(self) -> None:
-        """All leave, the broker stops and starts: nothing is lost, and nothing comes again."""
+        """All clients disconnect, the broker stops and starts: nothing is lost, and nothing arrives again."""
         self._kill_at = -1
         self._start()
         self._drain()
@@ -167,11 +168,11 @@ class World:
         self._drain()
         again = self.counts["messages delivered"] - delivered
         if again:
-            raise Broken(f"{again} messages came again that had been acknowledged before all clients left and the broker was stopped")
+            raise Broken(f"{again} messages arrived again that had been acknowledged before all clients left and the broker was stopped")
         self._kill()
 
     def give_up(self) -> None:
-        """Leaves no process behind."""
+        """Kills the broker process."""
         if self._broker:
             self._broker.process.kill()
             self._broker.process.wait()
@@ -179,7 +180,7 @@ class World:
     def _start(self) -> None:
         self.life += 1
         self._acknowledged, self._restless_at, self.is_killed = 0, RESTLESS_EVERY, False
-        # Two logs in turn: that of the broker that was killed last is still there.
+        # Two logs in turn: the log of the last killed broker is preserved.
         name = f"soak-{self._threads}-{self.life % 2}"
         began = time.monotonic()
         self._broker = brokers.start(self._executable, name, SETTINGS | {"data.path": self._folder}, self._threads, False)
@@ -196,7 +197,7 @@ class World:
         self.counts["kills"] += 1
 
     def _kill_while_starting(self) -> None:
-        """Kills it when it has changed the names in its directory so many times, or has got further than that."""
+        """Kills it after it has changed the names in its directory so many times, or later."""
         changes, left = 0, self.rng.randrange(4)
         command = [str(self._executable), "serve", "--listen", "127.0.0.1:0", "--threads", str(self._threads)]
         command += ["--set", f"data.path={self._folder}", "--set", "log.level=error"]
@@ -228,7 +229,7 @@ class World:
             if not each.waits_for_its_will():
                 each.begin()
         elif not isinstance(each, Keeper):
-            # Keepers come when the looker has seen what they have left behind.
+            # Keepers connect after the looker has seen their retained messages.
             each.connect()
 
     def _drain(self) -> None:
@@ -237,7 +238,7 @@ class World:
             self._have_in(each)
         everyone = self._everyone()
         self._run_until(lambda: all(each.is_done() for each in everyone) and self._shared_is_done(), "what is due")
-        # Now it is known to the last version what is retained.
+        # Now the last retained version is known.
         self._looker.look()
         self._run_until(self._looker.is_done, "what is retained")
         self.is_loaded = True
@@ -247,7 +248,7 @@ class World:
 
     def _lacks_of_shares(self) -> list[str]:
         return [
-            f"{lacking} on {stream.topic} came to nobody of {share}"
+            f"{lacking} on {stream.topic} arrived at no member of {share}"
             for share, group in self._groups.items() for stream in self.streams.values()
             if stream.topic.startswith("shared/") and (lacking := group.setdefault(stream.topic, Shared()).lacks(stream))
         ]
@@ -259,19 +260,19 @@ class World:
                 moved_at = time.monotonic()
             elif time.monotonic() - moved_at > SILENCE_S:
                 lacking = [said for each in self._everyone() if (said := each.lacking())] + self._lacks_of_shares()
-                raise Broken(f"nothing came for {SILENCE_S:.0f} s; waiting for {what}: {'; '.join(lacking) or 'nobody lacks anything'}")
+                raise Broken(f"nothing arrived for {SILENCE_S:.0f} s; waiting for {what}: {'; '.join(lacking) or 'nobody lacks anything'}")
             if self.is_loaded and self._acknowledged >= self._restless_at and not self.is_killed:
                 self._restless_at = self._acknowledged + RESTLESS_EVERY
                 self._move_somebody()
 
-    # Those who come and go.
+    # Clients that connect and disconnect.
 
     def _move_somebody(self) -> None:
         each = self.rng.choice([*self._subscribers, *self._nomads, *self._mortals, self.rng.choice(self._publishers)])
         if not each.connection:
             self._have_in(each)
         elif each.is_away or not each.is_in:
-            # It is on its way out, or in.
+            # It is already connecting or disconnecting.
             return
         elif isinstance(each, Publisher):
             each.cut()

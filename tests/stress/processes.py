@@ -1,4 +1,4 @@
-"""The processes below this one, and busy ones that are beside a suite."""
+"""The processes below this one, and CPU load besides a suite."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 
-# It ends with whoever started it, however that ends.
+# It exits when its parent does.
 _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    for _ in range(1_000_000): pass"
 
 
 def adopt_orphans() -> None:
-    """A process whose parent has ended becomes a child of this one, so that it is found."""
+    """Orphaned processes become children of this one, so that they can be found."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def descendants(spared: frozenset[int] = frozenset()) -> list[int]:
-    """All processes below this one, but for `spared` and what they have started, in the order of their numbers."""
+    """All processes below this one, except `spared` and their descendants, in the order of their numbers."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (parent := _parent(int(entry.name))):
@@ -39,7 +39,7 @@ def descendants(spared: frozenset[int] = frozenset()) -> list[int]:
 def _parent(pid: int) -> int | None:
     """None for a process that has ended."""
     try:
-        # The name in parentheses may hold anything.
+        # The name in parentheses may contain anything.
         state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
         return None
@@ -47,7 +47,7 @@ def _parent(pid: int) -> int | None:
 
 
 def end_descendants(spared: frozenset[int]) -> int:
-    """Kills what is left below this process, and gives how many that were."""
+    """Kills the remaining processes below this one, and returns how many there were."""
     left = descendants(spared)
     for pid in left:
         try:
@@ -64,7 +64,7 @@ def end_descendants(spared: frozenset[int]) -> int:
 
 
 class Load:
-    """So many processes that are busy until this is over."""
+    """So many busy processes until this is closed."""
 
     def __init__(self, count: int) -> None:
         self._processes = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(count)]

@@ -1,7 +1,7 @@
-"""Runs test suites on a machine that is busy, while their processes are stopped at random: a suite that passes only when nothing is late fails here.
+"""Runs test suites on a busy machine, while their processes are stopped at random: a suite that depends on timing fails here.
 
-`python3 tests/stress/run.py` runs each suite ten times, which takes hours; `--short` runs a part, once, in about a minute. `-- COMMAND` runs
-that command instead of the suites. The exit status is 0 only when every run has passed.
+`python3 tests/stress/run.py` runs each suite ten times, which takes hours; `--short` runs a part, once, in about a minute. `--
+COMMAND` runs that command instead of the suites. The exit status is 0 only if every run has passed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stopper import Stopper
 from suites import PREPARATIONS, ROOT, SHORT, SUITES, Suite
 
 LOGS = ROOT / "target" / "stress"
-# No suite takes so long, however late everything is.
+# The time limit for a suite, however late everything is.
 SUITE_TIMEOUT_S = 3 * 3600
 LAST_LINES = 40
 
@@ -46,14 +46,14 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Runs test suites beside a load, and stops their processes at random.")
+    parser = argparse.ArgumentParser(description="Runs test suites under load, and stops their processes at random.")
     parser.add_argument("--suite", action="append", choices=sorted(SUITES), help="this suite; may be repeated (default: all)")
     parser.add_argument("--short", action="store_true", help="the parts of suites that `make test` runs, once")
     parser.add_argument("--repeat", type=int, help="how often (default: 10, with --short 1)")
-    parser.add_argument("--seed", type=int, help="of which process is stopped when, and for how long; each run adds 1 (default: random)")
-    parser.add_argument("--load", type=int, default=10, help="busy processes beside the suite (default: 10)")
-    parser.add_argument("--stoppers", type=int, default=2, help="how many processes are stopped at a time at most (default: 2)")
-    parser.add_argument("command", nargs="*", help="a command to run instead, behind `--`")
+    parser.add_argument("--seed", type=int, help="seed of the choice, time and duration of stops; each run adds 1 (default: random)")
+    parser.add_argument("--load", type=int, default=10, help="busy processes besides the suite (default: 10)")
+    parser.add_argument("--stoppers", type=int, default=2, help="maximum number of processes stopped at a time (default: 2)")
+    parser.add_argument("command", nargs="*", help="a command to run instead, after `--`")
     options = parser.parse_args()
     if options.repeat is None:
         options.repeat = 1 if options.short else 10
@@ -69,10 +69,10 @@ def _chosen(options: argparse.Namespace) -> list[Suite]:
 
 
 def _passes(suite: Suite, seed: int, options: argparse.Namespace, load: processes.Load) -> bool:
-    """One run. All that it leaves behind is ended."""
+    """One run. All processes that it leaves are killed."""
     path = LOGS / _log_name(suite, seed)
     started = time.monotonic()
-    # Its output stays apart from ours, so that a run that passes takes one line.
+    # Its output is separate from ours, so that a passing run takes one line.
     with open(path, "wb") as log:
         process = subprocess.Popen(suite.command, cwd=ROOT / suite.folder, env=os.environ | suite.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         spared = load.pids()
@@ -84,7 +84,7 @@ def _passes(suite: Suite, seed: int, options: argparse.Namespace, load: processe
     left = processes.end_descendants(spared)
     seconds = time.monotonic() - started
     verdict = "ok" if status == 0 else "FAIL"
-    ended = "did not end" if status is None else "" if status == 0 else f"status {status}"
+    ended = "not finished" if status is None else "" if status == 0 else f"status {status}"
     notes = [ended, f"{stopper.stops} stops", f"{seconds:.0f} s", f"{left} processes left behind" if left else ""]
     print(f"{verdict} {suite.name}, seed {seed}: {', '.join(filter(None, notes))}", flush=True)
     if status != 0:

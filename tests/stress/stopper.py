@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import processes
 
 SHORTEST_S, LONGEST_S = 0.005, 0.6
-# Between two stops by one thread.
+# The maximum pause between two stops by one thread.
 PAUSE_MAX_S = 0.2
 
 
 def plan(seed: int, thread: int) -> Iterator[tuple[float, float, float]]:
-    """Without an end: after which pause a process is stopped, where it is among all of them (0 to 1), and for how long."""
+    """Endless: the pause before a stop, the position of the process among all (0 to 1), and the duration."""
     chance = random.Random(f"{seed}/{thread}")
     while True:
         stop_s = math.exp(chance.uniform(math.log(SHORTEST_S), math.log(LONGEST_S)))
@@ -25,7 +25,7 @@ def plan(seed: int, thread: int) -> Iterator[tuple[float, float, float]]:
 
 
 class Stopper:
-    """Stops processes below this one until it is left; then all of them run."""
+    """Stops processes below this one until it is closed; then all of them continue."""
 
     def __init__(self, seed: int, threads: int, spared: frozenset[int]) -> None:
         self.stops = 0
@@ -59,7 +59,7 @@ class Stopper:
         except OSError:
             return False
         try:
-            # The number may have become that of another process before it was opened.
+            # The process number may have been reused before it was opened.
             if pid not in processes.descendants(self._spared):
                 return False
             signal.pidfd_send_signal(descriptor, signal.SIGSTOP)

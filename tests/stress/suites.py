@@ -1,4 +1,4 @@
-"""The suites that are run under stress, and how each is started."""
+"""The suites to run under stress, and how to start each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Suite:
 
 
 def _cargo(name: str, *arguments: str) -> Suite:
-    # Most tests wait for sockets, not for the processor.
+    # Most tests wait for sockets, not for the CPU.
     return Suite(name, ("cargo", "test", "--locked", "--quiet", *arguments), environment={"RUST_TEST_THREADS": "8"})
 
 
@@ -29,7 +29,7 @@ def _unittest(name: str, folder: str, *arguments: str) -> Suite:
     return Suite(name, (PYTHON, "-B", "-m", "unittest", "discover", "-s", folder, *arguments))
 
 
-# What compiles and installs does so before anything is late. `make test-stress` makes the broker, the packages and the tools of Python.
+# Compilation and installation run before the stress. `make test-stress` prepares the broker, the packages and the Python tools.
 PREPARATIONS = [("cargo", "test", "--workspace", "--locked", "--quiet", "--no-run")]
 
 SUITES = {
@@ -49,13 +49,13 @@ SUITES = {
         _unittest("telemetry", "tests/telemetry"),
         _unittest("packages", "packaging"),
         Suite("interop", (PYTHON, "-B", "tests/interop/run.py", "--transport", "tcp")),
-        # The time that others wait cannot be judged where the broker itself is stopped.
+        # The delay of other clients cannot be checked if the broker itself is stopped.
         Suite("hostile", (PYTHON, "-B", "tests/hostile/run.py", "--untimed")),
         Suite("soak", (PYTHON, "-B", "tests/soak/run.py", "--short")),
     ]
 }
 
-# A minute or so: what once failed when it was late, and one suite in Python.
+# About a minute: suites that once failed when they were late, and one in Python.
 SHORT = [
     _cargo("conformance-short", "-p", "tautwire-server", "--test", "conformance", "--", "faults::killed::a_broker", "session::", "scram_client::", "listeners::accept_rate::", "admin::why"),
     _unittest("openapi-short", "tests/openapi"),

@@ -1,4 +1,4 @@
-"""What the runner does to processes, tried on some that do nothing else."""
+"""Tests of the stress runner, with idle processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import processes
 from stopper import LONGEST_S, PAUSE_MAX_S, SHORTEST_S, Stopper, plan
 from suites import ROOT
 
-# It says how long it has not run at most, when its input ends.
+# At the end of its input it prints the longest time that it did not run.
 WATCH = """
 import select, sys, time
 longest, last = 0.0, time.monotonic()

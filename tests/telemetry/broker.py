@@ -18,7 +18,7 @@ TOKEN = "a-token-for-tests-0123456789"
 
 
 class Broker(Served):
-    """`settings` are lines of the table `[telemetry]`, `more` other lines of the file."""
+    """`settings` are lines of the table `[telemetry]`, `more` are other lines of the file."""
 
     def __init__(
         self, settings: str, more: str = "", threads: int = 1, on_disk: bool = False, files: dict[str, str] | None = None
@@ -46,11 +46,11 @@ class Broker(Served):
         self._folder.cleanup()
 
     def threads(self) -> list[Path]:
-        """Files with their names."""
+        """Returns the files with their names."""
         return list(Path(f"/proc/{self.process.pid}/task").glob("*/comm"))
 
     def told(self, method: str, path: str) -> str:
-        """What the admin API answers."""
+        """Returns the answer of the admin API."""
         accepted = "application/json" if method == "POST" else "text/plain"
         answer = self.ask(method, path, fields={"Authorization": f"Bearer {TOKEN}", "Accept": accepted})
         if answer.status != 200:
@@ -67,7 +67,7 @@ class Broker(Served):
         return int(found[1])
 
     def refuse_connects(self, count: int) -> None:
-        """Each has a line in the log: a client identifier that no client may have."""
+        """Each has a line in the log: an invalid client identifier."""
         for _ in range(count):
             with socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S) as client:
                 client.sendall(wire.connect("", version=4, clean=False))

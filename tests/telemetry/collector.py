@@ -1,4 +1,4 @@
-"""A collector of OTLP over HTTP that takes nothing that is not right."""
+"""A collector of OTLP over HTTP that accepts only valid requests."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from google.protobuf.message import Message
 
 from judge import REQUESTS, judge
 
-# Longer than anything here may take.
+# The time limit for every step.
 PATIENCE_S = 60
 
 
 @dataclass
 class Request:
-    """What has come, and when."""
+    """A received request, with its time."""
 
     path: str
     fields: dict[str, str]
@@ -35,7 +35,7 @@ class Answer:
 
 
 class Collector:
-    """Runs until it is closed. `answer` says what is answered to a request; while it waits, the broker waits."""
+    """Runs until it is closed. `answer` returns the answer to a request; while it blocks, the broker waits."""
 
     def __init__(self, port: int = 0) -> None:
         self.requests: list[Request] = []
@@ -58,10 +58,10 @@ class Collector:
         self._thread.join()
 
     def wait_for(self, is_there: Callable[[list[Request]], bool], what: str) -> None:
-        """Until the requests that have come are as they should be."""
+        """Waits until the received requests match."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.wrong or is_there(self.requests), PATIENCE_S):
-                raise AssertionError(f"not in time: {what}; {len(self.requests)} requests have come")
+                raise AssertionError(f"timed out waiting for {what}; {len(self.requests)} requests received")
             if self.wrong:
                 raise AssertionError(self.wrong)
 
@@ -74,7 +74,7 @@ class Collector:
             if fields.get("content-type") != "application/json" or path not in REQUESTS:
                 raise ValueError(f"{path} with {fields.get('content-type')}")
             request = Request(path, fields, body.decode(), judge(path, body.decode()), time.monotonic())
-        except Exception as error:  # Whatever is wrong is a finding.
+        except Exception as error:  # Every error is a finding.
             with self._changed:
                 self.wrong.append(f"{type(error).__name__}: {error}: {body[:300]!r}")
                 self._changed.notify_all()
@@ -94,7 +94,7 @@ class Collector:
                 try:
                     super().handle()
                 except ConnectionError:
-                    # A broker that ends, or a test that ends it, says nothing more.
+                    # A broker that exits, or is killed by the test, sends nothing more.
                     pass
 
             def do_POST(self) -> None:

@@ -1,4 +1,4 @@
-"""What a broker sends to a collector of OpenTelemetry, and what it does about one that does not take it."""
+"""The telemetry that a broker sends to an OpenTelemetry collector, and its handling of one that refuses it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from judge import Wrong, judge
 
 METRICS, LOGS = "/v1/metrics", "/v1/logs"
-# What ending the broker may take, the two seconds for the collector included, on a machine with much to do.
+# The time limit for stopping the broker, including the two seconds for the collector, on a busy machine.
 END_S = 15
 FAST = "metrics_interval_s = 1\n"
 
@@ -102,13 +102,13 @@ class Telemetry(unittest.TestCase):
         broker.end()
         records = list(records_of(collector.of(LOGS)))
         bodies = [record.body.string_value for record in records]
-        self.assertIn("state is in memory alone: a restart loses it", bodies)
+        self.assertIn("state is stored in memory only: a restart loses it", bodies)
         self.assertIn("stopping", bodies)
         self.assertEqual(sum("refused connection" in body for body in bodies), 2, bodies)
         for record in records:
             self.assertEqual((record.severity_number, record.severity_text) in {(17, "ERROR"), (13, "WARN"), (9, "INFO"), (5, "DEBUG")}, True)
             self.assertIn("target", attributes(record))
-        # All that is on standard error, but for what was said before it was known where to send it, and what sending itself has to say.
+        # Everything on standard error, except the lines before the destination was known, and those about sending itself.
         lines = re.findall(r'"target":"([^"]*)","message":"((?:[^"\\\\]|\\\\.)*)"', broker.log(), re.M)
         own = re.compile("ureq|rustls|tautwire::telemetry")
         self.assertEqual([message for target, message in lines if not own.match(target)][-len(bodies):], [body.replace('"', '\\"') for body in bodies])
@@ -127,17 +127,17 @@ class Telemetry(unittest.TestCase):
         broker = self.broker(f'endpoint = "http://127.0.0.1:{port}"\n{FAST}')
         broker.refuse_connects(1)
         self.wait_until(lambda: broker.metric("telemetry_requests_failed_total") >= 2, "it is tried again")
-        self.assertEqual(broker.log().count("the collector does not take telemetry"), 1)
+        self.assertEqual(broker.log().count("cannot send telemetry to the collector"), 1)
         collector = self.collector(port)
         collector.wait_for(has(METRICS), "metrics")
 
         def refusals() -> int:
-            """What was logged before may have come in several requests."""
+            """Earlier log lines may arrive in several requests."""
             return sum("refused connection" in record.body.string_value for record in records_of(collector.of(LOGS)))
 
         self.wait_until(lambda: refusals() > 0, "the log of before has come")
         self.assertEqual(refusals(), 1)
-        self.wait_until(lambda: "takes telemetry again" in broker.log(), "it is told")
+        self.wait_until(lambda: "collector accepts requests again" in broker.log(), "it is told")
         self.assertEqual(broker.metric("telemetry_log_records_dropped_total"), 0)
 
     def test_what_may_not_be_sent_again_is_counted_and_not_sent_again(self) -> None:
@@ -219,13 +219,13 @@ class Telemetry(unittest.TestCase):
         collector.wait_for(has(METRICS), "metrics")
         broker.reload("")
         sent = broker.metric("telemetry_requests_total")
-        # What is under way may still come.
+        # Requests in flight may still arrive.
         time.sleep(2.5)
         self.assertLessEqual(broker.metric("telemetry_requests_total"), sent + 1)
 
 
 class Judge(unittest.TestCase):
-    """It sees what is wrong."""
+    """It detects errors."""
 
     def test_what_is_wrong_is_refused(self) -> None:
         record = '{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{}]}}]}}]}}'

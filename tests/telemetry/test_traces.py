@@ -1,4 +1,4 @@
-"""What a broker tells of the way of a message."""
+"""The trace spans that a broker sends for messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unittest
 
 from google.protobuf.message import Message
 
-# Before what stands beside it in `tests/mqtt`.
+# Imported before the module of the same name in `tests/mqtt`.
 from broker import Broker
 from collector import Collector, Request
 
@@ -49,7 +49,7 @@ class Traces(unittest.TestCase):
         return collector, broker
 
     def client(self, broker: Broker, client_id: str, **more: object) -> Client:
-        """Its session outlasts the connection if it is to expire."""
+        """Its session is persistent if it has an expiry interval."""
         client = Client(broker.port, client_id, clean="expiry_s" not in more, **more)
         self.addCleanup(client.cut)
         return client
@@ -79,7 +79,7 @@ class Traces(unittest.TestCase):
                     for span in spans:
                         self.assertEqual((span.trace_id.hex(), span.trace_state), (TRACE, "a=1,b=2"))
                         self.assertLessEqual(span.start_time_unix_nano, span.end_time_unix_nano)
-                        # The clock of a turn has milliseconds, and stands behind by what the turn has taken.
+                        # The clock of a turn has milliseconds, and lags behind by the duration of the turn.
                         self.assertGreater(span.start_time_unix_nano, begin_ns - 2_000_000_000)
                         self.assertLessEqual(span.end_time_unix_nano, time.time_ns())
                         told = attributes(span)
@@ -157,7 +157,7 @@ class Traces(unittest.TestCase):
         receiver.subscribe("t", 1)
         receiver.cut()
         publisher = self.client(broker, "publisher")
-        # Until the broker has seen that it is gone.
+        # Until the broker has noticed the disconnect.
         until = time.monotonic() + 60
         while broker.metric("sessions_connected") > 1:
             self.assertLess(time.monotonic(), until)
@@ -186,7 +186,7 @@ class Traces(unittest.TestCase):
         self.assertEqual(delivered, ["sent", "queued", "sent"])
 
     def deliveries(self, collector: Collector, count: int) -> list[Message]:
-        """The spans below the one in which the message was published, of so many in all."""
+        """The spans below the one in which the message was published, of so many in total."""
         spans = self.spans(collector, count)
         self.assertEqual((len(spans), len({span.span_id for span in spans})), (count, count))
         [published] = [span for span in spans if span.name == "publish"]
@@ -267,12 +267,12 @@ class Traces(unittest.TestCase):
         publisher = self.client(broker, "publisher")
         for _ in range(50):
             self.assertEqual(publisher.deliver("t", qos=1, properties=described(FOLLOWED)), 0)
-        # None is left behind.
+        # No span is missing.
         spans = self.spans(collector, 100)
         self.assertEqual(sorted(span.name for span in spans), ["deliver"] * 50 + ["publish"] * 50)
         ended = {attributes(span)["messaging.message.id"]: span.end_time_unix_nano for span in spans if span.name == "deliver"}
         published = [span for span in spans if span.name == "publish"]
-        # The acknowledgement waits for the disk; delivery is told when the message is in the window.
+        # The acknowledgement waits for the disk; delivery is reported when the message is in the window.
         self.assertTrue(all(span.end_time_unix_nano >= ended[attributes(span)["messaging.message.id"]] for span in published))
 
     def test_a_publisher_that_is_gone_leaves_no_span_behind(self) -> None:

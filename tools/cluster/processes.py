@@ -1,4 +1,5 @@
-"""nats-servers and brokers on loopback, each with a folder of its own. They can be killed, paused and started again, and all end with the stage."""
+"""nats-servers and brokers on loopback, each with its own folder. They can be killed, paused and restarted, and all of them end
+with the stage."""
 
 from __future__ import annotations
 
@@ -16,27 +17,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Longer than anything takes on a machine that is busy with something else.
+# Longer than any step takes on a busy machine.
 PATIENCE_S = 90
 LISTENING = re.compile(r"^listening on (mqtt|http)://([\d.]+:\d+)$")
 
 
 class StageError(Exception):
-    """Something did not start, or not in time."""
+    """A process did not start, or not in time."""
 
 
 def wait_until(what: str, holds, patience_s: float = PATIENCE_S):
-    """Gives what `holds` gives, as soon as that is something."""
+    """Waits until `holds` returns a true value, and returns it."""
     deadline = time.monotonic() + patience_s
     while not (found := holds()):
         if time.monotonic() > deadline:
-            raise StageError(f"{what}: not within {patience_s} s")
+            raise StageError(f"{what}: timed out after {patience_s} s")
         time.sleep(0.02)
     return found
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now, all different."""
+    """Returns ports that are free now, all different."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -48,7 +49,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def fetch(url: str, token: str | None = None, method: str = "GET", timeout_s: float = 5) -> str | None:
-    """What is answered; None where nothing is, or a refusal."""
+    """Returns the body of the response; None if there is no response or an error status."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(url, method=method, headers=headers)
     try:
@@ -60,7 +61,7 @@ def fetch(url: str, token: str | None = None, method: str = "GET", timeout_s: fl
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process is: an address, and the words that start a program there."""
+    """Where a process runs: an address, and the command prefix that starts a program there."""
 
     host: str = "127.0.0.1"
     wrapper: tuple[str, ...] = ()
@@ -68,7 +69,7 @@ class Place:
 
 @dataclass
 class Process:
-    """A program that is started again as it was."""
+    """A program that can be restarted with the same command."""
 
     name: str
     folder: Path
@@ -78,7 +79,7 @@ class Process:
 
     def spawn(self) -> None:
         with open(self.folder / "log", "ab") as log:
-            # Ctrl-C is for us: we end them in order.
+            # Ctrl-C is for this process, which stops the others in order.
             self.child = subprocess.Popen(
                 [*self.place.wrapper, *self.command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True
             )
@@ -92,12 +93,12 @@ class Process:
             self.child.send_signal(number)
 
     def kill(self) -> None:
-        """Without a word."""
+        """Kills it without a shutdown."""
         self.send(signal.SIGKILL)
         self.wait()
 
     def pause(self) -> None:
-        """It does nothing any more, and nobody is told."""
+        """Stops it with SIGSTOP; its peers are not notified."""
         self.send(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -107,7 +108,7 @@ class Process:
         return None if self.child is None else self.child.wait(timeout_s)
 
     def stop(self) -> None:
-        """In order, and without it where that takes too long."""
+        """Shuts it down; kills it if that takes too long."""
         self.resume()
         self.send(signal.SIGTERM)
         try:
@@ -124,7 +125,7 @@ class NatsServer(Process):
     clients: int = 0
     monitoring: int = 0
     routes: int = 0
-    # Where it listens for MQTT itself; 0 where it does not.
+    # The MQTT port of the server itself; 0 if MQTT is off.
     mqtt: int = 0
 
     @property
@@ -141,11 +142,11 @@ class NatsServer(Process):
 
     def must_be_well(self) -> bool:
         if not self.is_running:
-            raise StageError(f"{self.name} does not run:\n{self.said()[-2000:]}")
+            raise StageError(f"{self.name} is not running:\n{self.said()[-2000:]}")
         return self.is_well()
 
     def leads(self, stream: str | None) -> bool:
-        """Whether it leads a stream, or all of JetStream for `None`, as it sees that itself."""
+        """Whether this server reports itself as leader of a stream, or of the JetStream meta group for `None`."""
         answer = fetch(f"http://{self.monitor}/jsz?streams=true", timeout_s=2)
         if answer is None:
             return False
@@ -165,7 +166,7 @@ class Broker(Process):
     said_before: int = field(default=0)
 
     def start(self, patience_s: float = PATIENCE_S) -> None:
-        """Starts it, and waits until it says where it listens."""
+        """Starts it, and waits until it prints its addresses."""
         self.begin()
         self.await_listening(patience_s)
 
@@ -177,7 +178,7 @@ class Broker(Process):
     def await_listening(self, patience_s: float = PATIENCE_S) -> None:
         def listens() -> bool:
             if not self.is_running:
-                raise StageError(f"{self.name} does not start:\n{self.said()[self.said_before :]}")
+                raise StageError(f"{self.name} did not start:\n{self.said()[self.said_before :]}")
             for line in self.said()[self.said_before :].splitlines():
                 if found := LISTENING.match(line):
                     if found[1] == "mqtt":
@@ -202,7 +203,8 @@ class Broker(Process):
 
 
 class Stage:
-    """Servers and brokers that belong together. `place`: where each of them is, by its name; all are on this machine's loopback without it."""
+    """Servers and brokers that belong together. `place` maps the name of each process to where it runs; by default all run on
+    loopback."""
 
     def __init__(self, folder: Path, nats_server: str, tautwire: str, place: Callable[[str], Place] | None = None) -> None:
         self.folder, self.nats_server, self.tautwire = folder, nats_server, tautwire
@@ -217,7 +219,8 @@ class Stage:
         self.stop()
 
     def start_servers(self, count: int, more: str = "", of_jetstream: str = "", with_mqtt: bool = False) -> None:
-        """`more`: lines for the configuration of each; `of_jetstream`: for its block of that name. `with_mqtt`: each speaks MQTT itself, too."""
+        """`more`: extra lines for the configuration of each server; `of_jetstream`: lines for its `jetstream` block. `with_mqtt`:
+        each server also speaks MQTT."""
         ports = free_ports(4 * count)
         for at in range(count):
             clients, monitoring, routes, mqtt = ports[4 * at : 4 * at + 4]
@@ -233,10 +236,10 @@ class Stage:
 
     def await_servers(self) -> None:
         for server in self.servers:
-            wait_until(f"{server.name} is well", server.must_be_well)
+            wait_until(f"{server.name} is healthy", server.must_be_well)
 
     def start_brokers(self, count: int, settings: list[str] | None = None, replicas: int | None = None) -> None:
-        """All at once: they make the streams together."""
+        """Starts all at once: they create the streams together."""
         new = [self.add_broker(settings or [], replicas) for _ in range(count)]
         for broker in new:
             broker.begin()
@@ -244,7 +247,7 @@ class Stage:
             broker.await_listening()
 
     def add_broker(self, settings: list[str], replicas: int | None = None) -> Broker:
-        """One more, which is not started yet."""
+        """Adds one more broker, which is not started yet."""
         folder = self.folder / f"broker-{len(self.brokers) + 1}"
         folder.mkdir(parents=True, exist_ok=True)
         place = self._place(folder.name)
@@ -268,7 +271,7 @@ class Stage:
         return broker
 
     def stop(self) -> None:
-        """Brokers first: they say goodbye to the cluster."""
+        """Brokers first: they leave the cluster properly."""
         for broker in self.brokers:
             broker.resume()
             broker.send(signal.SIGTERM)
@@ -290,7 +293,7 @@ class Stage:
 
 
 def program(variable: str) -> str:
-    """The program that a variable of the environment names."""
+    """Returns the program that an environment variable names."""
     if not (path := os.environ.get(variable)):
-        raise StageError(f"{variable} names no program; use make")
+        raise StageError(f"{variable} is not set; run this with make")
     return path

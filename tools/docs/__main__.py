@@ -1,6 +1,6 @@
-"""`python tools/docs build FOLDER` writes the site of the documents. It ends with 1 if a page is missing in the navigation.
+"""`python tools/docs build FOLDER` writes the documentation site. The exit status is 1 if a page is missing from the navigation.
 
-`python tools/docs api` writes docs/reference/admin-api-requests.md of the description of the admin API.
+`python tools/docs api` writes docs/reference/admin-api-requests.md from the description of the admin API.
 """
 
 import sys
@@ -12,7 +12,7 @@ import api_reference
 def main(arguments: list[str]) -> int:
     match arguments:
         case ["build", folder]:
-            # What renders pages is installed for those who build the site alone.
+            # The Markdown renderer is installed only for building the site.
             from site_pages import build
 
             faults = build(Path(folder).resolve())

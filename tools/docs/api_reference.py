@@ -1,4 +1,4 @@
-"""The page of the admin API's requests and answers, made of its description."""
+"""Generates the page of the admin API's requests and responses from its OpenAPI description."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Node = dict[str, Any]
 
 
 def page(description: Node) -> str:
-    """The text of the page."""
+    """Returns the text of the page."""
     return "\n".join(_lines(description)).rstrip() + "\n"
 
 
@@ -84,7 +84,7 @@ def _schema(name: str, schema: Node) -> Iterator[str]:
 
 
 def _type(schema: Node) -> str:
-    """A type in a few words."""
+    """Describes a type in a few words."""
     if "$ref" in schema:
         return _link(schema["$ref"].rsplit("/", 1)[1])
     for key in ("anyOf", "oneOf", "allOf"):
@@ -137,5 +137,5 @@ def _cell(text: str) -> str:
 
 
 def current() -> str:
-    """What the page should be."""
+    """Returns the page as it should be."""
     return page(json.loads(DESCRIPTION.read_text()))

@@ -1,4 +1,4 @@
-"""Whether links lead to files and anchors that are there. Addresses of other sites are not asked: tests use no network."""
+"""Checks that links lead to existing files and anchors. Addresses of other sites are not checked: tests use no network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from pages import ROOT, Page, all_pages
 
-# Pages of registries link to the repository by this.
+# Pages of package registries link to the repository with this address.
 REPOSITORY = "https://github.com/tautwire/tautwire/blob/main/"
 
 

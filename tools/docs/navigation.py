@@ -1,4 +1,4 @@
-"""The navigation of the site, as docs/README.md has it: a section for each heading, an entry for each point of its list."""
+"""The navigation of the site, from docs/README.md: a section for each heading, an entry for each list item."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def sections() -> list[Section]:
 
 
 def listed() -> set[Path]:
-    """Whatever the navigation or the list of decisions leads to."""
+    """Returns every page that the navigation or the list of decisions links to."""
     decisions = {(DECISIONS.parent / target).resolve() for _line, target in Page(DECISIONS).links}
     return {INDEX, *decisions, *(entry.path for section in sections() for entry in section.entries)}
 
 
 def _entry(page: Page, token: Token) -> Entry | None:
-    """The first link of a point, if it leads to a page of ours."""
+    """Returns the first link of a list item, if it leads to a page of this repository."""
     children = token.children or []
     for index, child in enumerate(children):
         if child.type == "link_open":

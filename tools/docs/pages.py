@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[2]
-# A comment in front of a block says what the tests do with it: `<!-- runs -->`, `<!-- file: NAME -->`.
+# A comment before a block tells the tests what to do with it: `<!-- runs -->`, `<!-- file: NAME -->`.
 MARK = re.compile(r"<!--\s*(runs|prints|file|unchecked)(?:\s*:\s*(.*?))?\s*-->")
 ANCHOR = re.compile(r"""<a\s+(?:id|name)=["']([^"']+)["']""")
 
@@ -28,7 +28,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of code. `mark` is what the comment in front of it says, and `argument` what stands behind its colon."""
+    """A fenced code block. `mark` is the keyword of the comment before it, and `argument` the text after its colon."""
 
     language: str
     text: str
@@ -73,7 +73,7 @@ class Page:
 
     @property
     def links(self) -> Iterator[tuple[int, str]]:
-        """Each link and picture, with the line where its paragraph begins."""
+        """Yields each link and image, with the line where its paragraph begins."""
         line = 1
         for token in self.tokens:
             line = token.map[0] + 1 if token.map else line
@@ -94,7 +94,7 @@ class Page:
 
 
 class Slugs:
-    """Anchors as code hosts make them: small letters, hyphens for spaces, a number behind those that come again."""
+    """Anchors as code hosts generate them: lower case, hyphens for spaces, a number after repeated ones."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
@@ -111,12 +111,12 @@ def parser() -> MarkdownIt:
 
 
 def plain(inline: Token) -> str:
-    """The text of a heading without its marks."""
+    """Returns the text of a heading without Markdown."""
     return "".join(child.content for child in inline.children or [] if child.type in ("text", "code_inline"))
 
 
 def all_pages() -> list[Page]:
-    """Every page that is or could be committed."""
+    """Returns every page that is or could be committed."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -125,5 +125,5 @@ def all_pages() -> list[Page]:
 
 
 def documentation() -> list[Page]:
-    """The pages of the site's folder."""
+    """Returns the pages below docs/."""
     return [page for page in all_pages() if page.name.startswith("docs/")]

@@ -1,4 +1,5 @@
-// Searches in the browser, in an index that is loaded when it is first needed, and copies blocks of code. Files suffice; no server is needed.
+// Searches in the browser, in an index that is loaded on first use, and adds copy buttons to code blocks. Files are enough; no server is
+// needed.
 "use strict";
 
 const field = document.getElementById("search");
@@ -12,12 +13,12 @@ function index() {
     const script = document.createElement("script");
     script.src = `${window.siteRoot}index.js`;
     script.onload = () => resolve(window.searchIndex);
-    script.onerror = () => reject(new Error("the index of the search cannot be loaded"));
+    script.onerror = () => reject(new Error("the search index cannot be loaded"));
     document.head.append(script);
   });
 }
 
-// Every word must be there. A heading counts more than a text, a whole word more than a part of one.
+// Every word must match. A heading counts more than body text, a whole word more than a part of one.
 function score(entry, words) {
   let sum = 0;
   for (const word of words) {
@@ -49,7 +50,7 @@ async function search() {
 
 function title(count) {
   const element = document.createElement("h2");
-  element.textContent = count === 0 ? "Nothing found" : count === 1 ? "One place" : `${count} places`;
+  element.textContent = count === 0 ? "No results" : count === 1 ? "1 result" : `${count} results`;
   return element;
 }
 
@@ -94,7 +95,7 @@ document.addEventListener("keydown", (event) => {
 });
 if (navigator.clipboard) copyButtons();
 
-// A link may ask: index.html?q=slow+consumer
+// A link can contain a query: index.html?q=slow+consumer
 const asked = new URLSearchParams(location.search).get("q");
 if (asked) {
   field.value = asked;

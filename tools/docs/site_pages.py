@@ -1,4 +1,4 @@
-"""Writes the site: a page of HTML for each page of Markdown, and an index in which a browser searches without a server."""
+"""Writes the site: one HTML page for each Markdown page, and an index for searching in the browser without a server."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SHELL = Template((HERE / "page.html").read_text())
 
 
 def build(folder: Path) -> list[str]:
-    """Writes everything into the folder, which is emptied first, and returns what is wrong."""
+    """Writes everything into the folder, which is emptied first, and returns the errors."""
     outside = [Page(path) for path in sorted(listed()) if ROOT / "docs" not in path.parents and path.exists()]
     pages = documentation() + outside
-    faults = [f"{page.name}: it is not listed in {INDEX.relative_to(ROOT)}" for page in documentation() if page.path not in listed()]
+    faults = [f"{page.name}: not listed in {INDEX.relative_to(ROOT)}" for page in documentation() if page.path not in listed()]
     shutil.rmtree(folder, ignore_errors=True)
     addresses = {page.path: _address(page.path) for page in pages}
     index: list[dict[str, str]] = []
@@ -40,7 +40,7 @@ def build(folder: Path) -> list[str]:
 
 
 def _address(path: Path) -> str:
-    """Where a page is on the site. Pages from outside of docs/ keep their folders below `repository/`."""
+    """Returns the address of a page on the site. Pages outside of docs/ keep their folders below `repository/`."""
     inside = ROOT / "docs" in path.parents
     name = path.relative_to(ROOT / "docs" if inside else ROOT).as_posix()
     name = re.sub(r"(^|/)README\.md$", r"\1index.html", name)
@@ -76,7 +76,7 @@ def _write(page: Page, addresses: dict[Path, str]) -> str:
 
 
 def _link(page: Page, target: str, addresses: dict[Path, str]) -> str:
-    """A link of the repository as one of the site; whatever the site does not have is in the repository."""
+    """Converts a link of the repository to one of the site; targets that are not on the site link to the repository."""
     if re.match(r"[a-z]+:", target) or target.startswith("#"):
         return target
     place, hash_sign, anchor = target.partition("#")
@@ -106,7 +106,7 @@ def _navigation(here: str, addresses: dict[Path, str]) -> str:
 
 
 def _neighbours(path: Path, addresses: dict[Path, str]) -> str:
-    """Links to the pages before and behind this one, in the order of the navigation."""
+    """Links to the previous and next page, in the order of the navigation."""
     order = [entry for section in sections() for entry in section.entries if entry.path in addresses]
     at = next((index for index, entry in enumerate(order) if entry.path == path), None)
     if at is None:
@@ -122,12 +122,12 @@ def _contents(page: Page) -> str:
 
 
 def _tables(body: str) -> str:
-    """Wide tables scroll by themselves, and do not widen the page."""
+    """Wide tables scroll on their own and do not widen the page."""
     return body.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
 
 
 def _search_entries(page: Page, address: str) -> list[dict[str, str]]:
-    """An entry for each heading, with the text up to the next one."""
+    """An entry for each heading, with the text up to the next heading."""
     texts: list[list[str]] = []
     is_heading = False
     for token in page.tokens:

@@ -1,6 +1,6 @@
-"""What the broker and the packages are made of: `python3 tools/supply check|licences|sbom|advisories`.
+"""Checks and lists the dependencies of the broker and the packages: `python3 tools/supply check|licences|sbom|advisories`.
 
-One line a finding. Ends with 1 if there are any.
+Prints one line per finding. Exits with 1 if there are any.
 """
 
 import sys
@@ -14,17 +14,17 @@ import versions
 from packages import ROOT, CannotRead
 
 SBOMS = ROOT / "target/sbom"
-# What holds the code of others: the workspace of each product, and the file with the texts of their licences.
+# The products that contain other people's code: the workspace of each, and the file with the licence texts.
 NOTICES = {"tautwire": (".", "notices.txt"), "client-python": ("clients/python", "notices-python.txt")}
 
 
 def check() -> list[str]:
-    """Licences that are not allowed, packages that would be there twice or have no checksum, and a list that is not current."""
+    """Licences that are not allowed, packages that would be included twice or have no checksum, and an outdated licence page."""
     products = packages.products()
     findings = [*licences.refused(products), *versions.refused(products)]
     page = ROOT / licences.PAGE
     if not page.exists() or page.read_text() != licences.page(products):
-        findings.append(f"{licences.PAGE} is not current: run `make licences`, and look at what is new")
+        findings.append(f"{licences.PAGE} is outdated: run `make licences`, and review the changes")
     count = len({purl for product in products for purl in product.packages})
     print(f"supply: {count} packages of {len(products)} products, {len(findings)} findings")
     return findings
@@ -47,7 +47,7 @@ def write_sboms() -> list[str]:
     for path in written:
         print(path.relative_to(ROOT))
     for name in sorted(set(without)):
-        print(f"{name} brings no text of its licence")
+        print(f"{name} contains no licence text")
     return []
 
 

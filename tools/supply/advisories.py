@@ -1,6 +1,7 @@
-"""Known weaknesses of what we depend on, asked of those who keep lists of them.
+"""Known vulnerabilities of our dependencies, from public advisory databases.
 
-The lists are not in the packages: each tool fetches its own. Where that cannot be, a line says so, and nothing has been checked.
+The databases are not in the repository: each tool downloads its own. If that is impossible, a line says so, and nothing has been
+checked.
 """
 
 import json
@@ -19,16 +20,16 @@ ASK_MAX_S = 300
 class Source:
     """One tool for one lock file."""
 
-    # What is looked at, for the line that is printed.
+    # What is checked, for the printed line.
     subject: str
     command: list[str]
     folder: str
-    # What the tool found, of its exit code and standard output; None: it has not checked.
+    # Returns the findings of the tool from its exit code and standard output; None: it could not check.
     read: Callable[[int, str], list[str] | None]
 
 
 def read_cargo_audit(_code: int, out: str) -> list[str] | None:
-    """Weaknesses, and versions that have been withdrawn. Crates that nobody keeps any more are no weakness yet."""
+    """Vulnerabilities, and yanked versions. Unmaintained crates do not count."""
     told = as_json(out)
     if told is None or "vulnerabilities" not in told:
         return None
@@ -40,12 +41,12 @@ def read_cargo_audit(_code: int, out: str) -> list[str] | None:
 
 
 def read_npm_audit(_code: int, out: str) -> list[str] | None:
-    """Of packages that run where we build and test, only what is grave counts."""
+    """Of packages that run only in builds and tests, only severe vulnerabilities count."""
     return of_npm(out, {"high", "critical"})
 
 
 def read_npm_audit_of_shipped(_code: int, out: str) -> list[str] | None:
-    """Of packages that we give away, everything counts."""
+    """Of packages that we ship, everything counts."""
     return of_npm(out, {"info", "low", "moderate", "high", "critical"})
 
 
@@ -58,7 +59,7 @@ def of_npm(out: str, severities: set[str]) -> list[str] | None:
 
 
 def read_govulncheck(code: int, out: str) -> list[str] | None:
-    """It ends with 3 where it has found something, and with 0 where it has not."""
+    """The tool exits with 3 if it has found something, and with 0 if not."""
     if code not in (0, 3):
         return None
     return [line.strip() for line in out.splitlines() if line.startswith("Vulnerability #")]
@@ -85,14 +86,14 @@ SOURCES = [
 
 
 def ask(sources: list[Source] | None = None) -> list[str]:
-    """What is known of what we depend on. Prints a line for each list, also where it could not be asked."""
+    """Returns all findings. Prints a line for each database, even if it could not be asked."""
     findings = []
     for source in SOURCES if sources is None else sources:
         found, reason = run(source)
         if found is None:
             print(f"{source.subject}: NOT CHECKED: {reason}")
             continue
-        print(f"{source.subject}: {len(found)} known weaknesses")
+        print(f"{source.subject}: {len(found)} known vulnerabilities")
         findings += [f"{source.subject}: {line}" for line in found]
     return findings
 
@@ -105,8 +106,8 @@ def run(source: Source) -> tuple[list[str] | None, str]:
     try:
         done = subprocess.run(source.command, cwd=Path(ROOT, source.folder), capture_output=True, text=True, timeout=ASK_MAX_S)
     except subprocess.TimeoutExpired:
-        return None, f"{tool} had no answer after {ASK_MAX_S} s"
+        return None, f"{tool} timed out after {ASK_MAX_S} s"
     found = source.read(done.returncode, done.stdout)
-    said = (done.stderr.strip() or done.stdout.strip() or f"it ended with {done.returncode}").splitlines()
+    said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
     told = next((line for line in said if "error" in line.lower() or "audit" in line.lower()), said[-1])
     return found, f"{tool}: {told.strip()}"

@@ -1,4 +1,4 @@
-"""Which licences are allowed, and the page that lists those of everything we give away."""
+"""Which licences are allowed, and the page that lists the licences of everything we ship."""
 
 import re
 from collections import defaultdict
@@ -8,7 +8,7 @@ from packages import TARGET, Package, Product
 
 PAGE = "docs/licences.md"
 
-# Permissive: whoever gives the binary away has to name the authors, and nothing else.
+# Permissive: distributors of the binary must name the authors, and nothing else.
 ALLOWED = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0",
     "Unicode-3.0", "Unlicense", "Zlib",
@@ -30,11 +30,11 @@ Tautwire allows. A binary of which that is not wanted is built with `RELEASE_RUS
 
 
 class NotUnderstood(Exception):
-    """An expression that is none of SPDX."""
+    """The expression is not valid SPDX."""
 
 
 def is_allowed(expression: str) -> bool:
-    """Whether the terms can be met by allowed licences alone."""
+    """Whether the allowed licences alone can satisfy the terms."""
     tokens = re.findall(r"[()]|[^\s()]+", expression)
     value, rest = either(tokens)
     if rest:
@@ -62,7 +62,7 @@ def one(tokens: list[str]) -> tuple[bool, list[str]]:
     if tokens[:1] == ["("]:
         value, tokens = either(tokens[1:])
         if tokens[:1] != [")"]:
-            raise NotUnderstood("a bracket is open")
+            raise NotUnderstood("a parenthesis is not closed")
         return value, tokens[1:]
     if not tokens or tokens[0] in ("AND", "OR", "WITH", ")"):
         raise NotUnderstood("a licence is missing")
@@ -72,7 +72,7 @@ def one(tokens: list[str]) -> tuple[bool, list[str]]:
 
 
 def refused(products: list[Product]) -> Iterator[str]:
-    """A line for each package whose licence is not allowed, even if it only helps to build."""
+    """Yields a line for each package with a licence that is not allowed, even if it is only used for the build."""
     for product in products:
         for package in product.packages.values():
             try:
@@ -89,7 +89,7 @@ def of_others(product: Product) -> list[Package]:
 
 
 def page(products: list[Product]) -> str:
-    """The text of the page."""
+    """Returns the text of the page."""
     users: dict[str, list[str]] = defaultdict(list)
     found: dict[str, Package] = {}
     for product in products:
@@ -105,7 +105,7 @@ def page(products: list[Product]) -> str:
 
 
 def twice(products: list[Product]) -> Iterator[str]:
-    """The packages of others that one product has in more than one version, and who needs each."""
+    """Yields the third-party packages that one product contains in more than one version, and which packages need each."""
     for product in products:
         versions: dict[str, list[Package]] = defaultdict(list)
         for package in of_others(product):

@@ -1,4 +1,4 @@
-"""What the broker and the packages of the clients are made of, by the lock files."""
+"""The packages that the broker and the client packages consist of, from the lock files."""
 
 import base64
 import json
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What a binary is made of depends on what it is for. The list and the SBOMs are about this one.
+# The contents of a binary depend on its target. The list and the SBOMs are for this one.
 TARGET = "x86_64-unknown-linux-gnu"
 
-# Licences of Go modules, which neither go.mod nor the module proxy tells: `"example.org/module": "MIT"`.
+# Licences of Go modules, which neither go.mod nor the module proxy contains: `"example.org/module": "MIT"`.
 GO_LICENCES: dict[str, str] = {}
 
 TREE_LINE = re.compile(r"^(\d+)(\S+) v(\S+?)(?: \(proc-macro\))?(?: \((?!\*).*\))?\|(.*?)\|(\S*?)(?: \(\*\))?$")
@@ -20,41 +20,41 @@ TREE_LINE = re.compile(r"^(\d+)(\S+) v(\S+?)(?: \(proc-macro\))?(?: \((?!\*).*\)
 
 @dataclass
 class Package:
-    """One package of one registry, or of ours."""
+    """One package of a registry, or one of ours."""
 
     name: str
     version: str
-    # An expression of SPDX.
+    # An SPDX expression.
     licence: str
-    # Where it is found, as a package URL.
+    # Its identifier, as a package URL.
     purl: str
     is_ours: bool
     repository: str = ""
     # By the name of the algorithm, in hexadecimal digits.
     hashes: dict[str, str] = field(default_factory=dict)
-    # Whether it is a part of what is given away, or only helps to build it.
+    # Whether it is part of what we ship, or only needed for the build.
     is_shipped: bool = True
 
 
 @dataclass
 class Product:
-    """What is given away, with all it is made of. The keys are those of `Package.purl`."""
+    """Something that we ship, with all packages in it. The keys are those of `Package.purl`."""
 
     # The name of its SBOM, and of its column.
     name: str
     is_program: bool
     root: Package
     packages: dict[str, Package]
-    # What each needs of the others.
+    # The dependencies of each package.
     needs: dict[str, set[str]]
 
 
 class CannotRead(Exception):
-    """Why it cannot be known what a product is made of."""
+    """The packages of a product cannot be determined."""
 
 
 def products() -> list[Product]:
-    """All that is given away."""
+    """Returns everything that we ship."""
     return [
         with_dashboard(rust("tautwire", "tautwire-server", "--features=cluster", is_program=True)),
         rust("client-rust", "tautwire-client", "--all-features", is_program=False),
@@ -66,7 +66,7 @@ def products() -> list[Product]:
 
 
 def rust(name: str, crate: str, *options: str, is_program: bool, folder: str = ".") -> Product:
-    """A crate of the workspace in `folder`, as cargo resolves it for the crate alone."""
+    """A crate of the workspace in `folder`, as cargo resolves it for this crate alone."""
     lines = cargo_tree(crate, "normal,build", options, folder)
     packages, needs = read_tree(lines, lock_checksums((ROOT / folder / "Cargo.lock").read_text()))
     shipped = read_tree(cargo_tree(crate, "normal,no-proc-macro", options, folder), {})[0]
@@ -77,25 +77,25 @@ def rust(name: str, crate: str, *options: str, is_program: bool, folder: str = "
 
 
 def cargo_tree(crate: str, edges: str, options: tuple[str, ...], folder: str) -> list[str]:
-    """The lines of `cargo tree`, from what this machine has; where it lacks something, cargo may fetch it."""
+    """Returns the lines of `cargo tree`. Packages that are missing on this machine may be downloaded by cargo."""
     command = ["cargo", "tree", "--locked", "--quiet", "-p", crate, "--edges", edges, "--target", TARGET]
     command += ["--prefix", "depth", "--format", "{p}|{l}|{r}", "--color", "never", *options]
     run = subprocess.run([*command, "--offline"], cwd=ROOT / folder, capture_output=True, text=True)
     if run.returncode != 0:
         run = subprocess.run(command, cwd=ROOT / folder, capture_output=True, text=True)
     if run.returncode != 0:
-        raise CannotRead(f"cargo tree does not say what {crate} is made of: {run.stderr.strip()}")
+        raise CannotRead(f"cargo tree failed for {crate}: {run.stderr.strip()}")
     return run.stdout.splitlines()
 
 
 def read_tree(lines: list[str], checksums: dict[tuple[str, str], str]) -> tuple[dict[str, Package], dict[str, set[str]]]:
-    """The packages of `cargo tree --prefix depth`, the root first, and what each needs."""
+    """Parses `cargo tree --prefix depth`: the packages, the root first, and the dependencies of each."""
     packages: dict[str, Package] = {}
     needs: dict[str, set[str]] = {}
     above: list[str] = []
     for line in lines:
         if not (found := TREE_LINE.match(line)):
-            raise CannotRead(f"cargo tree says what is not understood: {line}")
+            raise CannotRead(f"unexpected line of cargo tree: {line}")
         depth, name, version, licence, repository = found.groups()
         purl = f"pkg:cargo/{name}@{version}"
         checksum = checksums.get((name, version))
@@ -110,18 +110,18 @@ def read_tree(lines: list[str], checksums: dict[tuple[str, str], str]) -> tuple[
 
 
 def lock_checksums(lock: str) -> dict[tuple[str, str], str]:
-    """What Cargo.lock says of each package by name and version."""
+    """Returns the checksum of each package in Cargo.lock, by name and version."""
     packages = tomllib.loads(lock).get("package", [])
     return {(package["name"], package["version"]): package["checksum"] for package in packages if "checksum" in package}
 
 
 def spdx(licence: str) -> str:
-    """Older manifests write a slash where SPDX says OR."""
+    """Older manifests use a slash where SPDX uses OR."""
     return re.sub(r"\s*/\s*", " OR ", licence)
 
 
 def with_dashboard(product: Product) -> Product:
-    """The broker holds the dashboard, whose packages are in the files of broker/dashboard/dist."""
+    """The broker contains the dashboard, whose packages are in the files of broker/dashboard/dist."""
     lock = json.loads((ROOT / "broker/dashboard/package-lock.json").read_text())["packages"]
     for name in lock[""]["dependencies"]:
         packages, needs = read_npm(lock, name)
@@ -132,7 +132,7 @@ def with_dashboard(product: Product) -> Product:
 
 
 def npm(folder: Path) -> Product:
-    """A package of the workspace of npm, with what it needs at run time."""
+    """A package of the npm workspace, with its runtime dependencies."""
     lock = json.loads((ROOT / "clients/typescript/package-lock.json").read_text())["packages"]
     name = json.loads((folder / "package.json").read_text())["name"]
     packages, needs = read_npm(lock, name)
@@ -141,7 +141,7 @@ def npm(folder: Path) -> Product:
 
 
 def read_npm(lock: dict, root: str) -> tuple[dict[str, Package], dict[str, set[str]]]:
-    """The packages that `root` needs, itself the first, of the table `packages` of a lock file."""
+    """Returns the packages that `root` needs, itself first, from the table `packages` of a lock file."""
     packages: dict[str, Package] = {}
     needs: dict[str, set[str]] = {}
 
@@ -167,7 +167,7 @@ def read_npm(lock: dict, root: str) -> tuple[dict[str, Package], dict[str, set[s
 
 
 def npm_place(lock: dict, place: str, needed: str) -> str:
-    """Where Node.js finds `needed` from `place`: the nearest folder node_modules that has it."""
+    """Where Node.js finds `needed` from `place`: the nearest node_modules folder that contains it."""
     above = place
     while above:
         if (found := f"{above}/node_modules/{needed}") in lock:
@@ -175,34 +175,34 @@ def npm_place(lock: dict, place: str, needed: str) -> str:
         above = above.rpartition("/node_modules/")[0]
     if (found := f"node_modules/{needed}") in lock:
         return found
-    raise CannotRead(f"package-lock.json: {place} needs {needed}, which is not there")
+    raise CannotRead(f"package-lock.json: {place} needs {needed}, which is missing")
 
 
 def go() -> Product:
-    """The module for Go, which has no version but that of its tag."""
+    """The Go module, which has no version except its tag."""
     module = (ROOT / "clients/go/go.mod").read_text()
     return go_module(module, ours()["version"])
 
 
 def go_module(text: str, version: str) -> Product:
-    """The module of a go.mod, with what it requires."""
+    """Parses a go.mod: the module and its requirements."""
     name = re.search(r"(?m)^module (\S+)$", text)[1]
     root = Package(name, version, ours()["license"], f"pkg:golang/{name}@v{version}", True)
     packages = {root.purl: root}
     for needed, needed_version in re.findall(r"(?m)^(?:require)?\s+(\S+) v(\S+)", text):
         if needed not in GO_LICENCES:
-            raise CannotRead(f"go.mod: the licence of {needed} is not known; write it into tools/supply/packages.py")
+            raise CannotRead(f"go.mod: unknown licence of {needed}; add it to tools/supply/packages.py")
         purl = f"pkg:golang/{needed}@v{needed_version}"
         packages[purl] = Package(needed, needed_version, GO_LICENCES[needed], purl, False)
     return Product("client-go", False, root, packages, {root.purl: set(packages) - {root.purl}})
 
 
 def c() -> Product:
-    """The library for C needs nothing but a compiler."""
+    """The C library needs only a compiler."""
     root = Package("tautwire-c", ours()["version"], ours()["license"], f"pkg:generic/tautwire-c@{ours()['version']}", True)
     return Product("client-c", False, root, {root.purl: root}, {root.purl: set()})
 
 
 def ours() -> dict:
-    """What the packages of this repository have in common."""
+    """The properties that all packages of this repository share."""
     return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]

@@ -1,4 +1,4 @@
-"""SBOMs in the form of CycloneDX 1.5. The same sources and tools give the same bytes."""
+"""SBOMs in CycloneDX 1.5 format. The same sources and tools give the same bytes."""
 
 import json
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from packages import Package, Product
 
-# Names that follow from what they name stand in a space of their own.
+# The namespace for UUIDs that are derived from names.
 SPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/schema/bom-1.5.schema.json")
 
 
 def write(products: list[Product], folder: Path) -> list[Path]:
-    """A file for each product."""
+    """Writes one file per product."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for product in products:
@@ -25,11 +25,11 @@ def write(products: list[Product], folder: Path) -> list[Path]:
 
 
 def text(product: Product, linked: list[dict]) -> str:
-    """The SBOM of a product. `linked`: components that no lock file knows."""
+    """Returns the SBOM of a product. `linked`: components that are in no lock file."""
     made_of = sorted((package for purl, package in product.packages.items() if purl != product.root.purl), key=lambda package: package.purl)
     metadata: dict = {"component": component(product.root) | {"type": "application" if product.is_program else "library"}}
     del metadata["component"]["scope"]
-    # A time makes each SBOM another one; who wants it says which.
+    # A timestamp would change each SBOM, so it is only written if one is given.
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         metadata = {"timestamp": datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")} | metadata
     body = {
@@ -49,13 +49,13 @@ def text(product: Product, linked: list[dict]) -> str:
 
 
 def component(package: Package) -> dict:
-    """A package, as CycloneDX tells it."""
+    """Returns a package as a CycloneDX component."""
     told: dict = {
         "type": "library",
         "bom-ref": package.purl,
         "name": package.name,
         "version": package.version,
-        # What only helps to build it is not in it.
+        # Build dependencies are not part of the product.
         "scope": "required" if package.is_shipped else "excluded",
     }
     if package.hashes:
@@ -75,7 +75,7 @@ def dependencies(product: Product, linked: list[str]) -> list[dict]:
 
 
 def toolchain() -> list[dict]:
-    """What is linked into the binary besides packages: the standard library of Rust, and glibc where there is one."""
+    """Returns what is linked into the binary besides packages: the Rust standard library, and glibc if used."""
     rustc = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
     linked = [own("rust-std", rustc, "MIT OR Apache-2.0")]
     try:

@@ -1,4 +1,4 @@
-"""What is found of the supply chain, and what is written about it."""
+"""Tests of the supply chain checks and of the files written about it."""
 
 import contextlib
 import io
@@ -84,7 +84,7 @@ class Versions(unittest.TestCase):
         made.packages["pkg:cargo/same@0.10.0"].is_shipped = False
         self.assertEqual(list(versions.refused([made], {})), [])
         (stale,) = versions.refused([made], {("a", "same"): "a reason"})
-        self.assertIn("take the exception out", stale)
+        self.assertIn("remove the exception", stale)
         made.packages["pkg:cargo/old@1.0.0"].hashes = {}
         (unchecked,) = versions.refused([made], {})
         self.assertIn("old 1.0.0 has no checksum", unchecked)
@@ -132,7 +132,7 @@ class Sboms(unittest.TestCase):
         refs = {told["metadata"]["component"]["bom-ref"]} | {one["bom-ref"] for one in told["components"]}
         self.assertEqual(refs, {one["ref"] for one in told["dependencies"]} | {part["bom-ref"] for part in sbom.toolchain()})
         self.assertLessEqual({ref for one in told["dependencies"] for ref in one.get("dependsOn", [])}, refs)
-        # The validator can say no.
+        # The validator rejects invalid documents.
         wrong = told | {"components": [{"name": "without a type"}]}
         self.assertIsNotNone(JsonStrictValidator(SchemaVersion.V1_5).validate_str(json.dumps(wrong)))
 
@@ -201,7 +201,7 @@ class Advisories(unittest.TestCase):
         for script, read, reason in (
             ("import sys; sys.exit('error: the list is out of reach')", advisories.read_cargo_audit, "error: the list is out of reach"),
             ("print('{\"error\": 1}')", advisories.read_npm_audit, "error"),
-            ("import sys; sys.exit(1)", advisories.read_govulncheck, "it ended with 1"),
+            ("import sys; sys.exit(1)", advisories.read_govulncheck, "exit code 1"),
         ):
             findings, out = self.asked(script, read)
             self.assertEqual(findings, [])

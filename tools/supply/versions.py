@@ -1,22 +1,23 @@
-"""Packages of which a product would hold two versions, or one that nobody can check."""
+"""Packages that a product would contain in two versions, or that cannot be verified."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
 from packages import Product
 
-# Products that hold two versions of a package all the same, and why: `{("tautwire", "base64"): "b needs the older one until 2.0"}`.
-# nkeys 0.4, which async-nats needs for NKeys, stands on the generation of RustCrypto and of rand before the one that the broker has.
+# Products that are allowed to contain two versions of a package, and why: `{("tautwire", "base64"): "b needs the older one until
+# 2.0"}`.
+# nkeys 0.4, which async-nats needs for NKeys, uses older versions of RustCrypto and rand than the broker.
 OF_NKEYS = ["block-buffer", "const-oid", "cpufeatures", "crypto-common", "der", "digest", "rand", "rand_core", "sha2", "spki"]
 TWICE: dict[tuple[str, str], str] = {
-    **{("tautwire", name): "nkeys needs the older one until it changes to ed25519-dalek 3" for name in OF_NKEYS},
+    **{("tautwire", name): "nkeys needs the older one until it moves to ed25519-dalek 3" for name in OF_NKEYS},
     ("tautwire", "base64"): "async-nats needs the older one, ureq the newer one",
     ("tautwire", "getrandom"): "ring needs the older one, rand of async-nats the newer one",
 }
 
 
 def refused(products: list[Product], allowed: dict[tuple[str, str], str] = TWICE) -> Iterator[str]:
-    """What is there twice or has no checksum, and exceptions that are not needed any more."""
+    """Packages that are included twice or have no checksum, and exceptions that are no longer needed."""
     found = set()
     for product in products:
         versions = defaultdict(set)
@@ -30,6 +31,6 @@ def refused(products: list[Product], allowed: dict[tuple[str, str], str] = TWICE
                 found.add((product.name, name))
                 if (product.name, name) not in allowed:
                     listed = " and ".join(sorted(held))
-                    yield f"{product.name} would hold {name} {listed}: have those who need it agree on one, or say in tools/supply/versions.py why not"
+                    yield f"{product.name} would hold {name} {listed}: make its users agree on one version, or give the reason in tools/supply/versions.py"
     for product_name, name in sorted(allowed.keys() - found):
-        yield f"tools/supply/versions.py: {product_name} holds one {name} only; take the exception out"
+        yield f"tools/supply/versions.py: {product_name} contains only one {name}; remove the exception"

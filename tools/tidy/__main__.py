@@ -1,6 +1,6 @@
-"""Holds the rules of this repository that no other tool knows: `python3 tools/tidy`.
+"""Checks the rules of this repository that no other tool knows: `python3 tools/tidy`.
 
-One line a finding. Ends with 1 if there are any.
+Prints one line per finding. Exits with 1 if there are any.
 """
 
 import subprocess
@@ -12,12 +12,12 @@ import rules
 ROOT = Path(__file__).resolve().parents[2]
 
 
-# Where git does not say what is ignored: a copy of the tree without its history, or one that belongs to somebody else.
+# Used where git cannot list ignored files: a copy of the tree without its history, or a tree that belongs to another user.
 NOT_OURS = {".git", ".venv", "__pycache__", "bin", "node_modules", "quick", "target"}
 
 
 def files() -> list[Path]:
-    """Every file that is or could be committed."""
+    """Returns every file that is or could be committed."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""The rules. Each takes the tree and gives a line for everything that breaks it."""
+"""The rules. Each takes the tree and yields a line for every violation."""
 
 import ast
 import json
@@ -13,12 +13,12 @@ FILE_MAX_LINES = 700
 CODE = {".rs", ".py", ".mjs", ".js", ".ts", ".go", ".c", ".h", ".sh"}
 TEXT = CODE | {".md", ".toml", ".json", ".yml", ".yaml", ".txt", ".service", ".lock", ""}
 
-# In pieces, so that this file keeps its own rules.
+# Split, so that this file does not break its own rule.
 BANNED_WORDS = ["FIX" + "ME", "XX" + "X", "to" + "do!", "unimpl" + "emented!", "dbg" + "!(", "#[ig" + "nore"]
 MACHINE_PATHS = ["/wo" + "rk/", "/ho" + "me/", "/ro" + "ot/"]
 MACHINE_PATH = re.compile(r"(?<![\w/+#$-])(" + "|".join(MACHINE_PATHS) + r")\w")
 
-# What each crate may depend on, as ARCHITECTURE.md has it.
+# What each crate may depend on, as in ARCHITECTURE.md.
 MAY_DEPEND_ON = {
     "protocol": set(),
     "json": set(),
@@ -49,17 +49,17 @@ MAY_DEPEND_ON = {
         "client",
     },
 }
-# The tests of a crate may depend on all those before it.
+# The tests of a crate may depend on all crates before it.
 LAYERS = list(MAY_DEPEND_ON)
 # These get the time and the bytes from outside.
 WITHOUT_IO = ["protocol", "json", "topics", "memory", "message", "session", "router", "contracts", "access", "identity", "engine", "cluster", "tls", "websocket", "proxy", "mosquitto"]
 IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime::now|mio::)")
 
-# The rooms of a shard know none of each other, only what is below all of them.
+# These parts of a shard do not know each other, only what is below all of them.
 ENGINE_ROOMS = ["connections/", "sessions.rs", "shard_outbox.rs", "paused_readers.rs", "work_budget.rs", "journal_writer.rs", "index.rs", "ack.rs", "origin.rs", "mount.rs", "quotas/", "drops.rs", "cluster/cluster_state/"]
 ENGINE_IMPORT = re.compile(r"^(?!\s*//).*\bcrate::(?!index\b|mount\b|ack\b|origin\b|quotas\b|drops\b|text\b)([\w{]+)")
 
-# Each with a reason in the file, and a line in ARCHITECTURE.md.
+# Each has a reason in the file, and a line in ARCHITECTURE.md.
 WITH_UNSAFE_CODE = ["broker/reactor/src/heap.rs"]
 ALLOWS_UNSAFE = re.compile(r"\b(allow|expect)\(\s*unsafe_code")
 
@@ -68,13 +68,13 @@ STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 CITATION = re.compile(r"\[(MQTT-\d[\w.]*-\d+)\]")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-# Pages of registries, which know no folders, link to the repository by this.
+# Pages of registries, which have no folders, link to the repository with this address.
 REPOSITORY = "https://github.com/tautwire/tautwire/blob/main/"
 
 
 @dataclass(frozen=True)
 class Tree:
-    """What there is to look at: the files that are or could be committed."""
+    """The files to check: those that are or could be committed."""
 
     root: Path
     files: list[Path]
@@ -118,7 +118,7 @@ def files_are_short(tree: Tree) -> Iterator[str]:
     for path, text in tree.code():
         count = text.count("\n")
         if count > FILE_MAX_LINES:
-            yield f"{tree.name(path)}: {count} lines, at most {FILE_MAX_LINES}: split it by idea"
+            yield f"{tree.name(path)}: {count} lines, at most {FILE_MAX_LINES}: split it by topic"
 
 
 def whitespace_is_plain(tree: Tree) -> Iterator[str]:
@@ -127,12 +127,12 @@ def whitespace_is_plain(tree: Tree) -> Iterator[str]:
 
         def wrong(line: str, tabs: bool = tabs) -> str | None:
             if line != line.rstrip():
-                return "space at the end of the line"
+                return "trailing space"
             return "a tab" if "\t" in line and not tabs else None
 
         yield from lines(tree, path, text, wrong)
         if text and not text.endswith("\n"):
-            yield f"{tree.name(path)}: no line end at the end of the file"
+            yield f"{tree.name(path)}: no newline at the end of the file"
 
 
 def nothing_is_left_undone(tree: Tree) -> Iterator[str]:
@@ -145,7 +145,7 @@ def nothing_is_left_undone(tree: Tree) -> Iterator[str]:
 
 def no_path_of_a_machine(tree: Tree) -> Iterator[str]:
     def wrong(line: str) -> str | None:
-        return f"a path of one machine, {found[1]}" if (found := MACHINE_PATH.search(line)) else None
+        return f"a machine-specific path, {found[1]}" if (found := MACHINE_PATH.search(line)) else None
 
     for path, text in tree.texts.items():
         yield from lines(tree, path, text, wrong)
@@ -180,14 +180,14 @@ def crates_depend_downwards(tree: Tree) -> Iterator[str]:
     for height, layer in enumerate(LAYERS):
         name = f"broker/{layer}/Cargo.toml"
         manifest = tomllib.loads(tree.text(name) or "")
-        # Tests may turn a feature of their own crate on.
+        # Tests may enable a feature of their own crate.
         of_tests = {*LAYERS[: height + 1], *MAY_DEPEND_ON[layer]}
         for table, below in (("dependencies", MAY_DEPEND_ON[layer]), ("build-dependencies", MAY_DEPEND_ON[layer]), ("dev-dependencies", of_tests)):
             ours = {crate for crate in manifest.get(table, {}) if crate.startswith("tautwire-")}
             for crate in sorted(ours - {f"tautwire-{lower}" for lower in below}):
                 yield f"{name}: {table}: {crate} is not below it in ARCHITECTURE.md; if it is to be, say so there and in MAY_DEPEND_ON"
         if layer == "protocol" and manifest.get("dependencies"):
-            yield f"{name}: the protocol crate depends on nothing"
+            yield f"{name}: the protocol crate must not have dependencies"
 
 
 def unsafe_code_is_where_it_is_known(tree: Tree) -> Iterator[str]:
@@ -199,7 +199,7 @@ def unsafe_code_is_where_it_is_known(tree: Tree) -> Iterator[str]:
             yield f"{name}: {wanted} is missing"
     for path, text in tree.under("", ".rs"):
         if ALLOWS_UNSAFE.search(text) and tree.name(path) not in WITH_UNSAFE_CODE:
-            yield f"{tree.name(path)}: unsafe code is allowed here, and tools/tidy does not know of it"
+            yield f"{tree.name(path)}: unsafe code is allowed here but not listed in tools/tidy"
 
 
 def the_core_does_no_io(tree: Tree) -> Iterator[str]:
@@ -216,7 +216,7 @@ def rooms_of_the_engine_import_only_leaves(tree: Tree) -> Iterator[str]:
         for path, text in tree.under(f"broker/engine/src/{room}", ".rs"):
             yield from lines(
                 tree, path, text,
-                lambda line: f"{found[1]} is no leaf of the engine" if (found := ENGINE_IMPORT.search(line)) else None,
+                lambda line: f"{found[1]} is not a leaf of the engine" if (found := ENGINE_IMPORT.search(line)) else None,
             )
 
 
@@ -236,7 +236,7 @@ def citations_exist(tree: Tree) -> Iterator[str]:
 
 
 def names_are_the_words_of_the_field(tree: Tree) -> Iterator[str]:
-    """By the table of words that are not used, which the glossary has at its end."""
+    """Uses the table of words that are not used at the end of the glossary."""
     table = (tree.text(GLOSSARY) or "").partition("## Words that are not used")[2]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     banned = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
@@ -246,7 +246,7 @@ def names_are_the_words_of_the_field(tree: Tree) -> Iterator[str]:
 
     def wrong(line: str) -> str | None:
         code = STRING.sub('""', line.partition("//")[0])
-        return f"{found[1]} is no name here, see {GLOSSARY}" if (found := name.search(code)) else None
+        return f"{found[1]} is not used here, see {GLOSSARY}" if (found := name.search(code)) else None
 
     for path, text in tree.under("broker/", ".rs"):
         yield from lines(tree, path, text, wrong)
@@ -276,7 +276,7 @@ def links_lead_somewhere(tree: Tree) -> Iterator[str]:
             folder = tree.root if place.startswith(REPOSITORY) else path.parent
             place = place.removeprefix(REPOSITORY)
             if place and not re.match(r"[a-z]+:", place) and not (folder / place).exists():
-                yield f"{tree.name(path)}: the link {target} leads nowhere"
+                yield f"{tree.name(path)}: the link {target} is broken"
 
 
 ALL = [

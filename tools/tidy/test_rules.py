@@ -1,4 +1,4 @@
-"""Each rule finds what it is for and lets pass what it should."""
+"""Checks that each rule finds violations and accepts valid files."""
 
 import tempfile
 import unittest
@@ -31,7 +31,7 @@ class Rules(unittest.TestCase):
 
     def test_tabs_and_trailing_space_are_found(self):
         files = {"a.rs": "fn a() {}\n\tlet\nb \n", "Makefile": "all:\n\ttrue\n", "b.md": "no end"}
-        self.check(rules.whitespace_is_plain, files, "a.rs:2: a tab", "a.rs:3: space", "b.md: no line end")
+        self.check(rules.whitespace_is_plain, files, "a.rs:2: a tab", "a.rs:3: trailing space", "b.md: no newline")
 
     def test_unfinished_work_is_found(self):
         files = {"a.rs": "// " + rules.BANNED_WORDS[0] + "\n", "notes.md": rules.BANNED_WORDS[1] + "\n"}
@@ -62,7 +62,7 @@ class Rules(unittest.TestCase):
             "broker/session/Cargo.toml": "[dev-dependencies]\ntautwire-engine.workspace = true\n",
             "broker/engine/Cargo.toml": "[dependencies]\ntautwire-session.workspace = true\n",
         }
-        self.check(rules.crates_depend_downwards, files, "depends on nothing", "tautwire-engine is not below it")
+        self.check(rules.crates_depend_downwards, files, "must not have dependencies", "tautwire-engine is not below it")
 
     def test_sessions_and_routes_know_no_contracts(self):
         on_contracts = "[dependencies]\ntautwire-contracts.workspace = true\n"
@@ -111,7 +111,7 @@ class Rules(unittest.TestCase):
         self.check(rules.names_are_the_words_of_the_field, code)
         self.check(
             rules.names_are_the_words_of_the_field, {rules.GLOSSARY: table, **code},
-            "a.rs:4: Alarm is no name here, see docs/internals/glossary.md", "a.rs:5: Bell is no name here, see docs/internals/glossary.md",
+            "a.rs:4: Alarm is not used here, see docs/internals/glossary.md", "a.rs:5: Bell is not used here, see docs/internals/glossary.md",
         )
 
     def test_citations_of_unknown_statements_are_found(self):

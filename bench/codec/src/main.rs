@@ -1,10 +1,10 @@
-//! What encoding and decoding a packet costs in CPU time, beside three other Rust codecs, in one run.
+//! Measures the CPU time of encoding and decoding a packet, compared with three other Rust codecs, in one run.
 //!
 //! ```text
 //! cargo run --release [-- [--rounds N] [--quick] [--output FILE]]
 //! ```
 //!
-//! Prints a table, and writes all samples to FILE. See `README.md` for what the figures mean.
+//! Prints a table, and writes all samples to FILE. `README.md` defines the figures.
 
 #![forbid(unsafe_code)]
 

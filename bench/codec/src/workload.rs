@@ -1,4 +1,4 @@
-//! The packets that all libraries get. Made by hand here, so that no library defines them.
+//! The packets for all libraries. Encoded by hand, so that no library defines them.
 
 /// Packets in one batch.
 pub const BATCH: usize = 1000;
@@ -49,7 +49,7 @@ pub fn connect_properties() -> Vec<u8> {
     })
 }
 
-/// The packets of a batch, one by one.
+/// Iterates over the packets of a batch.
 pub fn packets(batch: &[u8]) -> Vec<&[u8]> {
     let mut rest = batch;
     let mut packets = Vec::new();
@@ -62,7 +62,7 @@ pub fn packets(batch: &[u8]) -> Vec<&[u8]> {
     packets
 }
 
-/// Length of the fixed header, and the remaining length, of a packet that is known to be right.
+/// Returns the length of the fixed header, and the remaining length, of a valid packet.
 #[inline]
 pub fn header(packet: &[u8]) -> (usize, usize) {
     let mut remaining = 0;

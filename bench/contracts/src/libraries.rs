@@ -1,4 +1,4 @@
-//! Ours, and the libraries that do something with the same bytes, each in the way its documentation shows.
+//! Tautwire, and libraries that parse the same bytes, used as their documentation shows.
 
 use std::hint::black_box;
 

@@ -1,11 +1,11 @@
-//! What it costs to hold a payload to its contract and to turn it into another format, beside libraries that parse the same
+//! Measures the cost of checking a payload against its contract and of converting it, compared with libraries that parse the same
 //! bytes, in one run.
 //!
 //! ```text
 //! cargo run --release [-- [--rounds N] [--quick] [--case NAME] [--output FILE]]
 //! ```
 //!
-//! Prints a table, and writes all samples to FILE. See `README.md` for what the figures mean.
+//! Prints a table, and writes all samples to FILE. `README.md` defines the figures.
 
 #![forbid(unsafe_code)]
 

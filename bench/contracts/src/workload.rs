@@ -1,4 +1,4 @@
-//! The reading of a sensor that all libraries get, in three formats.
+//! The sensor reading for all libraries, in three formats.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Reading {
     }
 }
 
-/// Made by hand, so that no library defines it: 65 bytes.
+/// Encoded by hand, so that no library defines it: 65 bytes.
 fn protobuf() -> Vec<u8> {
     let mut out = vec![0x0a, 6];
     out.extend(b"dev-17");

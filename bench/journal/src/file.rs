@@ -1,4 +1,4 @@
-//! Ways to write a file so that it is durable.
+//! Ways to write a file durably.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,13 +12,13 @@ use rustix::fs::OFlags;
 use crate::sample::Sample;
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
-/// Bytes of a file that is written before it is used.
+/// The size of a preallocated file.
 pub(crate) const FILE_BYTES: usize = 32 << 20;
 
-/// Whether the blocks of the file are there already.
+/// Whether the blocks of the file are preallocated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Medium {
-    /// The file grows with each write, so each sync has metadata to write too.
+    /// The file grows with each write, so each sync also writes metadata.
     Growing,
     /// All blocks have been allocated, written and synced before.
     Prewritten,
@@ -63,7 +63,7 @@ impl Syncing {
     }
 }
 
-/// A log in one file, which begins anew at its end.
+/// A log in one file, which wraps around at its end.
 pub(crate) struct Log {
     file: File,
     syncing: Syncing,
@@ -86,13 +86,13 @@ impl Log {
         Ok(Log { file: options.open(path)?, syncing, at: 0, end, memory: Vec::new(), syncs: 0 })
     }
 
-    /// Writes frames of `bytes` together as one group that begins at a block, and makes it durable.
+    /// Writes frames of `bytes` in total as one group that starts at a block, and makes it durable.
     pub(crate) fn commit(&mut self, bytes: usize) -> io::Result<()> {
         let len = bytes.next_multiple_of(BLOCK_BYTES);
         if self.at + len > self.end {
             self.at = 0;
         }
-        // Direct writes need memory that begins at a block.
+        // Direct writes need memory that is aligned to a block.
         if self.memory.len() < len + BLOCK_BYTES {
             self.memory = vec![7; 2 * len + BLOCK_BYTES];
         }
@@ -108,7 +108,7 @@ impl Log {
     }
 }
 
-/// One thread makes one frame after the other durable.
+/// One thread makes frames durable, one at a time.
 pub(crate) fn sample(
     folder: &Path,
     medium: Medium,

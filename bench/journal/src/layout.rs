@@ -1,4 +1,4 @@
-//! How many logs there are, and who writes and syncs them.
+//! The number of logs, and the threads that write and sync them.
 
 use std::io;
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::sample::Sample;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Layout {
-    /// All threads post frames to one writer, which writes all that wait with one sync.
+    /// All threads post frames to one writer, which writes all pending frames with one sync.
     OneLog,
-    /// Each thread has a log and a writer of its own.
+    /// Each thread has a separate log and writer.
     LogAndWriterEach,
-    /// Each thread has a log of its own, and syncs it itself; it stands still meanwhile.
+    /// Each thread has a separate log, and syncs it itself, which blocks the thread.
     LogEach,
     /// The product's journal, which is one log and one writer.
     Journal,
@@ -41,7 +41,7 @@ impl Layout {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) threads: usize,
-    /// Frames of one thread that wait to be durable: the next is made when one is.
+    /// The maximum number of frames of one thread that are not durable yet.
     pub(crate) window: usize,
     pub(crate) frame_bytes: usize,
     pub(crate) time: Duration,
@@ -167,7 +167,7 @@ struct Durable {
     owner: Bell,
 }
 
-/// Wakes one thread, without a lock and without a system call while it is awake.
+/// Wakes one thread, without a lock, and without a system call if it is not asleep.
 #[derive(Default)]
 pub(crate) struct Bell {
     thread: std::sync::OnceLock<Thread>,
@@ -175,7 +175,7 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// The calling thread is the one to be woken.
+    /// Registers the calling thread as the one to wake.
     pub(crate) fn ring_here(&self) {
         let _ = self.thread.set(thread::current());
     }

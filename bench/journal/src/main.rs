@@ -1,10 +1,10 @@
-//! What it costs to make frames durable: how a file is written and synced, and who does it for how many threads.
+//! Measures the cost of durable frames: ways to write and sync a file, and which thread does it for how many threads.
 //!
 //! ```text
 //! cargo run --release [-- [--rounds N] [--quick] [--folder FOLDER] [--commit NAME] [--output FILE]]
 //! ```
 //!
-//! Prints a table, and writes every sample to FILE in the form of `bench/schema/result.json`. See `README.md`.
+//! Prints a table, and writes every sample to FILE with the schema `bench/schema/result.json`. See `README.md`.
 
 #![forbid(unsafe_code)]
 
@@ -27,10 +27,10 @@ const DEFAULT_ROUNDS: usize = 7;
 const QUICK_ROUNDS: usize = 1;
 const OPTIONS: [&str; 3] = ["--folder", "--commit", "--sample-ms"];
 
-/// Bytes that one frame has: one small message with its delivery, and a turn with much to say.
+/// The sizes of a frame: one small message with its delivery, and a busy turn.
 pub(crate) const FRAMES: [(&str, usize); 2] = [("small", 300), ("large", 16 << 10)];
 const THREADS: [usize; 3] = [1, 2, 4];
-/// Frames of one thread that wait to be durable.
+/// The windows: the maximum number of frames of one thread that are not durable yet.
 const WINDOWS: [usize; 2] = [1, 16];
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Each round takes one sample of every alternative, so that all meet the same disturbances.
+/// Each round takes one sample of every alternative, so that other load affects all of them.
 fn measure(arguments: &Arguments, folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut report = Report::new(arguments);

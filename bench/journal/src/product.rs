@@ -24,7 +24,7 @@ pub(crate) fn sample(folder: &Path, load: Load) -> io::Result<Sample> {
     let epoch = Epoch::new(1).ok_or(io::ErrorKind::InvalidInput)?;
     let opened = Log::open(&disk, settings, Position::START, epoch, LogId(1), 0, |_| Ok(()));
     let (mut log, _) = opened.map_err(|error| failed(&error))?;
-    // The others have their files written before, too.
+    // The files of the others are preallocated, too.
     log.prepare(0).map_err(|error| failed(&error))?;
     let bells: Arc<[Bell]> = (0..load.threads).map(|_| Bell::default()).collect();
     let rung = bells.clone();

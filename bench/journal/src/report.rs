@@ -1,4 +1,4 @@
-//! The table for people, and the result for programs.
+//! Prints the table, and writes the result file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::sample::Sample;
 
 const SAMPLE_MS: u64 = 300;
 
-/// All samples so far, in the words of `bench/schema/result.json`: an alternative is a `broker`, a situation a `placement`.
+/// All samples so far, in the terms of `bench/schema/result.json`: an alternative is a `broker`, a situation a `placement`.
 pub(crate) struct Report {
     started: Instant,
     sample_time: Duration,

@@ -1,11 +1,11 @@
-//! What one run has come to.
+//! The result of one run.
 
 use std::time::Duration;
 
 /// One run of one alternative.
 #[derive(Debug, Default)]
 pub(crate) struct Sample {
-    /// From handing a frame over until it is known to be durable, one for each frame.
+    /// The time from passing a frame to the writer until the notification that it is durable, for each frame.
     pub(crate) latencies: Vec<Duration>,
     pub(crate) syncs: u64,
     pub(crate) cpu: Duration,
@@ -13,7 +13,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// The figures by name.
+    /// Returns the figures by name.
     pub(crate) fn figures(&self) -> [(&'static str, f64); 5] {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();

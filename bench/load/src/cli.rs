@@ -17,33 +17,33 @@ use crate::scenario::{KINDS, Scenario};
 use crate::system::{Placement, raise_open_files_limit};
 
 const HELP: &str = "\
-tautwire-bench: measures MQTT brokers on this machine, every message accounted for
+tautwire-bench: measures MQTT brokers on this machine and accounts for every message
 
-tautwire-bench compare [NAME...]   measure the suite, or the scenarios of bench/scenarios whose name begins so
-    --list                         say which there are
-    --quick                        a look: one round, smaller, the first placement and three brokers
-    --rounds N                     rounds in which brokers take turns (3)
+tautwire-bench compare [NAME...]   run the suite, or the scenarios of bench/scenarios whose names start with NAME
+    --list                         list the scenarios
+    --quick                        quick run: one round, smaller parameters, the first placement and three brokers
+    --rounds N                     number of rounds in which the brokers alternate (3)
     --brokers A,B                  tautwire, tautwire-Nt (N threads), tautwire-contracts, mosquitto, nats, mochi, aedes,
-                                   rumqttd, rmqtt, hivemq, relay; several as one: tautwire-cluster (3 nodes),
-                                   tautwire-cluster-N, nats-cluster; by TLS: tautwire-tls, mosquitto-tls,
+                                   rumqttd, rmqtt, hivemq, relay; clusters: tautwire-cluster (3 nodes),
+                                   tautwire-cluster-N, nats-cluster; TLS: tautwire-tls, mosquitto-tls,
                                    nats-tls, relay-tls
     --pin broker=CPU,generator=CPU | --free
     --nice N                       scheduling priority of both sides
-    --out FOLDER                   where results go: bench/results/HARDWARE, and bench/results/quick for a look or with
-                                   other brokers, placements or less rounds than the definition says
+    --out FOLDER                   folder for results; default: bench/results/HARDWARE, or bench/results/quick for a quick
+                                   run or with other brokers or placements, or fewer rounds, than in the definition
 
 tautwire-bench KIND [--broker NAME] [--pin ...] [--v5] [--PARAMETER VALUE]...
-                                   one run, the measurement as JSON; KIND and parameters as in bench/scenarios,
+                                   one run; prints the measurement as JSON; KIND and parameters as in bench/scenarios,
                                    such as flood --qos 1 --payload-bytes 64 --duration-ms 5000
 
-tautwire-bench validate FILE...    whether results are as bench/schema/result.json says
+tautwire-bench validate FILE...    validate results with bench/schema/result.json
 
     --tautwire FILE                the program to measure instead of bin/tautwire
 
-Exit code: 0 no threshold failed and every run was exact; 1 not so; 2 it could not be measured.
+Exit code: 0 no threshold failed and every run was exact; 1 otherwise; 2 a measurement failed.
 ";
 
-/// Runs the command the arguments name.
+/// Runs the command of the arguments.
 pub(crate) fn run() -> Result<ExitCode> {
     let mut parser = lexopt::Parser::from_env();
     let command = match parser.next()? {
@@ -58,7 +58,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         "compare" => run_compare(parser),
         "validate" => validate(parser),
         kind if KINDS.contains(&kind) => run_single(kind, parser),
-        // Not for people: the processes behind the raw figures.
+        // Internal: the processes for the raw figures.
         "echo" => serve_echo().map(|()| ExitCode::SUCCESS),
         "relay" => serve_relay().map(|()| ExitCode::SUCCESS),
         "nats-publisher" => {
@@ -75,7 +75,7 @@ pub(crate) fn run() -> Result<ExitCode> {
             let arguments: Vec<OsString> = parser.raw_args()?.collect();
             Err(become_program(&program, &arguments))
         }
-        other => Err(Failure::new(format!("there is no command {other:?}; see --help"))),
+        other => Err(Failure::new(format!("unknown command {other:?}; see --help"))),
     }
 }
 
@@ -102,13 +102,13 @@ fn run_compare(mut parser: lexopt::Parser) -> Result<ExitCode> {
         }
     }
     if options.rounds == Some(0) {
-        return Err(Failure::new("--rounds 0 measures nothing"));
+        return Err(Failure::new("--rounds must be at least 1"));
     }
     let definitions = chosen_definitions(&prefixes)?;
     if list {
         for definition in &definitions {
-            let apart = if definition.in_suite { "" } else { " (only when named in full)" };
-            println!("{:<28} {}{apart}", definition.name, definition.title);
+            let note = if definition.in_suite { "" } else { " (only when named in full)" };
+            println!("{:<28} {}{note}", definition.name, definition.title);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -117,12 +117,12 @@ fn run_compare(mut parser: lexopt::Parser) -> Result<ExitCode> {
 
 fn chosen_definitions(prefixes: &[String]) -> Result<Vec<Definition>> {
     let root =
-        repository_root().ok_or_else(|| Failure::new("run this inside the repository: no bench/scenarios here"))?;
+        repository_root().ok_or_else(|| Failure::new("no bench/scenarios here: run this inside the repository"))?;
     let mut definitions = load_definitions(&root.join("bench"))?;
     if let Some(unknown) = prefixes.iter().find(|prefix| !definitions.iter().any(|d| begins_with(&d.name, prefix))) {
-        return Err(Failure::new(format!("no scenario begins with {unknown:?}; compare --list names them")));
+        return Err(Failure::new(format!("no scenario starts with {unknown:?}; compare --list lists them")));
     }
-    // A whole name means that scenario alone, even where longer names begin so.
+    // A complete name selects only that scenario, even if longer names start with it.
     let whole_names: Vec<String> = definitions.iter().map(|definition| definition.name.clone()).collect();
     definitions.retain(|definition| {
         (prefixes.is_empty() && definition.in_suite)
@@ -134,7 +134,7 @@ fn chosen_definitions(prefixes: &[String]) -> Result<Vec<Definition>> {
     Ok(definitions)
 }
 
-/// Whole words: `b1` does not mean `b10-fan-out`.
+/// Matches whole words: `b1` does not select `b10-fan-out`.
 fn begins_with(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
@@ -187,7 +187,7 @@ fn run_single(kind: &str, mut parser: lexopt::Parser) -> Result<ExitCode> {
     Ok(if measurement.is_exact() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The broker runs in a folder of its own, so its program is named absolutely.
+/// The broker runs in a separate folder, so the path of its program must be absolute.
 fn programs_with(tautwire: OsString) -> Result<Programs> {
     let path = std::path::absolute(PathBuf::from(tautwire))?;
     Ok(Programs { tautwire: Some(path) })

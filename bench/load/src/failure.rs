@@ -1,9 +1,9 @@
-//! The one error of the generator: a sentence saying what went wrong and where.
+//! The error of the generator: a message that says what failed and where.
 
 use std::fmt;
 
-/// Why a run could not be made. A run that was made and lost messages is not a failure of this kind: it is a
-/// measurement whose accounting says so.
+/// The reason why a run failed. A run that lost messages is not a failure of this kind: it is a
+/// measurement whose accounting shows the loss.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
@@ -39,7 +39,7 @@ impl From<lexopt::Error> for Failure {
     }
 }
 
-/// Adds "while doing what" to an error.
+/// Adds the context of the operation to an error.
 pub(crate) trait ErrorContext<T> {
     fn during(self, what: impl FnOnce() -> String) -> Result<T>;
 }

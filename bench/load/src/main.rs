@@ -1,4 +1,4 @@
-//! `tautwire-bench`: measures MQTT brokers. `tautwire-bench --help` says how; `bench/README.md` says what the figures mean.
+//! `tautwire-bench`: measures MQTT brokers. `tautwire-bench --help` shows the usage; `bench/README.md` defines the figures.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! A bare client of NATS, as a process of its own: publishes to streams of the servers between our brokers, and waits for their
-//! acknowledgements. What a broker that keeps its messages there can be held against.
+//! A plain NATS client in a separate process: it publishes to streams of the servers between Tautwire brokers, and waits for their
+//! acknowledgements. A reference for a broker that stores its messages there.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -13,12 +13,12 @@ use crate::broker::command_killed_with_parent;
 use crate::failure::{ErrorContext, Failure, Result};
 use crate::system::CpuClock;
 
-/// As many streams as the log of a cluster has, so that as many leaders have something to do.
+/// The number of streams of a cluster's log, so that the same number of leaders share the work.
 const STREAMS: usize = 16;
 const STREAM_MAX_AGE_NS: u64 = 3_600_000_000_000;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much was acknowledged, in how much time.
+/// The number of acknowledged messages, and the time.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Rate {
     messages: f64,
@@ -42,7 +42,7 @@ impl Rate {
     }
 }
 
-/// The process, told by lines what to do. Dropping it ends it.
+/// The process, controlled by lines. It is killed when dropped.
 pub(crate) struct NatsPublisher {
     process: Child,
     orders: ChildStdin,
@@ -61,7 +61,7 @@ impl NatsPublisher {
         Ok(Self { process, orders, answers })
     }
 
-    /// Publishes for so long, and waits for what is under way.
+    /// Publishes for the given time, and waits for the messages in flight.
     pub(crate) fn publish(&mut self, duration: Duration) -> Result<Rate> {
         writeln!(self.orders, "{}", duration.as_millis())?;
         let mut line = String::new();
@@ -69,21 +69,21 @@ impl NatsPublisher {
         let numbers: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         match numbers.as_slice() {
             &[messages, elapsed_s, cpu_s] => Ok(Rate { messages, elapsed_s, cpu_s }),
-            _ => Err(Failure::new(format!("the publisher of NATS said {line:?}"))),
+            _ => Err(Failure::new(format!("unexpected output of the NATS publisher: {line:?}"))),
         }
     }
 }
 
 impl Drop for NatsPublisher {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have exited.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The other half: reads lines with a number of milliseconds, publishes for so long, and writes how many messages were
-/// acknowledged, in how many seconds, for how many seconds of a processor.
+/// The other half: reads lines with a number of milliseconds, publishes for that time, and prints the number of
+/// acknowledged messages, the seconds, and the seconds of CPU time.
 pub(crate) fn serve_nats_publisher(servers: &str, window: usize, payload_bytes: usize) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -104,7 +104,7 @@ pub(crate) fn serve_nats_publisher(servers: &str, window: usize, payload_bytes: 
     })
 }
 
-/// Kept as the log of a cluster is.
+/// Configured like the log of a cluster.
 async fn make_stream(client: &Client, number: usize) -> Result<()> {
     let (name, subject) = (format!("BARE_{number:02}"), subject(number));
     let stream = serde_json::json!({

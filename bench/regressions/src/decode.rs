@@ -5,7 +5,7 @@ use tautwire_protocol::{DecodeOptions, ProtocolVersion, decode};
 use crate::Case;
 use crate::packets::{self, Layout, TOPICS};
 
-/// Bytes to packets, one packet an operation.
+/// Decodes one packet per operation.
 pub fn cases() -> Vec<Case> {
     use ProtocolVersion::{V3_1_1, V5};
     let publishes = |qos, layout| (0..TOPICS).map(|at| packets::publish(at, qos, at as u16 + 1, layout)).collect();
@@ -24,7 +24,7 @@ fn case(name: &'static str, version: ProtocolVersion, packets: Vec<Vec<u8>>) -> 
     Case::new(name, move |times| {
         for bytes in packets.iter().cycle().take(times as usize) {
             let decoded = decode(black_box(bytes), &options);
-            // By reference: a copy would count.
+            // By reference, because a copy would be counted.
             black_box(&decoded);
             assert!(decoded.is_ok());
         }

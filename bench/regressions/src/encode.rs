@@ -5,7 +5,7 @@ use tautwire_protocol::{DecodeOptions, Packet, ProtocolVersion, Publish, decode}
 use crate::Case;
 use crate::packets::{self, Layout, TOPICS};
 
-/// Packets to bytes in a buffer that is there, one packet an operation.
+/// Encodes one packet per operation into an existing buffer.
 pub fn cases() -> Vec<Case> {
     use ProtocolVersion::{V3_1_1, V5};
     let acknowledgement = packets::acknowledgement(0x40, 7).to_vec();

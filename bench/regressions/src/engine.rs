@@ -8,10 +8,10 @@ use crate::Case;
 use crate::packets::{self, Layout, acknowledgement};
 
 pub const NOW_MS: u64 = 1_700_000_000_000;
-/// Publishes that one read brings.
+/// The number of publishes per read.
 const BATCH: u32 = 50;
 
-/// Where it is in a PUBLISH of [`packets::publish`].
+/// The position of the packet identifier in a PUBLISH of [`packets::publish`].
 const PACKET_ID_AT: usize = 2 + 2 + 20;
 const ACKNOWLEDGEMENT_BYTES: usize = 4;
 
@@ -20,7 +20,7 @@ const PUBREC: u8 = 0x50;
 const PUBREL: u8 = 0x62;
 const PUBCOMP: u8 = 0x70;
 
-/// From the publisher's bytes to the subscribers' through a shard, one message an operation; at QoS 1 and 2 with all
+/// From the publisher's bytes to the subscribers' through a shard, one message per operation; at QoS 1 and 2 with all
 /// acknowledgements on both sides.
 pub fn cases() -> Vec<Case> {
     vec![
@@ -36,7 +36,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Fifty messages a turn, of ten topics: with more of them, the random seed of the match cache shows in the count.
+/// Fifty messages per turn, on ten topics: with more topics, the random seed of the match cache affects the count.
 fn flood(name: &'static str, subscribers: usize, layout: Layout) -> Case {
     let mut broker = Broker::new();
     let publisher = broker.connect("publisher", layout);
@@ -55,7 +55,7 @@ fn flood(name: &'static str, subscribers: usize, layout: Layout) -> Case {
     })
 }
 
-/// One message a turn, as in a round trip.
+/// One message per turn, as in a round trip.
 fn single(name: &'static str) -> Case {
     let mut broker = Broker::new();
     let publisher = broker.connect("publisher", Layout::V3);
@@ -89,7 +89,7 @@ fn qos1() -> Case {
     })
 }
 
-/// Fifty messages a turn, and from each subscriber fifty acknowledgements.
+/// Fifty messages per turn, and fifty acknowledgements from each subscriber.
 fn flood_acknowledged(name: &'static str, subscribers: usize) -> Case {
     let publish = |at: usize| packets::publish(at % 10, 1, at as u16 + 1, Layout::V3);
     let mut broker = Broker::new();
@@ -146,7 +146,7 @@ fn qos2() -> Case {
     })
 }
 
-/// Connect, subscribe, disconnect: one of each is one operation.
+/// Connect, subscribe and disconnect are one operation.
 fn cycle() -> Case {
     let mut broker = Broker::new();
     Case::new("route/engine-connect-subscribe-disconnect", move |times| {
@@ -158,10 +158,10 @@ fn cycle() -> Case {
     })
 }
 
-/// One shard, and what a reactor does with it without the system calls.
+/// One shard, driven like by a reactor, but without system calls.
 pub struct Broker<J: Journal> {
     pub shard: Shard<J>,
-    /// Whose connection was dropped last.
+    /// The client whose connection was dropped last.
     dropped: Option<ConnectionId>,
 }
 
@@ -192,7 +192,7 @@ impl<J: Journal> Broker<J> {
         id
     }
 
-    /// Sends a packet that is answered.
+    /// Sends a packet that has a response.
     fn say(&mut self, id: ConnectionId, bytes: Vec<u8>) {
         let len = bytes.len();
         let mut answers = 0;
@@ -200,14 +200,14 @@ impl<J: Journal> Broker<J> {
         assert_eq!(answers, 1);
     }
 
-    /// Reads `len` bytes, and lets the shard do all that comes of them; `written` sees what it writes to whom.
+    /// Reads `len` bytes, and runs the shard until it is idle; `written` is called with its output and the receiver.
     #[inline]
     fn turn(&mut self, id: ConnectionId, chunk: &Chunk, len: usize, written: impl FnMut(ConnectionId, &[u8])) {
         let mut network = Network { input: Some((id, chunk, len)), written, dropped: &mut self.dropped };
         while turn(&mut self.shard, &mut network, NOW_MS) == NextTurn::Busy {}
     }
 
-    /// The same with a message for the subscriber; gives the packet identifier under which it got it.
+    /// The same with a message for the subscriber. Returns the packet identifier of the delivery.
     #[inline]
     fn delivered(&mut self, from: ConnectionId, chunk: &Chunk, len: usize, subscriber: ConnectionId) -> u16 {
         let mut packet_id = 0;
@@ -221,7 +221,7 @@ impl<J: Journal> Broker<J> {
     }
 }
 
-/// One client says something, and whoever is written to takes it at once.
+/// One client sends bytes, and all output is consumed at once.
 struct Network<'a, W> {
     input: Option<(ConnectionId, &'a Chunk, usize)>,
     written: W,
@@ -260,9 +260,9 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Io<J> for Network<'_, W> {
                 shard.connection_closed(id);
                 *self.dropped = Some(id);
             }
-            // Its bytes have all been taken.
+            // All its bytes have been read.
             Action::Resume(_) => {}
-            // It gets its last bytes in this turn, and is left then.
+            // It gets its last bytes in this turn, and is then dropped.
             Action::Close(_) => {}
             other => unreachable!("{other:?}"),
         }
@@ -289,7 +289,7 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Io<J> for Network<'_, W> {
     }
 }
 
-/// Four bytes that are an acknowledgement, each time another one.
+/// Acknowledgements of four bytes with different packet identifiers.
 struct Answer(Chunk);
 
 impl Answer {

@@ -1,8 +1,8 @@
 //! The hot paths on fixed input, for counting their instructions. `run.py` runs this under callgrind, which collects
-//! only inside [`measured_operations`] and writes one file for each call of it. Prints a line for each, in order:
+//! only inside [`measured_operations`] and writes one file per call. Prints a line for each, in order:
 //! `NAME OPERATIONS`.
 //!
-//! A group of cases is a module with a function `cases`; a new one joins the list in [`main`].
+//! A group of cases is a module with a function `cases`; add a new one to the list in [`main`].
 
 mod decode;
 mod encode;
@@ -12,13 +12,13 @@ mod packets;
 mod topics;
 mod validate;
 
-/// Operations in one measurement: enough that the way in and out of it does not count.
+/// The number of operations per measurement: enough that the overhead is negligible.
 const OPERATIONS: u32 = 2_000;
 
 /// One path through the code.
 struct Case {
     name: &'static str,
-    /// Does it so many times.
+    /// Runs the operation this many times.
     run: Box<dyn FnMut(u32)>,
 }
 
@@ -33,7 +33,7 @@ fn main() {
     for mut case in
         [decode::cases(), encode::cases(), topics::cases(), engine::cases(), validate::cases()].into_iter().flatten()
     {
-        // Buffers grow and caches fill before, not meanwhile.
+        // Warm up, so that buffers grow and caches fill before the measurement.
         (case.run)(OPERATIONS / 10);
         measured_operations(&mut case);
         println!("{} {OPERATIONS}", case.name);

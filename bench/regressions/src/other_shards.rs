@@ -1,5 +1,5 @@
-//! Kinds of shards that a broker has beside the one that is measured. What all kinds have in common is called from several places then, as
-//! in a broker, and the compiler decides as it does there what to put where it is called.
+//! Kinds of shards that a broker has besides the measured one. Their shared functions then have several callers, as
+//! in a broker, so that the compiler makes the same inlining decisions.
 
 use tautwire_message::MessageId;
 use tautwire_session::{Journal, LogPosition, NoClusterBox, Record, SessionNumber};
@@ -7,14 +7,14 @@ use tautwire_session::{Journal, LogPosition, NoClusterBox, Record, SessionNumber
 use crate::engine::Broker;
 use crate::packets::Layout;
 
-/// Each kind serves a client, so that all of its code is there.
+/// Each kind serves a client, so that all of its code is linked.
 pub fn meet() {
     Broker::with(PromptLog::default()).connect("visitor", Layout::V5);
     #[cfg(feature = "cluster")]
     in_cluster::meet();
 }
 
-/// A log of which each record is safe at once.
+/// A log whose records are durable at once.
 #[derive(Default)]
 struct PromptLog {
     records: u64,
@@ -65,7 +65,7 @@ mod in_cluster {
     use crate::engine::{Broker, NOW_MS};
     use crate::packets::Layout;
 
-    /// It refuses the client, since no lease holds.
+    /// It refuses the client, because it has no lease.
     pub fn meet() {
         let mut broker = Broker::with(InCluster);
         broker.shard.join_cluster(Seed(black_box([7; 16])), ClusterSettings::default());

@@ -1,6 +1,6 @@
-//! Packets by hand, so that what is measured does not make its own input.
+//! Packets encoded by hand, so that the measured code does not produce its own input.
 
-/// Topics in turn.
+/// The number of topics, used in turn.
 pub const TOPICS: usize = 50;
 
 const PAYLOAD_BYTES: usize = 64;
@@ -10,7 +10,7 @@ pub fn topic(number: usize) -> String {
     format!("sensors/room-{:02}/temp", number % TOPICS)
 }
 
-/// Whether properties follow the variable header, as MQTT 5.0 has it, and which.
+/// The properties of a packet, if it is MQTT 5.0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     V3,
@@ -50,7 +50,7 @@ pub fn acknowledgement(first_byte: u8, packet_id: u16) -> [u8; 4] {
     [first_byte, 2, high, low]
 }
 
-/// CONNECT that starts afresh. In MQTT 5.0 with a receive maximum, a session expiry and a user property.
+/// CONNECT with clean start. In MQTT 5.0 with a receive maximum, a session expiry and a user property.
 pub fn connect(client_id: &str, layout: Layout) -> Vec<u8> {
     let mut body = Vec::new();
     push_text(&mut body, "MQTT");

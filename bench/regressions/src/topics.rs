@@ -7,12 +7,12 @@ use crate::packets::{TOPICS, topic};
 
 const FILTERS: u32 = 10_000;
 
-/// Which filters match a topic, one topic an operation.
+/// Finds the filters that match a topic, one topic per operation.
 pub fn cases() -> Vec<Case> {
     vec![tree(), cache()]
 }
 
-/// Without the cache: each topic is covered by three of the filters.
+/// Without the cache: each topic matches three of the filters.
 fn tree() -> Case {
     let mut tree = FilterTree::new();
     for number in 0..FILTERS {

@@ -25,7 +25,7 @@ const READING: &[u8] = br#"{"sequence":"1000000000000017","publisher":17,"run":1
     "temperature":21.625,"humidity":48.5,"pressure":1013.25,"batteryPercent":87,"signalDbm":-71,"charging":true,
     "status":"NORMAL","takenAtMs":"1767225600123"}"#;
 
-/// A reading of twelve fields held to its contract, in each format; 65 bytes as Protobuf. One payload an operation.
+/// Checks a reading with twelve fields against its contract, in each format; 65 bytes as Protobuf. One payload per operation.
 pub fn cases() -> Vec<Case> {
     let files = [("contracts.toml", MANIFEST), ("reading.proto", SCHEMA)];
     let files = Files::from(files.map(|(name, text)| (name.to_owned(), text.to_owned())));

@@ -38,7 +38,7 @@ static uint64_t now_ns(void) {
 }
 
 static void ask(void) {
-    /* Made before the clock starts: it is the driver's work, not the library's. */
+    /* Created before the clock starts, because it is the driver's work, not the library's. */
     snprintf(payload, sizeof payload, "%c%015ld", digit, ++number);
     sent_ns = now_ns();
     library_publish(topic, payload, PAYLOAD_BYTES);

@@ -1,5 +1,5 @@
 /*
- * Preloaded (LD_PRELOAD), it has a program's TCP sockets send at once: for paho.mqtt.c, which cannot be told to. Used by the
+ * A library for LD_PRELOAD that sets TCP_NODELAY on all TCP sockets: for paho.mqtt.c, which has no option for it. Used by the
  * round-trip matrix and tests/nodelay.
  */
 #define _GNU_SOURCE

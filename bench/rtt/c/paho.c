@@ -1,4 +1,4 @@
-/* paho.mqtt.c, without its thread: faster than with it, see bench/results of the C library. */
+/* paho.mqtt.c without its thread, which is faster: see bench/results of the C library. */
 #include <MQTTClient.h>
 #include <stdio.h>
 

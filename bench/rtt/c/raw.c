@@ -1,7 +1,7 @@
 /*
- * The floor: messages of the same size over a bare socket. `tcp-echo` and `udp-echo` print `ready PORT` and send back what
- * comes; `tcp-ping HOST PORT` and `udp-ping HOST PORT` understand the commands of a driver. `relay-echo` is two processes: what
- * comes to the first goes to the second, which sends it back through the first. The first waits with epoll, as brokers do, and does
+ * The floor: messages of the same size over a bare socket. `tcp-echo` and `udp-echo` print `ready PORT` and echo what
+ * arrives; `tcp-ping HOST PORT` and `udp-ping HOST PORT` support the commands of a driver. `relay-echo` is two processes: what
+ * the first receives goes to the second, which sends it back through the first. The first waits with epoll, like brokers, and does
  * nothing else: no broker that waits with epoll can be faster. See README.md.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What PUBLISH with 16 bytes and these topics takes. */
+/* The size of a PUBLISH with 16 bytes and these topics. */
 #define MESSAGE_BYTES 40
 #define COUNT_MAX 1000000
 
@@ -63,7 +63,7 @@ static struct sockaddr_in loopback(const char *host, const char *port) {
     return address;
 }
 
-/* A socket at a port that the kernel picks. */
+/* Opens a socket on a port that the kernel chooses. */
 static int bound(int type, struct sockaddr_in *address) {
     socklen_t len = sizeof *address;
     int fd = socket(AF_INET, type, 0);

@@ -1,4 +1,4 @@
-/* This repository's client in C. */
+/* The C client of this repository. */
 #define _POSIX_C_SOURCE 200809L
 #include "tautwire.h"
 

@@ -1,4 +1,4 @@
-// Aedes as in the interoperability tests, but sending at once (TCP_NODELAY) as the other brokers do.
+// Aedes as in the interoperability tests, but with TCP_NODELAY like the other brokers.
 
 import { createRequire } from "node:module";
 import { createServer } from "node:net";

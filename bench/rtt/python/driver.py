@@ -25,7 +25,7 @@ def main() -> None:
 
 
 class Session:
-    """Without the library's thread: what comes is handled where it is waited for."""
+    """Runs without the library's thread: packets are handled by the thread that waits."""
 
     def __init__(self, host: str, port: int, qos: int, nodelay: bool) -> None:
         self.qos = qos

@@ -1,4 +1,4 @@
-//! A broker process of one's own for each sample.
+//! A separate broker process for each sample.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

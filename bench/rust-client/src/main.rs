@@ -1,10 +1,10 @@
-//! What the Rust client costs in CPU time, beside rumqttc, in one run against one broker.
+//! Measures the CPU time of the Rust client, compared with rumqttc, in one run with one broker.
 //!
 //! ```text
 //! cargo run --release [-- [--rounds N] [--quick] [--broker PROGRAM] [--output FILE]]
 //! ```
 //!
-//! Prints a table, and writes all samples to FILE. See `README.md` for what the figures mean.
+//! Prints a table, and writes all samples to FILE. `README.md` defines the figures.
 
 #![forbid(unsafe_code)]
 
@@ -58,7 +58,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         .flat_map(|scenario| LIBRARIES.iter().map(|library| (*library, *scenario, Vec::new())))
         .collect();
     for round in 0..arguments.rounds {
-        // All meet the same disturbances, and none is always the first after another.
+        // Other load affects all of them, and none always follows the same one.
         let count = samples.len();
         for at in 0..count {
             let (library, scenario, taken) = &mut samples[(at + round) % count];
@@ -80,7 +80,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// `None` where it did not get to the end. In a process of its own, so that its CPU time is all the library's and the loop's around it.
+/// Returns `None` if it did not complete. In a separate process, whose CPU time is that of the library and the loop around it.
 fn sample_apart(library: &str, scenario: &Scenario, port: u16) -> Result<Option<Sample>, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(program)

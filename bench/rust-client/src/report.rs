@@ -1,4 +1,4 @@
-//! The table for people and the JSON for programs.
+//! Prints the table and writes the JSON.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["tautwire-client", "rumqttc", "tokio"];
 pub struct Summary {
     pub library: &'static str,
     pub scenario: Scenario,
-    /// One for each round; `None` where it did not get to the end.
+    /// One for each round; `None` if it did not complete.
     pub samples: Vec<Option<Sample>>,
     /// Medians over the rounds.
     pub messages_per_cpu_s: f64,
@@ -34,7 +34,7 @@ pub fn summarise(samples: Vec<(&'static str, Scenario, Vec<Option<Sample>>)>) ->
         .collect()
 }
 
-/// The median over those that got to the end.
+/// The median of those that completed.
 fn over(samples: &[Option<Sample>], figure: impl Fn(&Sample) -> f64) -> f64 {
     median(&samples.iter().flatten().map(figure).collect::<Vec<_>>())
 }

@@ -54,7 +54,7 @@ pub async fn run(scenario: &'static Scenario, port: u16) -> Option<Sample> {
             credit_of_publisher.wait(number).await;
             publisher.publish(TOPIC, qos, false, payload(number).to_vec()).await.expect("taken");
         }
-        // The event loop ends when there is no sender any more; it is kept until all is acknowledged.
+        // The event loop ends when its last sender is dropped, so keep it until everything is acknowledged.
         publisher
     });
     let publishing = tokio::spawn(async move {

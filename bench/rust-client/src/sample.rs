@@ -1,4 +1,4 @@
-//! One library doing one thing once.
+//! One sample of one library.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use crate::{rumqttc_v3, rumqttc_v5, tautwire, tautwire_blocking};
 
 pub const TOPIC: &str = "bench/topic";
 pub const PAYLOAD_BYTES: usize = 64;
-/// Messages published and not yet delivered, at most.
+/// The maximum number of undelivered messages.
 pub const CREDIT: u64 = 1000;
-/// A sample that takes longer is not one.
+/// The timeout of a sample.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// QoS 1 messages sent and not acknowledged, at most.
+/// The maximum number of unacknowledged QoS 1 messages.
 pub const IN_FLIGHT: u16 = 100;
 
 pub const TAUTWIRE: &str = "tautwire";
@@ -34,9 +34,9 @@ pub struct Scenario {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A publisher and a subscriber, as fast as it goes.
+    /// A publisher and a subscriber at maximum speed.
     Flood,
-    /// One client and one message after the other.
+    /// One client, one message at a time.
     RoundTrip,
 }
 
@@ -49,12 +49,12 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "round-trip-qos1-v5", v5: true, qos: 1, kind: Kind::RoundTrip, messages: 5_000 },
 ];
 
-/// What was measured.
+/// The measured values.
 pub struct Sample {
     pub cpu_s: f64,
     pub elapsed_s: f64,
     pub messages: u64,
-    /// Median of the round trips; 0 where there are none.
+    /// The median of the round trips; 0 without round trips.
     pub p50_us: f64,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for Sample {
     }
 }
 
-/// Takes a sample; `None` where something is missing in the end or the library is not known.
+/// Takes a sample; `None` if a message is missing at the end or the library is unknown.
 pub fn take(library: &str, scenario: &'static Scenario, port: u16) -> Option<Sample> {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().ok();
     let future: Pin<Box<dyn Future<Output = Option<Sample>> + Send>> = match (library, scenario.v5) {
@@ -82,12 +82,12 @@ pub fn take(library: &str, scenario: &'static Scenario, port: u16) -> Option<Sam
         (TAUTWIRE_BLOCKING, _) => return Some(tautwire_blocking::run(scenario, port)),
         _ => return None,
     };
-    // In a task, as most code on tokio is; the future that the runtime blocks on costs an extra look at the sockets.
+    // In a task, like most tokio code, because the future of `block_on` costs an additional poll of the sockets.
     let timed = async move { tokio::spawn(tokio::time::timeout(PATIENCE, future)).await };
     runtime()?.block_on(timed).ok()?.ok()?
 }
 
-/// Takes the time, of the process and of the clock.
+/// Measures the CPU time of the process and the elapsed time.
 pub struct Watch {
     cpu: ProcessTime,
     begun: Instant,
@@ -110,7 +110,7 @@ impl Watch {
     }
 }
 
-/// How much has been delivered, so that no more is under way than the broker keeps.
+/// The number of delivered messages, which limits the messages in flight to what the broker queues.
 #[derive(Default)]
 pub struct Credit {
     delivered: AtomicU64,
@@ -119,7 +119,7 @@ pub struct Credit {
 
 impl Credit {
     pub fn delivered(&self) {
-        // Told in steps, so that telling costs nothing in either library.
+        // Updated in steps, so that the update costs nothing in either library.
         if (self.delivered.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(CREDIT / 8) {
             self.more.notify_one();
         }
@@ -132,7 +132,7 @@ impl Credit {
     }
 }
 
-/// Each message says which it is, so that none can be missing or out of order.
+/// Each message carries its number, to detect missing and reordered ones.
 pub fn payload(number: u64) -> [u8; PAYLOAD_BYTES] {
     let mut payload = [b'x'; PAYLOAD_BYTES];
     payload[..8].copy_from_slice(&number.to_be_bytes());

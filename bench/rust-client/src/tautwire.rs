@@ -1,4 +1,4 @@
-//! This repository's client, on tokio.
+//! The client of this repository, on tokio.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +44,7 @@ pub async fn run(scenario: &'static Scenario, port: u16) -> Option<Sample> {
             credit_of_publisher.wait(number).await;
             publisher.publish(Publication::new(TOPIC, &payload(number)).qos(qos)).await.expect("taken");
         }
-        // At QoS 1 until all is acknowledged.
+        // At QoS 1, wait until everything is acknowledged.
         publisher.disconnect().await.expect("ends cleanly");
     });
     for number in 0..messages {

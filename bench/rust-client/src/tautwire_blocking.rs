@@ -1,4 +1,4 @@
-//! This repository's client, on threads.
+//! The client of this repository, on threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// `[--rounds N] [--quick] [--output FILE]` and what a program has besides.
+/// `[--rounds N] [--quick] [--output FILE]` and the options of a program.
 #[derive(Debug)]
 pub struct Arguments {
     pub rounds: usize,
-    /// Where the samples are to be written.
+    /// The file for the samples.
     pub output: Option<PathBuf>,
     others: BTreeMap<&'static str, String>,
 }
 
 impl Arguments {
-    /// Takes the words after the name of the program. `others`: options of its own, each with a value.
+    /// Parses the arguments after the program name. `others`: the program's own options, each with a value.
     ///
     /// # Errors
-    /// What is wrong with them, in a sentence.
+    /// A message for the first invalid argument.
     pub fn parse(
         words: impl IntoIterator<Item = String>,
         rounds: usize,

@@ -1,4 +1,4 @@
-//! What the comparisons of Rust libraries share: rounds that take turns, their tables, their files, their command line.
+//! Shared code of the comparisons of Rust libraries: interleaved rounds, tables, result files, command line.
 
 #![forbid(unsafe_code)]
 

@@ -2,11 +2,11 @@
 
 use cpu_time::ThreadTime;
 
-/// A library doing one case.
+/// A library with one case.
 pub struct Contender {
     pub case: &'static str,
     pub library: &'static str,
-    /// Operations in one call.
+    /// The number of operations per call.
     pub operations: usize,
     pub call: Box<dyn FnMut()>,
 }
@@ -19,11 +19,11 @@ pub struct Measured {
     pub median: f64,
 }
 
-/// CPU time of one sample. Long beside the clock's resolution and the cost of reading it.
+/// The CPU time of one sample, which is long compared with the clock's resolution and the cost of reading it.
 const SAMPLE_NS: f64 = 4e6;
 const WARM_UP_CALLS: usize = 3;
 
-/// Takes one sample of every contender in each round, so that all meet the same disturbances.
+/// Takes one sample of every contender in each round, so that other load affects all of them.
 pub fn run(contenders: Vec<Contender>, rounds: usize) -> Vec<Measured> {
     let mut runners: Vec<(Contender, usize, Vec<f64>)> = contenders
         .into_iter()
@@ -60,7 +60,7 @@ fn sample(contender: &mut Contender, calls: usize) -> f64 {
     start.elapsed().as_nanos() as f64 / (calls * contender.operations) as f64
 }
 
-/// The middle, or what is between the two middles; NaN where there is none.
+/// The median; NaN without values.
 pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

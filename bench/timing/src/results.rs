@@ -1,4 +1,4 @@
-//! The table for people and the JSON for programs.
+//! Prints the table and writes the JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ pub fn table(results: &[Measured]) -> String {
     text
 }
 
-/// All samples: an object, to which a program may add.
+/// All samples as a JSON object, to which a program can add fields.
 pub fn json(unit: &str, versions: &BTreeMap<String, String>, results: &[Measured], rounds: usize) -> Value {
     json!({
         "versions": versions,
@@ -37,15 +37,15 @@ pub fn json(unit: &str, versions: &BTreeMap<String, String>, results: &[Measured
     })
 }
 
-/// To three places.
+/// Rounds to three decimals.
 pub fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// Writes `json` to `path`, whose folder is made where it is not there.
+/// Writes `json` to `path`, and creates its folder if necessary.
 ///
 /// # Errors
-/// Those of the file system.
+/// Errors of the file system.
 pub fn write(path: &Path, json: &Value) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -53,10 +53,10 @@ pub fn write(path: &Path, json: &Value) -> io::Result<()> {
     fs::write(path, format!("{json:#}\n"))
 }
 
-/// The versions of these packages, as a lock file has them.
+/// Returns the versions of these packages in a lock file.
 ///
 /// # Panics
-/// The lock file lacks one of them: the program would compare what it does not have.
+/// The lock file does not contain one of them.
 pub fn versions(lock_file: &str, packages: &[&str]) -> BTreeMap<String, String> {
     let locked: BTreeMap<&str, &str> = lock_file
         .split("[[package]]")

@@ -1,4 +1,4 @@
-//! `[[assign]]`: roles for whom a condition holds.
+//! `[[assign]]`: roles for clients that match its conditions.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use crate::glob::Glob;
 use crate::rule::TomlString;
 use crate::subject::Subject;
 
-/// Roles for everybody for whom all of the conditions hold.
+/// Roles for clients that match all of the conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Assignment {
-    /// Where it begins in the file, from 1.
+    /// The line where it begins in the file, from 1.
     pub(crate) line: u32,
     /// Never empty.
     pub(crate) conditions: Vec<Condition>,
@@ -21,13 +21,13 @@ pub(crate) struct Assignment {
 pub(crate) enum Condition {
     /// `everyone = true`
     Everyone,
-    /// `anonymous`: whether there is no user.
+    /// `anonymous`: whether the client is anonymous.
     Anonymous(bool),
-    /// Any of the patterns.
+    /// `client_id`: any of the patterns.
     ClientId(Vec<Glob>),
     User(Vec<Glob>),
     Listener(Vec<Glob>),
-    /// The claim has any of the values.
+    /// `claims`: the claim has any of the values.
     Claim(Box<str>, Vec<Box<str>>),
 }
 
@@ -99,7 +99,7 @@ mod tests {
         assert!(holds(Condition::ClientId(globs(&["x", "sensor-*"])), &user));
         assert!(!holds(Condition::ClientId(globs(&["ann"])), &user));
         assert!(holds(Condition::User(globs(&["*"])), &user), "every user");
-        assert!(!holds(Condition::User(globs(&["*"])), &nobody), "an anonymous client is no user");
+        assert!(!holds(Condition::User(globs(&["*"])), &nobody), "an anonymous client has no user");
         assert!(holds(Condition::Listener(globs(&["tls"])), &nobody));
         assert!(holds(Condition::Claim("group".into(), vec!["dev".into()]), &user));
         assert!(!holds(Condition::Claim("group".into(), vec!["de".into()]), &user));

@@ -1,4 +1,4 @@
-//! Whose permissions a new policy may have changed.
+//! The permissions that a new policy may have changed.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use crate::permissions::Permissions;
 use crate::policy::Policy;
 use crate::rule::NO_RULE;
 
-/// What differs between two policies. After a reload most clients need no second look.
+/// The differences between two policies. After a reload most clients need no further check.
 ///
-/// For each client that is left: resolve its permissions by the new policy; if [`Changes::can_affect`] them, ask
-/// [`Permissions::may_subscribe`] for each of its subscriptions and [`Permissions::may_publish`] for its will, and take away
-/// what is not allowed any more.
+/// For each of the other clients: resolve its permissions by the new policy; if [`Changes::can_affect`] is true for them, call
+/// [`Permissions::may_subscribe`] for each of its subscriptions and [`Permissions::may_publish`] for its will, and remove what is no longer
+/// allowed.
 #[derive(Debug, Clone)]
 pub struct Changes {
-    /// Of the rules for all, and of those of each listener that has its own in both.
+    /// Those of the shared rules, and of each listener that has its own rules in both policies.
     differences: Vec<Difference>,
 }
 
-/// What differs between the rules of two files.
+/// The differences between the rules of two files.
 #[derive(Debug, Clone)]
 struct Difference {
     old: Arc<Policy>,
     new: Arc<Policy>,
-    /// For each role of the old file, its number in the new one if its rules are the same.
+    /// For each role of the old file, its number in the new one if its rules are unchanged.
     same_roles: Vec<u32>,
-    /// Whether one of the two allows everything.
+    /// Whether exactly one of the two allows everything.
     default_changed: bool,
 }
 
@@ -37,13 +37,13 @@ impl Changes {
         Self { differences: pairs.map(|(old, new)| Difference::between(old, new)).collect() }
     }
 
-    /// Whether a subject may have other permissions now. `old` and `new` are those of the same subject, each resolved by its
-    /// policy. Where the answer is no, all verdicts are the same as before.
+    /// Whether the permissions of a subject may have changed. `old` and `new` are those of the same subject, each resolved by its policy.
+    /// If this is false, all decisions are the same as before.
     #[must_use]
     pub fn can_affect(&self, old: &Permissions, new: &Permissions) -> bool {
         let is_theirs =
             |found: &&Difference| Arc::ptr_eq(&found.old, &old.rules) && Arc::ptr_eq(&found.new, &new.rules);
-        // A listener has got rules of its own, or has lost them.
+        // A listener has gained or lost rules of its own.
         self.differences.iter().find(is_theirs).is_none_or(|difference| difference.can_affect(old, new))
     }
 }

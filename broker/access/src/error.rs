@@ -1,13 +1,13 @@
-//! What can be wrong with a rule file, and where.
+//! Errors in a rule file, with their positions.
 
 use std::fmt;
 
-/// One thing that is wrong with a rule file.
+/// An error in a rule file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessError {
-    /// What kind of fault it is.
+    /// The kind of error.
     pub code: ErrorCode,
-    /// The file, as it was named to [`crate::Policy::parse`].
+    /// The file, as named in [`crate::Policy::parse`].
     pub file: String,
     /// Line and column, from 1, the column in characters; `None` for the whole file.
     pub position: Option<(usize, usize)>,
@@ -15,26 +15,26 @@ pub struct AccessError {
     pub message: String,
 }
 
-/// Kinds of faults, with names that stay.
+/// Kinds of errors, with stable names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// The text is not TOML.
     Syntax,
-    /// A key that is not known.
+    /// An unknown key.
     UnknownKey,
-    /// A value that may not stand there.
+    /// A value that is not allowed for its key.
     Value,
-    /// A filter of a rule is no topic filter, or has a placeholder that is not known.
+    /// A filter is not a valid topic filter, or has an unknown placeholder.
     Filter,
-    /// Something that must be said is not.
+    /// A required key is missing.
     Missing,
     /// A role that is not in the file.
     UnknownRole,
-    /// Two roles of one name.
+    /// Two roles or users with the same name.
     Duplicate,
     /// A file without any rule.
     Empty,
-    /// More than a limit.
+    /// A limit is exceeded.
     Limit,
 }
 

@@ -1,4 +1,4 @@
-//! Which rule decides, and why, for people.
+//! Explanations of access decisions, for people.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,52 +12,52 @@ use crate::rule::{EVERY_QOS, Rule};
 use crate::subject::Subject;
 use crate::tree::{Coverage, FirstMatch, TreeSearch};
 
-/// Why somebody may do something, or may not. [`Display`](fmt::Display) gives the text for people; the fields are for programs.
+/// Why a request is allowed or denied. [`Display`](fmt::Display) gives the text for people; the fields are for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The answer.
+    /// The decision.
     pub verdict: AccessDecision,
     /// The Client Identifier.
     pub client_id: String,
-    /// What is asked for, such as `publish to a/b with QoS 1`.
+    /// The request, such as `publish to a/b with QoS 1`.
     pub request: String,
-    /// The rule that decides; `None` where there is none.
+    /// The rule that decides; `None` if there is none.
     pub rule: Option<RuleText>,
-    /// For a subscription with wildcards, a topic that its filter matches, and that the rule decides about. Where the
-    /// subscription is denied, this topic is.
+    /// For a subscription with wildcards, a topic that its filter matches, and that the rule decides. If the subscription is denied, this
+    /// topic is denied.
     pub example: Option<String>,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub reason: String,
     /// The roles of the client, in the order of the file.
     pub roles: Vec<RoleReason>,
-    /// What else may help: what would be allowed instead, placeholders that stand for nothing.
+    /// Further hints: what would be allowed instead, placeholders without a value.
     pub notes: Vec<String>,
 }
 
-/// A rule, and where it stands.
+/// A rule and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleText {
     /// The file.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
-    /// The role that it is a rule of.
+    /// The role of the rule.
     pub role: String,
-    /// The rule as it could stand in the file, with the one filter that matches.
+    /// The rule in the syntax of the file, with only the filter that matches.
     pub text: String,
 }
 
-/// A role that a client has, and why.
+/// A role of a client, and why it has the role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleReason {
     /// The name of the role.
     pub role: String,
-    /// Where it comes from.
+    /// Why the client has it.
     pub because: String,
 }
 
 impl Policy {
-    /// Which rule decides about what a subject wants to do, and why. For people: takes its time, and allocates.
+    /// Explains the decision about a request. For people: it may take long, and allocates.
     #[must_use]
     pub fn explain(self: &Arc<Self>, subject: &Subject<'_>, request: &Request<'_>) -> Explanation {
         let permissions = self.resolve(subject);
@@ -90,13 +90,13 @@ impl Permissions {
 }
 
 impl Explanation {
-    /// Finds the rule, and says why it is the one.
+    /// Finds the rule that decides, and the reason.
     fn decide(&mut self, rules: &Compiled, permissions: &Permissions, request: &Request<'_>) {
         let first = match *request {
             Request::Publish { topic, qos, retain } => permissions.first_for_publish(rules, topic, qos, retain),
             Request::Subscribe { .. } if self.verdict == AccessDecision::Denied(Denial::TooComplex) => {
                 self.reason = format!(
-                    "so many rules that deny meet the filter that it takes more than {} steps to know whether every topic is \
+                    "so many deny rules overlap with the filter that it takes more than {} steps to check whether every topic is \
                      allowed; subscribe to less, or simplify the rules",
                     crate::limits::SUBSCRIBE_STEPS_MAX
                 );
@@ -114,8 +114,8 @@ impl Explanation {
         };
         let why = match (&self.rule, self.roles.is_empty()) {
             (Some(_), _) => "this is the first rule of the client's roles that matches",
-            (None, false) => "no rule of the client's roles matches; what no rule allows is denied",
-            (None, true) => "the client has no role; what no rule allows is denied",
+            (None, false) => "no rule of the client's roles matches; the default is to deny",
+            (None, true) => "the client has no role; the default is to deny",
         };
         self.reason = format!("{what}{why}");
     }
@@ -127,8 +127,8 @@ impl Explanation {
         filter: TopicFilter<'_>,
         qos: QoS,
     ) -> FirstMatch {
-        let question = permissions.question(rules, filter, qos);
-        let topic = match question.resume(&mut TreeSearch::default(), &mut usize::MAX.clone()) {
+        let query = permissions.filter_query(rules, filter, qos);
+        let topic = match query.resume(&mut TreeSearch::default(), &mut usize::MAX.clone()) {
             Some(Coverage::FirstDenied { topic, .. }) => Some(String::from_utf8_lossy(&topic).into_owned()),
             _ => None,
         };
@@ -156,14 +156,14 @@ impl Explanation {
         for placeholder in used.iter().filter_map(|id| rules.placeholders.get(id.index())) {
             if placeholder.value(subject).is_none() {
                 self.notes.push(format!(
-                    "{placeholder} has no value for this client that could be a level of a topic: rules that allow match nothing \
-                     there, rules that deny match every level"
+                    "{placeholder} has no value for this client that is a valid topic level: allow rules match nothing \
+                     there, deny rules match every level"
                 ));
             }
         }
         for name in subject.roles.iter().filter(|name| !rules.role_numbers.contains_key(**name)) {
             self.notes
-                .push(format!("authentication gives the role {}, which the file does not have", name.escape_debug()));
+                .push(format!("authentication grants the role {}, which is not in the file", name.escape_debug()));
         }
     }
 }
@@ -173,7 +173,7 @@ impl Compiled {
         self.text_of(self.rules.get(first.rule as usize)?)
     }
 
-    /// A rule of these, and where it stands.
+    /// The text and position of a rule.
     pub(crate) fn text_of(&self, rule: &Rule) -> Option<RuleText> {
         let role = self.roles.get(rule.role as usize)?;
         Some(RuleText { file: self.file.clone(), line: rule.line, role: role.name.to_string(), text: rule.to_string() })
@@ -202,14 +202,14 @@ impl Compiled {
     }
 }
 
-/// One of the topics that a filter matches.
+/// An example of the topics that a filter matches.
 fn example_topic(filter: TopicFilter<'_>) -> String {
     let levels: Vec<&str> =
         matched(filter).split('/').map(|level| if matches!(level, "+" | "#") { "any" } else { level }).collect();
     levels.join("/")
 }
 
-/// The same with another QoS, or otherwise retained.
+/// The same request with another QoS, or with retain inverted.
 fn other_actions<'a>(request: &Request<'a>) -> Vec<Request<'a>> {
     let mut others = Vec::new();
     for qos in EVERY_QOS {

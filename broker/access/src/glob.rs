@@ -1,6 +1,6 @@
 //! Patterns for client identifiers, users and listeners.
 
-/// A text in which `*` stands for any run of characters, none included. Everything else stands for itself.
+/// A pattern in which `*` matches any run of characters, including none. Everything else is literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob(Box<str>);
 
@@ -13,12 +13,12 @@ impl Glob {
         &self.0
     }
 
-    /// Takes time in proportion to the product of both lengths at worst.
+    /// The worst case takes time proportional to the product of both lengths.
     pub(crate) fn matches(&self, value: &str) -> bool {
         let Some((head, rest)) = self.0.split_once('*') else { return *self.0 == *value };
         let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
         let Some(mut value) = value.strip_prefix(head).and_then(|value| value.strip_suffix(tail)) else { return false };
-        // The leftmost place for each part leaves the most for those behind it.
+        // The leftmost match of each part leaves the most text for the parts after it.
         for part in middle.split('*') {
             let Some(at) = value.find(part) else { return false };
             value = &value[at + part.len()..];

@@ -1,22 +1,22 @@
-//! Who may do what: access rules, compiled.
+//! Access control: rules that allow or deny publishing and subscribing.
 //!
-//! * [`Policy`]: a rule file, read and compiled. It never changes; threads share it by `Arc`.
-//! * [`Subject`]: who somebody is, as it is known when CONNECT has been authenticated.
-//! * [`Identity`]: the same, kept for as long as the client is there.
-//! * [`Permissions`]: what a subject may do by a policy. A small value, kept with the session.
-//! * [`SubscribeCheck`]: the check of one subscription, which can go on in parts.
-//! * [`PublishCache`]: permissions with a memory for the topics that a connection publishes to. Kept with the connection.
-//! * [`Changes`]: whose permissions a new policy may have changed.
+//! * [`Policy`]: a compiled rule file. It is immutable; threads share it in an `Arc`.
+//! * [`Subject`]: an authenticated client, as rules see it.
+//! * [`Identity`]: the same, owned, for as long as the client is connected.
+//! * [`Permissions`]: what a policy allows a subject. A small value, stored with the session.
+//! * [`SubscribeCheck`]: the check of one subscription, which can be done incrementally.
+//! * [`PublishCache`]: permissions with a cache of the topics that a connection publishes to. Stored with the connection.
+//! * [`Changes`]: the permissions that a new policy may have changed.
 //! * [`Explanation`]: which rule decides, and why, as text for people.
 //! * [`Warning`]: a rule that never decides.
-//! * [`ListedRule`]: one of all rules, as text for people.
-//! * [`import`]: rule files from other brokers' files.
+//! * [`ListedRule`]: an entry of the list of all rules, as text for people.
+//! * [`import`]: conversion of other brokers' access rules.
 //!
-//! The rules of a client are the rules of its roles, in the order of the file. **The first that matches decides; where none
-//! does, the answer is no.** A subscription is granted if and only if the client may receive every topic that its filter can
-//! match. So a delivery need not be checked.
+//! The rules of a client are the rules of its roles, in the order of the file. **The first rule that matches decides; if none matches, the
+//! request is denied.** A subscription is granted if and only if the client may receive every topic that its filter can match. So
+//! deliveries need no check.
 //!
-//! No I/O, no clock, no randomness. Text that is no topic gives some answer, never a panic.
+//! No I/O, no clock, no randomness. Ill-formed topics give an unspecified decision, never a panic.
 #![forbid(unsafe_code)]
 
 mod assignment;

@@ -1,29 +1,29 @@
-//! How much a rule file may hold, and how much work one question may be.
+//! Limits on rule files, and on the work of one check.
 
-/// Longest rule file, in bytes. A longer one is refused before it is parsed.
+/// Maximum length of a rule file, in bytes. A longer one is rejected before it is parsed.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
-/// Most rules in a file. Each filter of a rule counts as one.
+/// Maximum number of rules in a file. Each filter of a rule counts as one.
 pub const RULES_MAX: usize = 100_000;
-/// Most roles in a file.
+/// Maximum number of roles in a file.
 pub const ROLES_MAX: usize = 10_000;
-/// Most users in the table `[users]`.
+/// Maximum number of users in the table `[users]`.
 pub const USERS_MAX: usize = 500_000;
-/// Most `[[assign]]` tables. All of them are looked at when a client connects.
+/// Maximum number of `[[assign]]` tables. All of them are evaluated when a client connects.
 pub const ASSIGNMENTS_MAX: usize = 10_000;
-/// Most levels in a filter of a rule; `a/b/#` has three.
+/// Maximum number of levels in a filter of a rule; `a/b/#` has three.
 pub const LEVELS_MAX: usize = 128;
-/// Most different placeholders in a file. Each claim that is named in a filter is one.
+/// Maximum number of different placeholders in a file. Each claim that a filter names is one.
 pub const PLACEHOLDERS_MAX: usize = 64;
-/// Most errors reported for one file.
+/// Maximum number of errors reported for one file.
 pub const ERRORS_MAX: usize = 100;
-/// Most steps for comparing, in the check of one subscription, the rules that deny and meet its filter with the rules that allow
-/// and come before them. A subscription that needs more is refused ([`crate::Denial::TooComplex`]): a client chooses its filters, and
-/// must not be able to choose how long the broker works. A step is a look at a node, some 25 ns. The search for rules that meet the
-/// filter does not count: it looks at each node once at most.
+/// Maximum number of steps in the check of one subscription, for comparing the deny rules that overlap with its filter to the allow rules
+/// before them. A subscription that needs more is denied ([`crate::Denial::TooComplex`]): a client chooses its filters, and must not be
+/// able to choose how long the broker works. A step is a visit to a node, some 25 ns. The search for overlapping rules does not count: it
+/// visits each node at most once.
 pub const SUBSCRIBE_STEPS_MAX: usize = 1 << 20;
-/// Most steps for finding the rules of a file that never decide. Rules behind are not looked at.
+/// Maximum number of steps for finding unreachable rules of a file. Rules beyond that are not checked.
 pub const LINT_STEPS_MAX: usize = 20_000_000;
-/// Most warnings for one file.
+/// Maximum number of warnings for one file.
 pub const WARNINGS_MAX: usize = 100;
-/// Combinations of roles that a policy remembers, for clients with the same roles to share. Further ones are not shared.
+/// Maximum number of role sets that a policy caches, to be shared by clients with the same roles. Further ones are not shared.
 pub const SHARED_ROLE_SETS_MAX: usize = 4_096;

@@ -1,4 +1,4 @@
-//! Rules that never decide.
+//! Detection of unreachable rules.
 
 use std::{fmt, iter};
 
@@ -19,14 +19,14 @@ pub struct Warning {
     pub rule: RuleText,
     /// The rules before it that match all of its topics, in the order of the file.
     pub shadowed_by: Vec<RuleText>,
-    /// Whether some of those say the opposite, so that the rule does not do what it says.
+    /// Whether some of those have the opposite effect, so that the rule is not applied.
     pub is_overruled: bool,
 }
 
 impl Policy {
-    /// The rules that never decide, those of listeners too; at most [`WARNINGS_MAX`]. A rule is compared with those of its role and of
-    /// roles with `everyone = true`. Other roles do not count: authentication may give any role without them. In a very large file, rules
-    /// at the end may not be looked at ([`LINT_STEPS_MAX`]).
+    /// The unreachable rules, including those of listeners; at most [`WARNINGS_MAX`]. A rule is compared with the rules of its role and of
+    /// roles with `everyone = true`. Other roles are not compared: authentication can assign any role without them. In a very large file,
+    /// rules at the end may not be checked ([`LINT_STEPS_MAX`]).
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let own = self.compiled().map(Compiled::warnings).unwrap_or_default();
@@ -56,7 +56,7 @@ impl Compiled {
         warnings
     }
 
-    /// The rules before this one that match all of its topics, in all ways that it is for; `None` where it decides about something.
+    /// The earlier rules that together match all topics and actions of this rule; `None` if the rule decides something.
     fn shadows_of(&self, number: u32, rule: &Rule, common_roles: &[u32], steps: &mut usize) -> Option<Vec<u32>> {
         let pattern = Pattern::parse(&rule.filter).ok()?;
         let parts = pattern.levels.iter().map(|level| self.part(level, rule.allows)).collect::<Option<_>>()?;
@@ -68,7 +68,7 @@ impl Compiled {
         let mut shadows = Vec::new();
         for (roots, actions) in [(publish, rule.publish), (subscribe, rule.subscribe)] {
             if !actions.is_empty() && !self.shadow(&roots, &set, actions, number, steps, &mut shadows) {
-                // One rule need not be for all ways that another is for.
+                // The rules need not have the same actions.
                 let mut each = actions.each();
                 each.all(|action| self.shadow(&roots, &set, action, number, steps, &mut shadows)).then_some(())?;
             }

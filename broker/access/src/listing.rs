@@ -1,30 +1,30 @@
-//! All rules of a policy, for people.
+//! The list of all rules of a policy, for people.
 
 use crate::explain::RuleText;
 use crate::policy::Policy;
 
-/// A rule with one of its filters, among all.
+/// An entry of the list: a rule with one of its filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedRule {
-    /// Its place among all, from 1. Of the rules of a client's roles, the first that matches decides.
+    /// Its position, from 1. Of the rules of a client's roles, the first that matches decides.
     pub number: usize,
-    /// The listener that has it to itself; `None` where it is for all others.
+    /// The listener that the rule is specific to; `None` if it applies to all others.
     pub listener: Option<String>,
-    /// Whether it allows something, or denies it.
+    /// Whether it allows or denies.
     pub allows: bool,
-    /// Whether it is about publishing.
+    /// Whether it applies to publishing.
     pub publish: bool,
-    /// Whether it is about subscribing.
+    /// Whether it applies to subscribing.
     pub subscribe: bool,
-    /// The topics that it is about, as they are written.
+    /// The topic filter, as written.
     pub filter: String,
-    /// The rule, and where it stands.
+    /// The rule and its position.
     pub rule: RuleText,
 }
 
 impl Policy {
-    /// At most `limit` rules in the order of their files, those behind the one numbered `after`; of one role, where that is named. The rules
-    /// of listeners that have their own come last.
+    /// At most `limit` rules in file order, after the one numbered `after`; only of one role if that is given. The rules of listeners that
+    /// have their own come last.
     #[must_use]
     pub fn list(&self, role: Option<&str>, after: usize, limit: usize) -> Vec<ListedRule> {
         let own = std::iter::once((None, self));
@@ -72,7 +72,7 @@ rules = [{ deny = ["publish", "subscribe"], topics = "secret/#" }]
 
     #[test]
     fn rules_are_listed_with_their_places_by_page_and_by_role() {
-        let parse = |file| Policy::parse(file, RULES).expect("it is right");
+        let parse = |file| Policy::parse(file, RULES).expect("a valid file");
         let policy = parse("a.toml").with_listeners(vec![("tls".into(), parse("b.toml"))]);
         let all = policy.list(None, 0, 100);
         assert_eq!(all.len(), policy.rule_count());

@@ -25,7 +25,7 @@ pub(crate) enum Level<'t> {
 
 impl<'t> Pattern<'t> {
     /// # Errors
-    /// What is wrong and what to do, in words.
+    /// A message with the fault and the remedy.
     pub(crate) fn parse(text: &'t str) -> Result<Self, String> {
         let mut levels = Vec::new();
         let mut plain = String::with_capacity(text.len());
@@ -45,16 +45,17 @@ impl<'t> Pattern<'t> {
         match levels.first() {
             Some(Level::Text("$share")) => {
                 return Err(
-                    "write the filter without $share/NAME/, and shared = true for shared subscriptions alone".into()
+                    "write the filter without $share/NAME/; use shared = true to match only shared subscriptions"
+                        .into(),
                 );
             }
             Some(Level::Text("$as")) => {
-                return Err("write the filter without $as/FORMAT/: rules are about the topics of messages".into());
+                return Err("write the filter without $as/FORMAT/: rules match the topics of messages".into());
             }
             _ => {}
         }
         if levels.len() > LEVELS_MAX {
-            return Err(format!("the filter has {} levels; write at most {LEVELS_MAX}", levels.len()));
+            return Err(format!("the filter has {} levels; the maximum is {LEVELS_MAX}", levels.len()));
         }
         let and_below = levels.pop_if(|last| *last == Level::Text("#")).is_some();
         Ok(Self { levels, and_below })
@@ -66,13 +67,13 @@ fn placeholder(level: &str) -> Result<Placeholder, String> {
     let name = name.filter(|name| !name.contains(['{', '}']));
     let name = name.ok_or_else(|| {
         format!(
-            "the level {} is neither text nor one placeholder: a placeholder fills its level, as in a/{{client_id}}/b",
+            "the level {} mixes text and placeholders: a placeholder must fill its level, as in a/{{client_id}}/b",
             level.escape_debug()
         )
     })?;
     Placeholder::parse(name).ok_or_else(|| {
         format!(
-            "there is no placeholder {{{}}}; there are {{client_id}}, {{user}}, {{listener}} and {{claim.NAME}}",
+            "unknown placeholder {{{}}}; known placeholders are {{client_id}}, {{user}}, {{listener}} and {{claim.NAME}}",
             name.escape_debug()
         )
     })
@@ -103,12 +104,12 @@ mod tests {
             ("", "the topic filter is empty"),
             ("a/#/b", "# is allowed only at the end"),
             ("a+", "a wildcard must fill its whole level"),
-            ("dev-{client_id}", "the level dev-{client_id} is neither"),
-            ("{client_id}{user}", "the level {client_id}{user} is neither"),
-            ("a/{", "the level { is neither"),
-            ("{}", "there is no placeholder {}"),
-            ("{claim.}", "there is no placeholder {claim.}"),
-            ("{username}", "there is no placeholder {username}; there are {client_id}"),
+            ("dev-{client_id}", "the level dev-{client_id} mixes"),
+            ("{client_id}{user}", "the level {client_id}{user} mixes"),
+            ("a/{", "the level { mixes"),
+            ("{}", "unknown placeholder {}"),
+            ("{claim.}", "unknown placeholder {claim.}"),
+            ("{username}", "unknown placeholder {username}; known placeholders are {client_id}"),
             ("$share/g/a", "write the filter without $share/NAME/"),
             ("$as/json/a", "write the filter without $as/FORMAT/"),
         ] {

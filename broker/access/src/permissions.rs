@@ -1,4 +1,4 @@
-//! What one client may do.
+//! The permissions of a client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,15 +11,14 @@ use crate::policy::{Compiled, Policy};
 use crate::request::{Action, matched};
 use crate::tree::{AccessQuery, Coverage, FilterQuery, FirstMatch, Root};
 
-/// What one client may do, by one policy. Resolved when it connects ([`Policy::resolve`]), and again when the policy changes.
+/// What a policy allows a client. Resolved when it connects ([`Policy::resolve`]), and again when the policy changes.
 ///
-/// 48 bytes. Clients with the same roles share what those need; the values of placeholders, where a role has any, are one
-/// allocation of their own length.
+/// 48 bytes. Clients with the same roles share their role set; the values of placeholders, if a role has any, are one allocation.
 #[derive(Clone)]
 pub struct Permissions {
-    /// By which they were resolved.
+    /// The policy that they were resolved by.
     pub(crate) policy: Arc<Policy>,
-    /// What of it holds for the client's listener.
+    /// The part of it that applies to the client's listener.
     pub(crate) rules: Arc<Policy>,
     pub(crate) roles: Arc<RoleSet>,
     pub(crate) bindings: PlaceholderValues,
@@ -32,30 +31,31 @@ pub(crate) struct RoleSet {
     pub(crate) placeholders: PlaceholderSet,
 }
 
-/// Yes or no.
+/// The decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum AccessDecision {
-    /// Yes.
+    /// The request is allowed.
     Allowed,
-    /// No: Not authorized, 0x87 in MQTT 5.0. In 3.1.1 SUBACK says 0x80, CONNACK 5, and a PUBLISH is acknowledged and dropped.
+    /// The request is denied: Not authorized, 0x87 in MQTT 5.0. In 3.1.1 SUBACK has 0x80, CONNACK 5, and a PUBLISH is acknowledged and
+    /// dropped.
     Denied(Denial),
 }
 
-/// Why the answer is no.
+/// Why a request is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
-    /// A rule says so.
+    /// A rule denies it.
     ByRule,
     /// No rule allows it.
     NoRule,
-    /// So many rules that deny meet the filter of a subscription that the check takes more than
-    /// [`crate::limits::SUBSCRIBE_STEPS_MAX`] steps.
+    /// So many deny rules overlap with the filter of a subscription that the check takes more than [`crate::limits::SUBSCRIBE_STEPS_MAX`]
+    /// steps.
     TooComplex,
 }
 
 impl AccessDecision {
-    /// Whether the answer is yes.
+    /// Whether the request is allowed.
     #[inline]
     #[must_use]
     pub const fn is_allowed(self) -> bool {
@@ -76,33 +76,33 @@ impl Denial {
 }
 
 impl Permissions {
-    /// Whether a message may be published, or a will left. Allocates nothing.
+    /// Whether the client may publish a message or a will. Does not allocate.
     ///
-    /// `topic` is a topic name, as it is after topic aliases have been resolved.
+    /// `topic` is the topic name, with topic aliases resolved.
     #[inline]
     pub fn may_publish(&self, topic: &str, qos: QoS, retain: bool) -> AccessDecision {
         match self.rules.compiled() {
-            Some(rules) => verdict(self.first_for_publish(rules, topic, qos, retain)),
+            Some(rules) => decision(self.first_for_publish(rules, topic, qos, retain)),
             None => AccessDecision::Allowed,
         }
     }
 
-    /// Whether a subscription may be made: whether the client may receive every topic that the filter can match.
+    /// Whether the client may subscribe, that is, receive every topic that the filter can match.
     ///
-    /// `filter` is the filter as the client sent it. A subscription with `$share/NAME/` is a shared one; `$share/NAME/` and
-    /// `$as/FORMAT/` are no part of the topics that rules are about. The work grows with the number of rules; where others wait
-    /// meanwhile, use [`Permissions::start_subscribe`].
+    /// `filter` is the filter as the client sent it. A subscription with `$share/NAME/` is a shared one; `$share/NAME/` and `$as/FORMAT/`
+    /// are not part of the topics that rules match. The work grows with the number of rules; if others wait meanwhile, use
+    /// [`Permissions::start_subscribe`].
     pub fn may_subscribe(&self, filter: TopicFilter<'_>, qos: QoS) -> AccessDecision {
         let mut check = SubscribeCheck::new(self.clone(), qos);
-        let verdict = check.resume(filter, &mut usize::MAX.clone());
-        verdict.unwrap_or(AccessDecision::Denied(Denial::TooComplex))
+        let decision = check.resume(filter, &mut usize::MAX.clone());
+        decision.unwrap_or(AccessDecision::Denied(Denial::TooComplex))
     }
 
-    /// The same in at most about `steps_left` steps, of which those that were taken are subtracted. A step is a look at a node, about
-    /// 25 ns. Gives a check that goes on where that was not enough.
+    /// As [`Permissions::may_subscribe`], in about `steps_left` steps at most; subtracts those that were taken. A step is a visit to a
+    /// node, about 25 ns. Returns a check to continue if the steps were not enough.
     ///
     /// # Errors
-    /// There were too few steps.
+    /// The steps were not enough.
     pub fn start_subscribe(
         &self,
         filter: TopicFilter<'_>,
@@ -116,7 +116,7 @@ impl Permissions {
         check.resume(filter, steps_left).ok_or(check)
     }
 
-    /// Whether both give the same answers, whatever is asked.
+    /// Whether both give the same decisions for all requests.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.policy, &other.policy)
             && Arc::ptr_eq(&self.rules, &other.rules)
@@ -124,13 +124,13 @@ impl Permissions {
             && self.bindings == other.bindings
     }
 
-    /// Whether one message may be delivered for a subscription. A subscription that has been granted by these permissions needs
-    /// no such question. It is for messages that wait in a queue from before the policy changed. Allocates nothing.
+    /// Whether a queued message may be delivered for a subscription. Not needed for a subscription that these permissions have granted; it
+    /// is for messages that were queued before the policy changed. Does not allocate.
     ///
     /// `qos` is the QoS of the subscription, `shared` whether it is a shared one.
     pub fn may_receive(&self, topic: &str, qos: QoS, shared: bool) -> AccessDecision {
         match self.rules.compiled() {
-            Some(rules) => verdict(self.first_for_receive(rules, topic, Action::new(qos, shared))),
+            Some(rules) => decision(self.first_for_receive(rules, topic, Action::new(qos, shared))),
             None => AccessDecision::Allowed,
         }
     }
@@ -141,13 +141,13 @@ impl Permissions {
         &self.policy
     }
 
-    /// Names of the client's roles, in the order of the file.
+    /// The names of the client's roles, in the order of the file.
     pub fn role_names(&self) -> impl Iterator<Item = &str> {
         let rules = self.rules.compiled();
         self.roles.roles.iter().filter_map(move |&role| Some(&*rules?.roles.get(role as usize)?.name))
     }
 
-    /// Heap bytes that are for this client alone. Without placeholders in its roles there are none.
+    /// Heap bytes that only this client uses. 0 if its roles have no placeholders.
     #[must_use]
     pub fn own_heap_bytes(&self) -> usize {
         self.bindings.heap_bytes()
@@ -162,7 +162,12 @@ impl Permissions {
         rules.tree.first_for_topic(self.subscribe_roots(rules), self.query(action), topic.as_bytes())
     }
 
-    pub(crate) fn question<'q>(&'q self, rules: &'q Compiled, filter: TopicFilter<'q>, qos: QoS) -> FilterQuery<'q> {
+    pub(crate) fn filter_query<'q>(
+        &'q self,
+        rules: &'q Compiled,
+        filter: TopicFilter<'q>,
+        qos: QoS,
+    ) -> FilterQuery<'q> {
         let query = self.query(Action::new(qos, filter.share().is_some()));
         FilterQuery::new(&rules.tree, self.subscribe_roots(rules), query, matched(filter).as_bytes())
     }
@@ -176,7 +181,7 @@ impl Permissions {
     }
 }
 
-fn verdict(first: FirstMatch) -> AccessDecision {
+fn decision(first: FirstMatch) -> AccessDecision {
     if first.allows { AccessDecision::Allowed } else { AccessDecision::Denied(denial(first)) }
 }
 
@@ -185,7 +190,7 @@ fn denial(first: FirstMatch) -> Denial {
 }
 
 impl Coverage {
-    pub(crate) fn verdict(&self) -> AccessDecision {
+    pub(crate) fn decision(&self) -> AccessDecision {
         match self {
             Coverage::AllAllowed => AccessDecision::Allowed,
             Coverage::FirstDenied { first, .. } => AccessDecision::Denied(denial(*first)),
@@ -194,7 +199,7 @@ impl Coverage {
     }
 }
 
-/// Shows no values of placeholders: claims may be personal.
+/// Omits the values of placeholders: claims may be personal data.
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let roles: Vec<&str> = self.role_names().collect();

@@ -1,10 +1,10 @@
-//! Parts of a filter that stand for something of the client, and what they stand for.
+//! Placeholders in filters, and their values for a client.
 
 use std::fmt;
 
 use crate::subject::Subject;
 
-/// What a level `{…}` of a filter stands for.
+/// A placeholder: a level `{…}` of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Placeholder {
     ClientId,
@@ -21,19 +21,19 @@ pub(crate) struct PlaceholderId(u8);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PlaceholderSet(u64);
 
-/// The values of the placeholders that some roles use: for each, in the order of their numbers, two bytes of length and the
-/// value. One allocation, because there may be one of these for each client.
+/// The values of the placeholders that some roles use: for each, in the order of their numbers, a two-byte length and the value. One
+/// allocation, because there may be one of these for each client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PlaceholderValues {
     used: PlaceholderSet,
     packed: Box<[u8]>,
 }
 
-/// Stands for a length, where the value is missing or cannot be a level of a topic.
+/// Replaces a length if the value is missing or not a valid topic level.
 const UNUSABLE: u16 = u16::MAX;
 
 impl Placeholder {
-    /// From what stands between the braces.
+    /// Parses the text between the braces.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         match name {
             "client_id" => Some(Self::ClientId),
@@ -43,7 +43,7 @@ impl Placeholder {
         }
     }
 
-    /// What it stands for, where that can be a level of a topic.
+    /// The value for a client, if it is a valid topic level.
     pub(crate) fn value<'s>(&self, subject: &Subject<'s>) -> Option<&'s str> {
         let value = match self {
             Self::ClientId => Some(subject.client_id),
@@ -55,7 +55,7 @@ impl Placeholder {
     }
 }
 
-/// A value that is empty, or not one plain level, must not reach what its holder has not been given.
+/// A value that is empty, or not a single plain level, must not match topics beyond those intended.
 fn is_level(value: &str) -> bool {
     !value.is_empty()
         && value.len() < usize::from(UNUSABLE)
@@ -96,7 +96,7 @@ impl PlaceholderSet {
         self.0 == 0
     }
 
-    /// How many members come before `id`; `None` where it is none.
+    /// The number of members before `id`; `None` if it is not a member.
     fn rank(self, id: PlaceholderId) -> Option<u32> {
         (self.0 >> id.0 & 1 == 1).then(|| (self.0 & ((1 << id.0) - 1)).count_ones())
     }
@@ -118,7 +118,7 @@ impl PlaceholderValues {
         Self { used, packed: packed.into_boxed_slice() }
     }
 
-    /// The value; `None` where there is none that can be a level of a topic.
+    /// The value; `None` if there is none that is a valid topic level.
     pub(crate) fn get(&self, id: PlaceholderId) -> Option<&[u8]> {
         let mut before = self.used.rank(id)?;
         let mut rest = &*self.packed;
@@ -138,7 +138,7 @@ impl PlaceholderValues {
         }
     }
 
-    /// Whether some placeholder has this value.
+    /// Whether any placeholder has this value.
     pub(crate) fn has(&self, value: &[u8]) -> bool {
         self.used.iter().any(|id| self.get(id) == Some(value))
     }

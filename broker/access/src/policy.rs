@@ -1,4 +1,4 @@
-//! A rule file, compiled.
+//! A compiled rule file.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,17 @@ use crate::subject::Subject;
 use crate::tree::{Root, Tree};
 use crate::users::Users;
 
-/// A rule file, compiled, and those of listeners that have their own. It never changes: a changed file becomes a policy of its own.
+/// A compiled rule file, and those of listeners that have their own. It is immutable: a changed file becomes a new policy.
 pub struct Policy {
-    /// Without it, everything is allowed.
+    /// If `None`, everything is allowed.
     compiled: Option<Compiled>,
-    /// By the names of listeners, the rules that hold there instead.
+    /// Rules that replace these for a listener, by its name.
     listeners: Vec<(Box<str>, Arc<Policy>)>,
-    /// Combinations of roles that clients have. Locked when a client connects, and never for a message.
+    /// Role sets of clients. Locked when a client connects, never for a message.
     role_sets: Mutex<HashMap<Box<[u32]>, Arc<RoleSet>, FixedState>>,
 }
 
-/// What a rule file says.
+/// The compiled content of a rule file.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled {
     pub(crate) file: String,
@@ -46,7 +46,7 @@ pub(crate) struct Role {
     pub(crate) name: Box<str>,
     pub(crate) roots: ActionRoots,
     pub(crate) placeholders: PlaceholderSet,
-    /// Its rules, which lie side by side.
+    /// Its rules, which are contiguous.
     pub(crate) rules: std::ops::Range<u32>,
 }
 
@@ -58,18 +58,16 @@ pub(crate) struct ActionRoots {
 }
 
 impl Policy {
-    /// The policy where there is no rule file: everything is allowed.
+    /// The policy without a rule file: everything is allowed.
     #[must_use]
     pub fn open() -> Self {
         Self::new(None)
     }
 
-    /// Reads and compiles a rule file. `file` is its name, for messages. Whoever no rule of the file allows something may not
-    /// do it.
+    /// Parses and compiles a rule file. `file` is its name, for messages. Requests that no rule allows are denied.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the order of the file; at most [`crate::limits::ERRORS_MAX`]. A file without any
-    /// rule is wrong.
+    /// All errors of the file, in order; at most [`crate::limits::ERRORS_MAX`]. A file without any rule is an error.
     pub fn parse(file: &str, text: &str) -> Result<Self, Vec<AccessError>> {
         file::read(file, text).map(|compiled| Self::new(Some(compiled)))
     }
@@ -78,14 +76,14 @@ impl Policy {
         Self { compiled, listeners: Vec::new(), role_sets: Mutex::default() }
     }
 
-    /// The same, but for those who come by one of these listeners, each of which has rules of its own.
+    /// Adds the rules of listeners, each of which replaces these rules for its clients.
     #[must_use]
     pub fn with_listeners(self, listeners: Vec<(Box<str>, Policy)>) -> Self {
         let listeners = listeners.into_iter().map(|(name, policy)| (name, Arc::new(policy))).collect();
         Self { listeners, ..self }
     }
 
-    /// What a subject may do. For each CONNECT; costs a look at each `[[assign]]` of the file.
+    /// The permissions of a subject. Called for each CONNECT; evaluates each `[[assign]]` of the file.
     #[must_use]
     pub fn resolve(self: &Arc<Self>, subject: &Subject<'_>) -> Permissions {
         let rules = self.for_listener(subject.listener).unwrap_or(self);
@@ -99,12 +97,12 @@ impl Policy {
         Permissions { policy: self.clone(), rules: rules.clone(), roles, bindings }
     }
 
-    /// The rules that a listener has to itself.
+    /// The rules that are specific to a listener.
     pub(crate) fn for_listener(&self, listener: &str) -> Option<&Arc<Policy>> {
         self.listeners.iter().find(|(name, _)| **name == *listener).map(|(_, policy)| policy)
     }
 
-    /// The rules of listeners that have their own.
+    /// The listeners that have their own rules.
     pub(crate) fn of_listeners(&self) -> impl Iterator<Item = (&str, &Arc<Policy>)> {
         self.listeners.iter().map(|(name, policy)| (&**name, policy))
     }
@@ -122,26 +120,26 @@ impl Policy {
         self.compiled.as_ref().is_some_and(|compiled| compiled.role_numbers.contains_key(name))
     }
 
-    /// The rules, each filter counted, those of listeners too.
+    /// The number of rules, counting each filter, including those of listeners.
     #[must_use]
     pub fn rule_count(&self) -> usize {
         let own = self.compiled.as_ref().map_or(0, |compiled| compiled.rules.len());
         own + self.listeners.iter().map(|(_, policy)| policy.rule_count()).sum::<usize>()
     }
 
-    /// The roles.
+    /// The number of roles.
     #[must_use]
     pub fn role_count(&self) -> usize {
         self.compiled.as_ref().map_or(0, |compiled| compiled.roles.len())
     }
 
-    /// The users of the table `[users]`.
+    /// The number of users in the table `[users]`.
     #[must_use]
     pub fn user_count(&self) -> usize {
         self.compiled.as_ref().map_or(0, |compiled| compiled.users.len())
     }
 
-    /// Bytes that it takes, about.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let listeners_bytes: usize = self.listeners.iter().map(|(_, policy)| policy.memory_bytes()).sum();
@@ -178,7 +176,7 @@ impl Policy {
     }
 
     fn role_set(&self, roles: Vec<u32>) -> Arc<RoleSet> {
-        // A set is whole before it is put in, so a panic elsewhere leaves nothing half done.
+        // A set is inserted only when complete, so a panic elsewhere leaves no partial entry.
         let mut known = self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(set) = known.get(&*roles) {
             return set.clone();
@@ -206,7 +204,7 @@ impl Compiled {
     }
 }
 
-/// Shows no users and no rules: there may be many.
+/// Omits users and rules: there may be many.
 impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Policy")

@@ -1,4 +1,4 @@
-//! Permissions that remember the topics of a connection.
+//! Permissions with a cache of a connection's topics.
 
 use std::num::NonZeroU64;
 
@@ -7,26 +7,25 @@ use tautwire_protocol::QoS;
 use crate::permissions::{AccessDecision, Permissions};
 use crate::request::Action;
 
-/// Topics that a connection's gate remembers. Most clients publish to fewer.
+/// Topics that a connection's cache holds. Most clients publish to fewer.
 const CACHED_TOPICS: usize = 8;
 
-/// Names a topic: a match cache gives each entry a number when it is filled, and never the same number again. So whoever shows
-/// the same stamp means the same topic. The stamps for one gate all come from one cache, that of the connection's thread.
+/// Identifies a topic: a match cache numbers each entry when it is filled, and never reuses a number. So equal stamps mean the same topic.
+/// The stamps for one publish cache all come from one match cache, that of the connection's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicStamp(NonZeroU64);
 
-/// Permissions of a connection, with the topics that it has been allowed to publish to. When permissions change, what is
-/// remembered goes with them. 120 bytes.
+/// Permissions of a connection, with a cache of topics that it may publish to. New permissions start with an empty cache. 120 bytes.
 #[derive(Debug, Clone)]
 pub struct PublishCache {
     permissions: Permissions,
     stamps: [u64; CACHED_TOPICS],
-    /// For each stamp, the ways to publish that are known to be allowed.
+    /// For each stamp, the actions that are known to be allowed.
     allowed: [u8; CACHED_TOPICS],
 }
 
 impl TopicStamp {
-    /// The topic that has this number.
+    /// The topic with this number.
     #[inline]
     #[must_use]
     pub const fn new(number: NonZeroU64) -> Self {
@@ -35,21 +34,21 @@ impl TopicStamp {
 }
 
 impl PublishCache {
-    /// A gate that remembers nothing yet.
+    /// An empty cache.
     #[must_use]
     pub const fn new(permissions: Permissions) -> Self {
         Self { permissions, stamps: [0; CACHED_TOPICS], allowed: [0; CACHED_TOPICS] }
     }
 
-    /// What the client may do.
+    /// The client's permissions.
     #[inline]
     #[must_use]
     pub const fn permissions(&self) -> &Permissions {
         &self.permissions
     }
 
-    /// The same answer as [`Permissions::may_publish`]; a few nanoseconds where the last topics of the connection include this
-    /// one. `stamp` is the topic's; `None` where it has none. Denials are not remembered. Allocates nothing.
+    /// The same decision as [`Permissions::may_publish`]; a few nanoseconds if the topic is cached. `stamp` is the topic's; `None` if it
+    /// has none. Denials are not cached. Does not allocate.
     #[inline]
     pub fn may_publish(&mut self, stamp: Option<TopicStamp>, topic: &str, qos: QoS, retain: bool) -> AccessDecision {
         let Some(TopicStamp(stamp)) = stamp else { return self.permissions.may_publish(topic, qos, retain) };
@@ -63,14 +62,14 @@ impl PublishCache {
 
     #[cold]
     fn lookup(&mut self, stamp: u64, place: usize, bit: u8, topic: &str, qos: QoS, retain: bool) -> AccessDecision {
-        let verdict = self.permissions.may_publish(topic, qos, retain);
-        if verdict.is_allowed() {
+        let decision = self.permissions.may_publish(topic, qos, retain);
+        if decision.is_allowed() {
             if self.stamps[place] != stamp {
                 self.stamps[place] = stamp;
                 self.allowed[place] = 0;
             }
             self.allowed[place] |= bit;
         }
-        verdict
+        decision
     }
 }

@@ -1,8 +1,8 @@
-//! What somebody wants to do.
+//! Requests that access rules decide.
 
 use tautwire_protocol::{QoS, TopicFilter};
 
-/// What somebody wants to do, for [`crate::Policy::explain`].
+/// A request, for [`crate::Policy::explain`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
     /// A PUBLISH, or a will.
@@ -14,17 +14,16 @@ pub enum Request<'a> {
         /// The RETAIN flag of the message.
         retain: bool,
     },
-    /// One filter of a SUBSCRIBE, with `$share/NAME/` and `$as/FORMAT/` where it has them.
+    /// One filter of a SUBSCRIBE, including `$share/NAME/` and `$as/FORMAT/`.
     Subscribe {
         /// The filter.
         filter: TopicFilter<'a>,
-        /// The QoS that is asked for.
+        /// The requested QoS.
         qos: QoS,
     },
 }
 
-/// One of the six ways to publish, or of the six to subscribe: which QoS, and whether retained or shared. A rule is for some
-/// of them.
+/// One of six publish or six subscribe actions: the QoS, and whether retained or shared. A rule applies to some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Action(u8);
 
@@ -32,7 +31,7 @@ pub(crate) struct Action(u8);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ActionSet(u8);
 
-/// The part of a subscription's filter that topics are matched with: without `$share/NAME/` and `$as/FORMAT/`.
+/// The part of a subscription's filter that topics are matched against: without `$share/NAME/` and `$as/FORMAT/`.
 pub(crate) fn matched<'a>(filter: TopicFilter<'a>) -> &'a str {
     let matched = filter.matched();
     let inner = matched.strip_prefix("$as/").and_then(|rest| rest.split_once('/'));
@@ -56,7 +55,7 @@ impl Action {
 }
 
 impl ActionSet {
-    /// `flag`: only with it or only without it, where that is said.
+    /// `flag`: only with the flag or only without it, if given.
     pub(crate) fn new(qos: &[QoS], flag: Option<bool>) -> Self {
         let mut actions = 0;
         for &qos in qos {
@@ -69,13 +68,13 @@ impl ActionSet {
         Self(actions)
     }
 
-    /// The set of one.
+    /// The set of one action.
     #[inline]
     pub(crate) const fn one(action: Action) -> Self {
         Self(action.bit())
     }
 
-    /// Each of them by itself.
+    /// Each of them as a set of one.
     pub(crate) fn each(self) -> impl Iterator<Item = Self> {
         (0..8).map(move |bit| Self(self.0 & (1 << bit))).filter(|actions| !actions.is_empty())
     }
@@ -94,7 +93,7 @@ impl ActionSet {
         self.0 == 0
     }
 
-    /// Which QoS it is for.
+    /// The QoS levels in the set.
     pub(crate) fn qos(self) -> Vec<QoS> {
         let all = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
         all.into_iter()
@@ -102,7 +101,7 @@ impl ActionSet {
             .collect()
     }
 
-    /// Whether it is only for what is retained or shared, or only for what is not; `None` for both.
+    /// Whether the set has only retained or shared actions, or only others; `None` for both.
     pub(crate) fn flag(self) -> Option<bool> {
         let (without, with) = (self.0 & 0b111, self.0 >> 3);
         match (without, with) {

@@ -6,34 +6,34 @@ use tautwire_protocol::QoS;
 
 use crate::request::ActionSet;
 
-/// A rule with one of its filters. Its place among all of them is its rank: the first that matches decides.
+/// A rule with one of its filters. Its index among all of them is its rank: the first that matches decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
     /// Index of its role.
     pub(crate) role: u32,
-    /// Where it begins in the file, from 1.
+    /// The line where it begins in the file, from 1.
     pub(crate) line: u32,
     pub(crate) allows: bool,
-    /// Ways to publish that it is for.
+    /// The publish actions that it applies to.
     pub(crate) publish: ActionSet,
-    /// Ways to subscribe that it is for.
+    /// The subscribe actions that it applies to.
     pub(crate) subscribe: ActionSet,
     /// As it was written.
     pub(crate) filter: Box<str>,
 }
 
-/// Stands for the place of a rule, where there is none: behind all.
+/// The rank of no rule: after all rules.
 pub(crate) const NO_RULE: u32 = u32::MAX;
 
 impl Rule {
-    /// Whether both say the same, wherever they stand.
+    /// Whether both have the same meaning, regardless of position.
     pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         let said = |rule: &Self| (rule.allows, rule.publish, rule.subscribe);
         said(self) == said(other) && self.filter == other.filter
     }
 }
 
-/// As it could stand in the file.
+/// The rule in the syntax of the file.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = if self.allows { "allow" } else { "deny" };
@@ -58,10 +58,10 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Every QoS, where a rule says nothing of it.
+/// The QoS levels of a rule without `qos`.
 pub(crate) const EVERY_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
 
-/// A text as a basic string of TOML.
+/// Formats a string as a basic string of TOML.
 pub(crate) struct TomlString<'t>(pub(crate) &'t str);
 
 impl fmt::Display for TomlString<'_> {

@@ -1,10 +1,10 @@
-//! The table `[users]`: names of users, and the roles of each.
+//! The table `[users]`: user names and their roles.
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 use std::hash::BuildHasher as _;
 
-/// Users and their roles. Names lie in one text, and the same roles are kept once: a user costs its name and about 16 bytes.
+/// Users and their roles. Names are concatenated, and equal role lists are stored once: a user costs its name and about 16 bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     names: String,
@@ -20,7 +20,7 @@ struct Entry {
     role_set: u32,
 }
 
-/// Users as they are read.
+/// Users while they are parsed.
 #[derive(Debug, Default)]
 pub(crate) struct UsersBuilder {
     users: Users,
@@ -32,7 +32,7 @@ impl UsersBuilder {
         self.users.len()
     }
 
-    /// Adds a user whose name is at most 65,535 bytes long; says whether it is new.
+    /// Adds a user whose name is at most 65,535 bytes long; returns whether it is new.
     #[must_use]
     pub(crate) fn add(&mut self, name: &str, roles: &[u32]) -> bool {
         if self.users.find(name).is_some() {
@@ -71,7 +71,7 @@ impl Users {
         self.entries.len()
     }
 
-    /// Indices of the user's roles; none for a user who is not in the table.
+    /// Indices of the user's roles; empty for an unknown user.
     pub(crate) fn roles_of(&self, name: &str) -> &[u32] {
         self.find(name).map_or(&[], |entry| &self.role_sets[entry.role_set as usize])
     }
@@ -91,7 +91,7 @@ fn name_of(names: &str, entry: Entry) -> &str {
     names.get(entry.start as usize..entry.start as usize + usize::from(entry.len)).unwrap_or_default()
 }
 
-/// The operator alone chooses who is in the table, so the hash needs no secret.
+/// Only the operator chooses the entries of the table, so the hash needs no secret.
 fn hash(name: &str) -> u64 {
     FixedState::default().hash_one(name)
 }

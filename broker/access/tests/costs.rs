@@ -1,4 +1,4 @@
-//! What questions cost in memory.
+//! Memory allocations of checks.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ fn permissions(policy: &Arc<Policy>, client_id: &str, roles: &[&str]) -> Permiss
 
 #[test]
 fn a_publish_check_allocates_nothing() {
-    let policy = Arc::new(Policy::parse("access.toml", FILE).expect("a right file"));
-    let mut gate = PublishCache::new(permissions(&policy, "sensor", &["plain", "own"]));
+    let policy = Arc::new(Policy::parse("access.toml", FILE).expect("a valid file"));
+    let mut cache = PublishCache::new(permissions(&policy, "sensor", &["plain", "own"]));
     let mut answers = 0;
     let info = measure(|| {
         for (stamp, topic) in ["a/sensor/ann/x", "a/sensor/x", "b/c", "z", "a/x/c"].into_iter().enumerate() {
             let stamp = NonZeroU64::new(stamp as u64).map(TopicStamp::new);
-            answers += usize::from(gate.permissions().may_publish(topic, QoS::AtLeastOnce, true).is_allowed());
-            answers += usize::from(gate.may_publish(stamp, topic, QoS::AtLeastOnce, true).is_allowed());
-            answers += usize::from(gate.permissions().may_receive(topic, QoS::AtLeastOnce, true).is_allowed());
+            answers += usize::from(cache.permissions().may_publish(topic, QoS::AtLeastOnce, true).is_allowed());
+            answers += usize::from(cache.may_publish(stamp, topic, QoS::AtLeastOnce, true).is_allowed());
+            answers += usize::from(cache.permissions().may_receive(topic, QoS::AtLeastOnce, true).is_allowed());
         }
     });
     assert_eq!((info.count_total, answers), (0, 8));
@@ -38,7 +38,7 @@ fn a_publish_check_allocates_nothing() {
 
 #[test]
 fn clients_with_the_same_roles_share_them_and_pay_for_their_names_alone() {
-    let policy = Arc::new(Policy::parse("access.toml", FILE).expect("a right file"));
+    let policy = Arc::new(Policy::parse("access.toml", FILE).expect("a valid file"));
     let first = [permissions(&policy, "sensor-1", &["plain"]), permissions(&policy, "sensor-1", &["own"])];
     assert_eq!((first[0].own_heap_bytes(), first[1].own_heap_bytes()), (0, 2 + 8 + 2 + 3));
     let bytes_left = |roles: &[&str]| {

@@ -1,9 +1,9 @@
-//! What is wrong with a file is said, with its place.
+//! Errors of rule files, with their positions.
 
 use tautwire_access::{ErrorCode, Policy, limits};
 
 fn errors(text: &str) -> Vec<String> {
-    Policy::parse("access.toml", text).expect_err("a wrong file").iter().map(ToString::to_string).collect()
+    Policy::parse("access.toml", text).expect_err("an invalid file").iter().map(ToString::to_string).collect()
 }
 
 /// A file with one role, whose rules begin on line 4.
@@ -18,39 +18,39 @@ fn each_fault_has_a_place_and_says_what_to_do() {
         ("a = ".to_owned(), "access.toml:1:5: not valid TOML: "),
         (
             "rules = []".to_owned(),
-            "access.toml:1:1: there is no key rules here; there are role, assign, users [access_unknown_key]",
+            "access.toml:1:1: unknown key rules here; known keys are role, assign, users [access_unknown_key]",
         ),
         ("[role]\nname = 'r'".to_owned(), "access.toml:1:1: write [[role]], with two brackets"),
-        ("users = 1".to_owned(), "access.toml:1:9: write [users], and below it"),
+        ("users = 1".to_owned(), "access.toml:1:9: write [users], followed by"),
         ("[[role]]\nrules = []".to_owned(), "access.toml:1:1: the role has no name"),
         ("[[role]]\nname = 'r'".to_owned(), "access.toml:1:1: the role has no rules"),
         (
             "[[role]]\nname = ''\nrules = []".to_owned(),
-            "access.toml:2:8: name is a string that is not empty [access_value]",
+            "access.toml:2:8: name must be a non-empty string [access_value]",
         ),
-        ("[[role]]\nname = 'r'\nrules = 'a'".to_owned(), "access.toml:3:9: rules is a list"),
+        ("[[role]]\nname = 'r'\nrules = 'a'".to_owned(), "access.toml:3:9: rules must be a list"),
         (
             "[[role]]\nname = 'r'\nrules = []\nusers = []".to_owned(),
-            "access.toml:4:1: there is no key users here; there are name, rules",
+            "access.toml:4:1: unknown key users here; known keys are name, rules",
         ),
         (
             format!("{right}[[role]]\nname = 'r'\nrules = []"),
-            "access.toml:7:8: there is a role r above: give each its own name [access_duplicate]",
+            "access.toml:7:8: the role r is defined twice: give each role its own name [access_duplicate]",
         ),
-        (with_rules("1"), "access.toml:4:1: a rule is a table"),
-        (with_rules("{ topics = 'a' }"), "access.toml:4:1: the rule neither allows nor denies"),
+        (with_rules("1"), "access.toml:4:1: a rule must be a table"),
+        (with_rules("{ topics = 'a' }"), "access.toml:4:1: the rule has neither allow nor deny"),
         (with_rules("{ allow = 'publish' }"), "access.toml:4:1: the rule has no topics"),
         (
             with_rules("{ allow = 'publish', topics = [] }"),
-            "access.toml:4:31: topics is a string, or a list of strings",
+            "access.toml:4:31: topics must be a string, or a list of strings",
         ),
         (
             with_rules("{ allow = 'publish', deny = 'publish', topics = 'a' }"),
-            "access.toml:4:29: the rule allows and denies",
+            "access.toml:4:29: the rule has both allow and deny",
         ),
         (
             with_rules("{ allow = 'read', topics = 'a' }"),
-            "access.toml:4:11: allow is \"publish\", \"subscribe\", or both in a list; found read",
+            "access.toml:4:11: allow must be \"publish\", \"subscribe\", or both in a list; found read",
         ),
         (
             with_rules("{ deny = 'publish', topics = ['a', 'a#'] }"),
@@ -58,7 +58,7 @@ fn each_fault_has_a_place_and_says_what_to_do() {
         ),
         (
             with_rules("{ deny = 'publish', topics = '{name}' }"),
-            "access.toml:4:30: {name}: there is no placeholder {name}; there are {client_id}",
+            "access.toml:4:30: {name}: unknown placeholder {name}; known placeholders are {client_id}",
         ),
         (
             with_rules("{ deny = 'publish', topics = '$share/g/a' }"),
@@ -66,48 +66,51 @@ fn each_fault_has_a_place_and_says_what_to_do() {
         ),
         (
             with_rules("{ deny = 'publish', topics = 'a', qos = 3 }"),
-            "access.toml:4:41: qos is 0, 1 or 2, or a list of these",
+            "access.toml:4:41: qos must be 0, 1 or 2, or a list of these",
         ),
-        (with_rules("{ deny = 'publish', topics = 'a', qos = [] }"), "access.toml:4:41: qos is"),
-        (with_rules("{ deny = 'publish', topics = 'a', retain = 1 }"), "access.toml:4:44: retain is true or false"),
+        (with_rules("{ deny = 'publish', topics = 'a', qos = [] }"), "access.toml:4:41: qos must be"),
+        (
+            with_rules("{ deny = 'publish', topics = 'a', retain = 1 }"),
+            "access.toml:4:44: retain must be true or false",
+        ),
         (
             with_rules("{ deny = 'subscribe', topics = 'a', retain = true }"),
-            "access.toml:4:37: retain says which of those who publish are meant",
+            "access.toml:4:37: retain applies only to publish rules",
         ),
         (
             with_rules("{ deny = 'publish', topics = 'a', shared = true }"),
-            "access.toml:4:35: shared says which of those who subscribe are meant",
+            "access.toml:4:35: shared applies only to subscribe rules",
         ),
         (
             with_rules("{ deny = 'publish', topic = 'a' }"),
-            "access.toml:4:21: there is no key topic here; there are allow, deny, topics",
+            "access.toml:4:21: unknown key topic here; known keys are allow, deny, topics",
         ),
         (format!("{right}[[assign]]\neveryone = true"), "access.toml:6:1: roles is missing"),
-        (format!("{right}[[assign]]\nroles = 'r'"), "access.toml:6:1: nothing says whom the roles are for"),
+        (format!("{right}[[assign]]\nroles = 'r'"), "access.toml:6:1: the assignment has no condition"),
         (
             format!("{right}[[assign]]\nroles = 'x'\neveryone = true"),
             "access.toml:7:9: there is no role x: add [[role]] with this name, or correct it [access_unknown_role]",
         ),
         (
             format!("{right}[[assign]]\nroles = 'r'\neveryone = false"),
-            "access.toml:8:12: everyone is true, or is not there",
+            "access.toml:8:12: everyone must be true, or absent",
         ),
         (
             format!("{right}[[assign]]\nroles = 'r'\nclaims = {{}}"),
-            "access.toml:8:10: claims is a table with at least one claim",
+            "access.toml:8:10: claims must be a table with at least one claim",
         ),
         (
             format!("{right}[[assign]]\nroles = 'r'\nclaims = {{ a = 1 }}"),
-            "access.toml:8:16: a is a string, or a list of strings",
+            "access.toml:8:16: a must be a string, or a list of strings",
         ),
-        (format!("{right}[[assign]]\nroles = 'r'\nuser = 7"), "access.toml:8:8: user is a string"),
+        (format!("{right}[[assign]]\nroles = 'r'\nuser = 7"), "access.toml:8:8: user must be a string"),
         (
             format!("{right}[[assign]]\nroles = 'r'\ngroup = 'x'"),
-            "access.toml:8:1: there is no key group here; there are roles, everyone",
+            "access.toml:8:1: unknown key group here; known keys are roles, everyone",
         ),
         (format!("{right}[users]\nann = 'x'"), "access.toml:7:7: there is no role x"),
-        (format!("{right}[users]\nann = []"), "access.toml:7:7: ann is a string, or a list of strings"),
-        (String::new(), "access.toml: the file has no rule, so nobody could do anything"),
+        (format!("{right}[users]\nann = []"), "access.toml:7:7: ann must be a string, or a list of strings"),
+        (String::new(), "access.toml: the file has no rule, so it would deny everything"),
         ("[[role]]\nname = 'r'\nrules = []".to_owned(), "access.toml: the file has no rule"),
     ] {
         let found = errors(&text);

@@ -1,4 +1,4 @@
-//! Files of mosquitto, and the rules that are made of them.
+//! Conversion of Mosquitto files.
 
 use std::sync::Arc;
 
@@ -84,12 +84,12 @@ topic read ok
             imported.text
         );
     }
-    let policy = Arc::new(Policy::parse("access.toml", &imported.text).expect("a right file"));
+    let policy = Arc::new(Policy::parse("access.toml", &imported.text).expect("a valid file"));
     let permissions = policy.resolve(&Subject { client_id: "1", user: None, listener: "", claims: &[], roles: &[] });
     let publishes = |topic| permissions.may_publish(topic, QoS::AtMostOnce, false).is_allowed();
     let receives = |topic| permissions.may_receive(topic, QoS::AtMostOnce, false).is_allowed();
     assert!(publishes("x") && receives("ok"));
-    assert!(!publishes("x/dev-1/a") && !publishes("x/other/a"), "denied by more");
+    assert!(!publishes("x/dev-1/a") && !publishes("x/other/a"), "denied by a wider rule");
     assert!(!receives("dev-1/a") && !receives("{braces}/a") && !receives("a"));
 }
 
@@ -97,7 +97,7 @@ topic read ok
 fn nothing_in_a_file_can_get_out_of_its_place() {
     let acl = "user a\" = 1\n[x]\\\ntopic read b\"\\/c\nuser roger\u{7}\ntopic read a\nnonsense\u{b} \"]\n";
     let imported = mosquitto_acl(acl);
-    let policy = Arc::new(Policy::parse("access.toml", &imported.text).expect("a right file"));
+    let policy = Arc::new(Policy::parse("access.toml", &imported.text).expect("a valid file"));
     assert_eq!((policy.role_count(), policy.user_count()), (2, 2));
     let subject = Subject { client_id: "c", user: Some("a\" = 1"), listener: "", claims: &[], roles: &[] };
     assert!(policy.resolve(&subject).may_receive("b\"\\/c", QoS::AtMostOnce, false).is_allowed());

@@ -1,4 +1,4 @@
-//! What rules mean, by example.
+//! The semantics of rules, by example.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ const Q0: QoS = QoS::AtMostOnce;
 const Q1: QoS = QoS::AtLeastOnce;
 const Q2: QoS = QoS::ExactlyOnce;
 
-/// The example of the decision record, with a rule more.
+/// The example of the decision record, with one more rule.
 const EXAMPLE: &str = r##"
 [[role]]
 name = "guard"
@@ -63,7 +63,7 @@ alice = "operator"
 "##;
 
 fn policy(text: &str) -> Arc<Policy> {
-    Arc::new(Policy::parse("access.toml", text).expect("a right file"))
+    Arc::new(Policy::parse("access.toml", text).expect("a valid file"))
 }
 
 fn device<'a>(client_id: &'a str) -> Subject<'a> {
@@ -129,14 +129,14 @@ fn a_tenant_sees_its_own_topics_but_for_what_is_denied_above() {
     assert_eq!(
         subscribes(&permissions, "tenants/acme/+"),
         AccessDecision::Denied(Denial::ByRule),
-        "it reaches …/secret"
+        "it matches …/secret"
     );
     assert_eq!(
         subscribes(&permissions, "tenants/acme/+/x"),
         AccessDecision::Denied(Denial::ByRule),
-        "it reaches …/secret/x"
+        "it matches …/secret/x"
     );
-    assert!(publishes(&permissions, "tenants/acme/secret/x"), "denied for subscribing alone");
+    assert!(publishes(&permissions, "tenants/acme/secret/x"), "denied only for subscribing");
     assert!(!publishes(&permissions, "tenants/other/x"));
     assert_eq!(permissions.may_receive("tenants/acme/secret/x", Q0, false), AccessDecision::Denied(Denial::ByRule));
     assert!(permissions.may_receive("tenants/acme/orders", Q0, false).is_allowed());
@@ -196,7 +196,7 @@ roles = "r"
         {
             assert!(!publishes(&odd, topic), "{name:?} {topic}");
         }
-        assert!(publishes(&odd, "locked"), "there is no level that {{user}} could stand for");
+        assert!(publishes(&odd, "locked"), "there is no level for {{user}}");
         for filter in ["#", "+/#", "own/#", "own/+/#", "own/a/b"] {
             assert!(!subscribes(&odd, filter).is_allowed(), "{name:?} {filter}");
         }
@@ -231,7 +231,7 @@ fn without_a_file_everything_is_allowed_and_with_one_nothing_is_that_no_rule_all
     assert_eq!(closed.may_publish("a", Q0, false), AccessDecision::Denied(Denial::NoRule));
     assert_eq!(subscribes(&closed, "a"), AccessDecision::Denied(Denial::NoRule));
     let admin = policy(EXAMPLE).resolve(&Subject::ADMIN);
-    assert!(!publishes(&admin, "a"), "the admin API has the roles that the file gives it");
+    assert!(!publishes(&admin, "a"), "the admin API has only the roles that the file assigns");
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn a_check_looks_at_each_rule_once_and_can_stop_after_any_step() {
             let mut steps = 100;
             match check.resume(filter, &mut steps) {
                 Some(verdict) => break verdict,
-                None => assert_eq!(steps, 0, "a check that is not over has used its steps"),
+                None => assert_eq!(steps, 0, "an incomplete check has used its steps"),
             }
             parts += 1;
         };
@@ -396,7 +396,7 @@ fn an_explanation_names_rule_role_and_reason() {
     assert_eq!(explanation.rule, None);
     assert_eq!(
         explanation.reason,
-        "the filter also matches devices/any/down, and for that no rule of the client's roles matches; what no rule allows is denied"
+        "the filter also matches devices/any/down, and for that no rule of the client's roles matches; the default is to deny"
     );
     let request = Request::Publish { topic: "devices/sensor-7/up", qos: Q2, retain: false };
     let notes = policy.explain(&device("sensor-7"), &request).notes;
@@ -411,7 +411,7 @@ fn an_explanation_names_rule_role_and_reason() {
     );
     assert!(!explanation.verdict.is_allowed());
     assert!(explanation.notes[0].starts_with("{claim.tenant} has no value"), "{explanation}");
-    assert_eq!(explanation.notes[1], "authentication gives the role gone, which the file does not have");
+    assert_eq!(explanation.notes[1], "authentication grants the role gone, which is not in the file");
     assert!(explanation.to_string().contains("worker ([users])"));
     let open = Arc::new(Policy::open()).explain(&device("x"), &Request::Publish { topic: "a", qos: Q0, retain: true });
     assert_eq!(open.reason, "there is no rule file, so everything is allowed");
@@ -452,7 +452,7 @@ rules = [{ allow = "publish", topics = "own/#" }]
 everyone = true
 roles = "device"
 "##;
-    let parsed = |text: &str| Policy::parse("access.toml", text).expect("it is right");
+    let parsed = |text: &str| Policy::parse("access.toml", text).expect("a valid file");
     let with = |own: &str| Arc::new(parsed(EXAMPLE).with_listeners(vec![("b".into(), parsed(own))]));
     let old = with(OWN);
     let by = |listener: &'static str| Subject { listener, ..device("sensor-7") };
@@ -461,7 +461,7 @@ roles = "device"
     };
     assert!(may(&old, "tls", "devices/sensor-7/up/x") && !may(&old, "tls", "own/x"));
     assert!(may(&old, "b", "own/x") && !may(&old, "b", "devices/sensor-7/up/x"));
-    assert!(Arc::ptr_eq(old.resolve(&by("b")).policy(), &old), "it is one policy");
+    assert!(Arc::ptr_eq(old.resolve(&by("b")).policy(), &old), "the same policy");
     let explained = old.explain(&by("b"), &Request::Publish { topic: "own/x", qos: Q0, retain: false });
     assert!(explained.verdict.is_allowed() && explained.roles[0].role == "device");
     assert_eq!(old.rule_count(), policy(EXAMPLE).rule_count() + 1);
@@ -472,7 +472,7 @@ roles = "device"
     assert!(!concerned(&with(OWN), "tls") && !concerned(&with(OWN), "b"));
     let new = with(&OWN.replace("own/#", "other/#"));
     assert!(!concerned(&new, "tls") && concerned(&new, "b"));
-    // A listener loses its rules, and has none any more.
+    // A listener loses its own rules.
     assert!(concerned(&policy(EXAMPLE), "b") && !concerned(&policy(EXAMPLE), "tls"));
 
     let half = Arc::new(Policy::open().with_listeners(vec![("b".into(), parsed(OWN))]));

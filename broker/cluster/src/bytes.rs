@@ -1,6 +1,6 @@
-//! Reading and writing the fields of records.
+//! Reads and writes the fields of records.
 
-/// Reads fields off the front. Nothing here takes a length for more than the bytes that are there.
+/// Reads fields from the front. Never trusts a length beyond the available bytes.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -36,7 +36,8 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// 7 bits in each byte, the lowest first; the highest bit says that there is another byte. No number has two forms.
+    /// Reads a varint: 7 bits per byte, the lowest first; the highest bit marks that another byte follows. Each number has only one
+    /// encoding.
     pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..u64::BITS).step_by(7) {
@@ -53,7 +54,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A length of 4 bytes and as many bytes.
+    /// Reads a length of 4 bytes, and that many bytes.
     pub(crate) fn block(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         self.bytes(length as usize)
@@ -63,7 +64,7 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(self.block()?).ok()
     }
 
-    /// A byte that says whether a value follows, and the value.
+    /// Reads a byte that tells whether a value follows, and the value.
     pub(crate) fn option<T>(&mut self, value: impl FnOnce(&mut Reader<'a>) -> Option<T>) -> Option<Option<T>> {
         match self.u8()? {
             0 => Some(None),
@@ -72,7 +73,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many bytes have not been read.
+    /// Returns the number of unread bytes.
     pub(crate) fn left(&self) -> usize {
         self.rest.len()
     }
@@ -107,7 +108,7 @@ impl Writer {
         self
     }
 
-    /// A byte that says whether a value follows, and the value.
+    /// Writes a byte that tells whether a value follows, and the value.
     pub(crate) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) -> &mut Writer {
         self.u8(value.is_some().into());
         if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! What all nodes share: contracts, rules and users, by revision. A node takes on a revision as a whole.
+//! The configuration that all nodes share: contracts, rules and users, by revision. A node applies a revision as a whole.
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key};
@@ -10,15 +10,15 @@ use crate::settings::Settings;
 #[derive(Debug)]
 pub(crate) struct Config {
     me: Incarnation,
-    /// The last one that was seen: its revision in the store and its number, 0 where there is none.
+    /// The last observed record: its revision in the store and its number, 0 if there is none.
     latest: Option<(Revision, u64)>,
-    /// The number of the one that the engine has taken on.
+    /// The number of the revision that the engine has applied.
     held: u64,
-    /// The one that the engine has been given.
+    /// The number of the revision that was passed to the engine.
     offered: Option<u64>,
-    /// The revision of one that could not be read or taken on.
+    /// The revision of a record that could not be read or applied.
     refused: Option<Revision>,
-    /// Whether it is known what the store had when this life began, or later.
+    /// Whether the revision that the store had at the start of this node, or a later one, is known.
     is_known: bool,
     proposals: u64,
     step: Step,
@@ -29,7 +29,7 @@ pub(crate) struct Config {
 enum Step {
     Idle,
     Reading(OperationId),
-    /// What was read first may be what a leader knows that has been replaced.
+    /// The first read may come from a leader that has been replaced, so it is confirmed.
     Confirming(OperationId),
     Writing(OperationId, PendingProposal),
     Checking(OperationId, PendingProposal),
@@ -42,14 +42,14 @@ struct PendingProposal {
     record: ConfigRecord,
 }
 
-/// How it is with a node's copy of the shared configuration.
+/// The state of a node's copy of the shared configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConfigStatus {
-    /// The number of the revision that the node has taken on; 0 where there is none.
+    /// The number of the revision that the node has applied; 0 if there is none.
     pub held: u64,
-    /// The number of the last one that it has been able to read.
+    /// The number of the last revision that it was able to read.
     pub latest: u64,
-    /// It could not take on the last one: it accepts no clients.
+    /// The node could not apply the last revision, and accepts no clients.
     pub is_behind: bool,
 }
 
@@ -68,13 +68,13 @@ impl Config {
         }
     }
 
-    /// Whether clients may be served at all: the configuration that the store had when this life began is in force, or a later one.
+    /// Whether clients may be served at all: the configuration that the store had at the start of this node, or a later one, is in effect.
     pub(crate) fn is_ready(&self) -> bool {
         let latest = self.latest.map_or(0, |(_, number)| number);
         self.is_known && self.refused.is_none() && self.held == latest
     }
 
-    /// Whether the node lags behind for good: it serves those that it has, by the revision that it has, and takes nobody else.
+    /// Whether the node cannot apply the current revision. It serves its existing clients by the old one, and accepts no others.
     pub(crate) fn is_behind(&self) -> bool {
         self.refused.is_some()
     }
@@ -91,8 +91,8 @@ impl Config {
         }
     }
 
-    /// The record has been seen, in any order and as often as it likes. Where a change is reported, it may be an old one: what the store has when
-    /// a life begins is known by its answer alone.
+    /// Observes the record. Records may arrive in any order and repeatedly. A reported change may be old: only an answer tells what the
+    /// store had at the start of this node.
     pub(crate) fn observe(&mut self, revision: Revision, value: &[u8], out: &mut Outbox) {
         if self.latest.is_some_and(|(latest, _)| revision <= latest) || self.refused >= Some(revision) {
             return;
@@ -106,13 +106,13 @@ impl Config {
         out.decide(Decision::Configure { number: record.number, parts: record.parts });
     }
 
-    /// The engine has taken a revision on, or could not. What it could not take on once, it may take on later.
+    /// The engine has applied a revision, or has failed to. It may succeed with the same revision later.
     pub(crate) fn configured(&mut self, number: u64, is_taken_on: bool) {
         if self.offered != Some(number) {
             return;
         }
         let latest = self.latest.map(|(revision, _)| revision);
-        // A later one that cannot be read is refused still.
+        // A later, unreadable revision stays rejected.
         let is_last = self.refused <= latest;
         if is_taken_on {
             (self.offered, self.held) = (None, number);
@@ -132,7 +132,7 @@ impl Config {
     ) {
         let latest = self.latest.map_or(0, |(_, number)| number);
         let is_busy = matches!(self.step, Step::Writing(..) | Step::Checking(..));
-        // What cannot be taken on can be replaced; what cannot be read is not this node's to replace.
+        // A revision that cannot be applied may be replaced; one that this node cannot read may not.
         let is_unreadable = self.refused > self.latest.map(|(revision, _)| revision);
         let outcome = if is_busy || !self.is_known || is_unreadable {
             ProposalOutcome::Unavailable
@@ -170,7 +170,7 @@ impl Config {
             }
             (Step::Reading(op), _) if op == id => {}
             (Step::Confirming(op), Answer::Holds) if op == id => self.is_known = true,
-            // It is read again at once.
+            // Read again at once.
             (Step::Confirming(op), _) if op == id => self.poll_at_ms = 0,
             (Step::Writing(op, proposing), Answer::Put(revision)) if op == id => {
                 self.observe(*revision, &proposing.record.encode(), out);
@@ -186,7 +186,7 @@ impl Config {
         }
     }
 
-    /// The proposal has been refused, or its fate is unknown.
+    /// Checks the record after a proposal was rejected or its outcome is unknown.
     fn check(&mut self, mut proposing: PendingProposal, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
         let revision = found.map(|(revision, _)| *revision);
         if let Some((revision, value)) = found {
@@ -194,7 +194,8 @@ impl Config {
         }
         let is_older = revision.is_some() && revision < proposing.expected;
         if revision == proposing.expected || is_older {
-            // It is not there, at least not yet, or a leader says so that has been replaced. If it comes after all, this attempt is refused.
+            // The write has not arrived yet, or the leader that says so has been replaced. If the write arrives after all, this attempt is
+            // rejected.
             return self.write(proposing, out);
         }
         if is(Mutant::ConfiguresBlindly) {
@@ -203,7 +204,7 @@ impl Config {
         }
         let outcome = match found.map(|(_, value)| ConfigRecord::decode(value)) {
             Some(Ok(there)) if there == proposing.record => ProposalOutcome::Accepted(there.number),
-            // It was made on the revision before, so nothing of this node lies in between.
+            // It is based on the revision before, so it was not an earlier proposal of this node.
             Some(Ok(there)) if there.number == proposing.record.number => ProposalOutcome::Outdated(there.number),
             Some(Ok(there)) => ProposalOutcome::Overtaken(there.number),
             Some(Err(_)) | None => ProposalOutcome::Unavailable,

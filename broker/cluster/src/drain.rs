@@ -1,4 +1,4 @@
-//! Sending clients to other nodes: all of them before the node ends, or some where it has more than its share.
+//! Moves clients to other nodes: all of them before the node ends, or some if it has more than its share.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use crate::names::Incarnation;
 use crate::operation::{Decision, Elsewhere};
 use crate::sessions::{SessionContext, Sessions};
 
-/// A node that has so much more than its share gives nothing away: clients that come and go would move for nothing.
+/// A node with an excess below this percentage keeps its clients, which would otherwise move back and forth.
 const TOLERANCE_PERCENT: u64 = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    /// The node is to end. Whether its clients are to forget it: 0x9D instead of 0x9C.
+    /// The node is draining. Whether its clients must not return: 0x9D instead of 0x9C.
     draining: Option<bool>,
-    /// Sessions that are still to be given away so that others get their share.
+    /// The number of sessions that must still move so that others get their share.
     surplus: u32,
-    /// Clients that were sent to each node since it said last what it has.
+    /// For each node, the load it last reported and the clients sent to it since.
     sent: BTreeMap<Incarnation, (u32, u32)>,
-    /// Clients that were told to go.
+    /// Clients that were told to move.
     pub(crate) moved: u64,
     pub(crate) is_retiring: bool,
 }
@@ -32,10 +32,10 @@ impl Drain {
         self.draining.is_some()
     }
 
-    /// Gives away what this node has above the average of the living.
+    /// Moves the sessions that this node has above the average of the live nodes.
     pub(crate) fn rebalance(&mut self, sessions: &Sessions, cx: &SessionContext<'_>) {
         let others = cx.nodes.living(cx.now_ms, cx.settings).filter(|(_, load, reference)| {
-            // Nobody can be sent there.
+            // Clients cannot be sent there.
             !load.is_closed && !reference.is_empty()
         });
         let mine = u64::from(sessions.owned()).saturating_sub(sessions.migrating() as u64);
@@ -46,7 +46,7 @@ impl Drain {
         self.surplus = if is_worth_it { u32::try_from(mine - share).unwrap_or(u32::MAX) } else { 0 };
     }
 
-    /// Tells some clients to go, a bounded number at a time.
+    /// Tells some clients to move, a bounded number at a time.
     pub(crate) fn advance(&mut self, sessions: &mut Sessions, cx: &mut SessionContext<'_>) {
         if !cx.is_serving || self.draining.is_none() && self.surplus == 0 {
             return;
@@ -63,11 +63,11 @@ impl Drain {
         }
     }
 
-    /// The node to which the next client is best sent: the one with the fewest sessions.
+    /// Returns the best node for the next client: the one with the fewest sessions.
     pub(crate) fn elsewhere(&mut self, cx: &SessionContext<'_>) -> Option<Elsewhere> {
         let is_for_good = self.draining.unwrap_or_default();
         let expected = |node, load| match self.sent.get(&node) {
-            // What it said was before these came.
+            // The load was reported before these clients were sent.
             Some((said, sent)) if *said == load => load.saturating_add(*sent),
             _ => load,
         };
@@ -81,7 +81,7 @@ impl Drain {
         Some(Elsewhere { reference: reference.to_owned(), is_for_good })
     }
 
-    /// Whether nothing is left here that others could not take on from the burial record.
+    /// Whether nothing is left here that other nodes could not take over from the removal record.
     pub(crate) fn is_done(&self, sessions: &Sessions) -> bool {
         self.is_draining() && (sessions.are_idle() || is(Mutant::RetiresTooEarly))
     }

@@ -1,8 +1,9 @@
-//! Verifying through all sessions for those that nobody sees to.
+//! Garbage collection of sessions without a live owner.
 //!
-//! After a burial, all living nodes do so. For a while each leaves the sessions of the others' share to them; then it takes what is left. The CAS
-//! of a record decides who frees it, so shares only save work. A pass that has gone through all sessions and has found none of a buried life
-//! is the proof that its record can go: a dead node writes nothing any more but claims that come too late, and these need no burial record.
+//! After the removal of a node, all live nodes collect. At first each leaves sessions in the share of another node to that node; later it
+//! takes the rest. A compare-and-set of the record decides who frees it, so shares only save work. A pass through all sessions that finds
+//! none of a removed incarnation proves that its record can be deleted: a dead node writes nothing any more except late claims, and these
+//! need no removal record.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,45 +12,45 @@ use crate::names::{ClientKey, Incarnation, Key};
 use crate::operation::{Answer, Operation, OperationId, Revision, Scanned};
 use crate::outbox::Purpose;
 use crate::record::SessionRecord;
-use crate::sessions::{Collected, SessionContext, Sessions};
+use crate::sessions::{CollectionResult, SessionContext, Sessions};
 
 #[derive(Debug)]
 pub(crate) struct GarbageCollector {
     pass: Option<Pass>,
-    /// When the next pass may begin.
+    /// The earliest time of the next pass.
     next_at_ms: u64,
-    /// When the next one is due, whether anybody has been buried or not.
+    /// The time of the next pass even if no node was removed.
     next_collection_at_ms: u64,
-    /// Since when lives are known to be buried.
+    /// The time since which removed incarnations are known.
     since_ms: BTreeMap<Incarnation, u64>,
     /// Sessions that are being freed.
     freeing: BTreeSet<ClientKey>,
     status: GarbageCollectorStatus,
 }
 
-/// What a node has done for sessions that nobody saw to.
+/// What the garbage collector of a node has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GarbageCollectorStatus {
     /// Passes through all sessions.
     pub passes: u64,
     /// Sessions that were freed or removed.
     pub freed: u64,
-    /// Sessions that this node has taken on because of their wills.
+    /// Sessions that this node has taken over because of their wills.
     pub taken_over: u64,
     /// Records that this broker could not read.
     pub unreadable: u64,
-    /// How often a pass has waited because `collections_max` were under way.
+    /// Times a pass has waited because `collections_max` sessions were being freed.
     pub waits: u64,
 }
 
-/// One way through all sessions, in the order of their revisions. Whatever is written meanwhile comes again further on.
+/// A pass through all sessions, in the order of their revisions. Records that are written meanwhile appear again later.
 #[derive(Debug)]
 struct Pass {
     reading: Option<OperationId>,
     after: Revision,
     page: VecDeque<Scanned>,
     is_end: bool,
-    /// Who was buried when it began, and how many sessions have named each.
+    /// The nodes that were removed when the pass began, and how many sessions have named each.
     dead: BTreeMap<Incarnation, (Revision, u64)>,
 }
 
@@ -85,13 +86,13 @@ impl GarbageCollector {
         dead.keys().for_each(|node| {
             self.since_ms.entry(*node).or_insert(cx.now_ms);
         });
-        let is_patrol = self.next_collection_at_ms <= cx.now_ms;
-        if dead.is_empty() && !is_patrol {
+        let is_periodic = self.next_collection_at_ms <= cx.now_ms;
+        if dead.is_empty() && !is_periodic {
             return;
         }
-        if is_patrol {
+        if is_periodic {
             self.next_collection_at_ms = cx.now_ms + cx.settings.collection_interval_ms;
-            // Whatever has not been reported is found now.
+            // Finds nodes whose changes were not reported.
             cx.out.ask(Purpose::Nodes, Operation::Nodes);
         }
         self.status.passes += 1;
@@ -108,17 +109,17 @@ impl GarbageCollector {
             }
             let Ok(record) = SessionRecord::decode(&scanned.value) else {
                 self.status.unreadable += 1;
-                // Nobody knows whose it is, so no burial record may go.
+                // The owner is unknown, so no removal record may be deleted.
                 pass.dead.values_mut().for_each(|(_, found)| *found += 1);
                 continue;
             };
             match check_record(pass, &self.since_ms, &scanned, record, sessions, cx) {
-                Collected::Nothing => {}
-                Collected::Freed => {
+                CollectionResult::Nothing => {}
+                CollectionResult::Freed => {
                     self.status.freed += 1;
                     self.freeing.insert(scanned.client);
                 }
-                Collected::TakenOver => self.status.taken_over += 1,
+                CollectionResult::TakenOver => self.status.taken_over += 1,
             }
         }
         if pass.is_end {
@@ -141,7 +142,7 @@ impl GarbageCollector {
         }
     }
 
-    /// A page of sessions has come.
+    /// Handles a page of sessions.
     pub(crate) fn answer(
         &mut self,
         id: OperationId,
@@ -159,7 +160,7 @@ impl GarbageCollector {
         self.proceed(sessions, cx);
     }
 
-    /// A session has been freed, or not: then the next pass finds it again.
+    /// A session was freed, or not: then the next pass finds it again.
     pub(crate) fn freed(&mut self, key: ClientKey, sessions: &mut Sessions, cx: &mut SessionContext<'_>) {
         self.freeing.remove(&key);
         self.proceed(sessions, cx);
@@ -173,31 +174,31 @@ fn check_record(
     record: SessionRecord,
     sessions: &mut Sessions,
     cx: &mut SessionContext<'_>,
-) -> Collected {
+) -> CollectionResult {
     let Some(owner) = record.owner.map(|claim| claim.by) else {
-        // Who has released it has left a will to the next one, and that one has not come.
+        // The former owner has left a will to the next owner, which does not exist yet.
         let is_left = record.will.is_some() || !record.due.is_empty();
-        return if is_left { sessions.collect_garbage(scanned, record, None, cx) } else { Collected::Nothing };
+        return if is_left { sessions.collect_garbage(scanned, record, None, cx) } else { CollectionResult::Nothing };
     };
     if let Some((_, found)) = pass.dead.get_mut(&owner) {
         *found += 1;
         let is_shared = since_ms.get(&owner).is_some_and(|since_ms| cx.now_ms < since_ms + cx.settings.share_ms);
         let is_mine = cx.nodes.is_assigned_here(scanned.client.0, cx.now_ms, cx.settings);
         if !is_mine && (is_shared || is(Mutant::SweepsOnlyItsShare)) {
-            return Collected::Nothing;
+            return CollectionResult::Nothing;
         }
         let ends = cx.nodes.ends(owner).cloned();
         return match ends {
             Some(ends) => sessions.collect_garbage(scanned, record, Some(&ends), cx),
-            None => Collected::Nothing,
+            None => CollectionResult::Nothing,
         };
     }
-    if owner == cx.me || cx.nodes.is_gone(owner) {
+    if owner == cx.me || cx.nodes.is_deleted(owner) {
         // A claim that came too late.
         return sessions.collect_garbage(scanned, record, None, cx);
     }
     if !cx.nodes.is_known(owner) {
         cx.out.ask(Purpose::NodeCheck(owner), Operation::Get(Key::Node(owner)));
     }
-    Collected::Nothing
+    CollectionResult::Nothing
 }

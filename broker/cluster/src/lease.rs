@@ -1,7 +1,7 @@
-//! A node's own lease: its beats, and until when it may serve.
+//! A node's own lease: its heartbeats, and until when it may serve clients.
 //!
-//! The lease counts from when a beat was sent. Others count from when they see it, which is later, so when they take the node for dead, it
-//! has stopped.
+//! The lease counts from when a heartbeat was sent. Other nodes count from when they see it, which is later, so when they declare the node
+//! dead, it has stopped.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::queue::pop_front_if;
 use crate::record::{Load, NodeRecord, NodeState};
 use crate::settings::Settings;
 
-/// Beats that were sent and may still turn out to have been written.
+/// The number of heartbeats that were sent and may still be found to have been written.
 const UNCONFIRMED_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -22,15 +22,15 @@ pub(crate) struct Lease {
     me: Incarnation,
     name: String,
     reference: String,
-    /// Of the last beat that was confirmed.
+    /// The revision of the last confirmed heartbeat.
     revision: Option<Revision>,
-    /// Number of the last beat that was sent.
+    /// The number of the last heartbeat sent.
     beat: u64,
-    /// Numbers of beats that were sent and not confirmed, and when that was.
+    /// The numbers of unconfirmed heartbeats, with their send times.
     attempts: VecDeque<(u64, u64)>,
     until_ms: u64,
     step: Step,
-    /// The node wants to end, and all that it has written ends so.
+    /// The final log positions of a node that retires.
     retiring: Option<Box<Ends>>,
 }
 
@@ -41,19 +41,19 @@ enum Step {
     },
     Renewing(OperationId),
     Verifying(OperationId),
-    /// It writes `removed` itself.
+    /// Writing its own `removed` record.
     Retiring(OperationId),
     Over,
 }
 
-/// What an answer has changed.
+/// The effect of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseEvent {
     Nothing,
     Renewed,
-    /// The node has been taken for dead.
+    /// Other nodes have declared this one dead.
     Over,
-    /// The node has buried itself.
+    /// The node has removed itself.
     Retired,
 }
 
@@ -73,13 +73,13 @@ impl Lease {
         }
     }
 
-    /// Whether clients may be served at this moment.
+    /// Whether clients may be served now.
     pub(crate) fn holds(&self, now_ms: u64) -> bool {
         let is_alive = !matches!(self.step, Step::Over);
         is_alive && (now_ms < self.until_ms || self.revision.is_some() && is(Mutant::ServesWithoutLease))
     }
 
-    /// The moment at which it runs out, if nothing renews it.
+    /// Returns when the lease expires unless renewed.
     pub(crate) fn until_ms(&self) -> u64 {
         self.until_ms
     }
@@ -96,7 +96,7 @@ impl Lease {
         }
     }
 
-    /// Nothing of this life is under way, and nothing will be: it ends when its record says so.
+    /// Ends this incarnation by writing its final record. Nothing of it may be in flight.
     pub(crate) fn retire(&mut self, ends: Box<Ends>) {
         self.retiring = Some(ends);
     }
@@ -147,14 +147,14 @@ impl Lease {
             Some((revision, Ok(NodeState::Alive { beat, .. }))) if Some(revision) > self.revision => {
                 self.confirm(now_ms, beat, revision, settings)
             }
-            // The beat has not been written, at least not yet.
+            // The heartbeat has not been written yet.
             Some((_, Ok(NodeState::Alive { .. }))) => self.resend_heartbeat(now_ms),
             Some((_, Ok(NodeState::Removed { ends }))) if self.retiring.as_ref() == Some(&ends) => {
                 self.step = Step::Over;
                 LeaseEvent::Retired
             }
-            // Without a record, it may be that the first beat has never arrived. But it may also have arrived, been taken for dead, buried and
-            // removed. Another life costs nothing, since this one has never served anybody.
+            // Without a record, the first heartbeat may never have arrived. But it may also have arrived, and the node may have been
+            // declared dead, removed and forgotten. A new incarnation costs nothing, because this one has never served a client.
             Some((revision, _)) if is(Mutant::IgnoresDeath) => self.confirm(now_ms, self.beat, revision, settings),
             _ => self.end(),
         }
@@ -178,7 +178,7 @@ impl Lease {
         LeaseEvent::Renewed
     }
 
-    /// Somebody has taken this node for dead.
+    /// Another node has declared this one dead.
     pub(crate) fn end(&mut self) -> LeaseEvent {
         self.step = Step::Over;
         LeaseEvent::Over

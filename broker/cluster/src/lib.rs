@@ -1,10 +1,10 @@
-//! Several brokers as one: what one of them decides, and the names and bytes that they share. `docs/internals/cluster-format.md` describes
-//! the bytes, and `docs/decisions/0032-cluster.md` says why things are as they are.
+//! Cluster logic: the decisions of a node, and the names and record formats that all nodes share. `docs/internals/cluster-format.md`
+//! describes the formats, and `docs/decisions/0032-cluster.md` explains the design.
 //!
-//! [`Member`] is a machine without I/O. It is told the time, what the store has answered and what the engine asks for; it gives operations
-//! for the store and decisions for the engine. The same calls give the same results. It knows no type of the store that holds the cluster's
-//! state: a key-value store with revisions, and a log with the last message of each subject. Beside it, each shard of the engine has
-//! [`Receivers`](delivery::Receivers), which know how far its sessions have come in the log: `docs/internals/cluster-delivery.md`.
+//! [`Member`] is a deterministic state machine without I/O. It receives the time, answers of the store and requests of the engine; it
+//! returns operations for the store and decisions for the engine. It is independent of the store, which is a key-value store with revisions
+//! and a log that knows the last message of each subject. In addition, each shard of the engine has [`Receivers`](delivery::Receivers),
+//! which track the positions of its sessions in the log: `docs/internals/cluster-delivery.md`.
 
 #![forbid(unsafe_code)]
 

@@ -26,13 +26,14 @@ use crate::sessions::{ClaimRequest, PublishRequest, SessionContext, Sessions};
 use crate::settings::Settings;
 use crate::status::Counters;
 
-/// [`Member::advance`] is to be called so often, in milliseconds. MessageSource is safe does not depend on it.
+/// The interval at which [`Member::advance`] must be called, in milliseconds. Safety does not depend on it.
 pub const TICK_MS: u64 = 100;
 
-/// One life of a node: what it decides. Its surroundings tell it what happens, and after each call carry out what
-/// [`next_output`](Member::next_output) gives.
+/// One incarnation of a cluster node: makes its decisions.
 ///
-/// Moments are milliseconds of a clock that never goes back and also counts while the machine is suspended. Clocks of different nodes need
+/// The caller reports events, and after each call executes the results of [`next_output`](Member::next_output).
+///
+/// Times are milliseconds of a clock that never goes back and also counts while the machine is suspended. Clocks of different nodes need
 /// not agree.
 #[derive(Debug)]
 pub struct Member {
@@ -41,9 +42,9 @@ pub struct Member {
     settings: Settings,
     lease: Lease,
     last_renewal_ms: Option<u64>,
-    /// MessageSource the engine has been told last.
+    /// What the engine was told last.
     is_serving: bool,
-    /// Whether it has ever been told that clients may be served.
+    /// Whether the engine was ever told that clients may be served.
     has_begun: bool,
     is_over: bool,
     nodes: Nodes,
@@ -64,41 +65,42 @@ pub struct Member {
     out: Outbox,
 }
 
-/// MessageSource a client that is served has published.
+/// A message that a client of this node has published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publish<'a> {
-    /// Comes back with the answer, and is a higher one for each message of a service.
+    /// Returned with the answer. Increases with each message of a session service.
     pub ticket: u64,
-    /// The ticket of the last message of this service that the engine knows to be refused; 0 where there is none. Whoever does not know of a
-    /// refusal hands over what its client has sent before it could be told, and that is refused as well.
+    /// The ticket of the last message of this service that the engine knows to be refused; 0 if there is none. Messages that the client
+    /// sent before the engine learned of a refusal are refused as well.
     pub refusal_seen: u64,
-    /// Where it goes.
+    /// The topic.
     pub topic: &'a str,
-    /// For QoS 2, its Packet Identifier. A message with RETAIN comes here even with QoS 0, since it needs a place in the log; nobody is told then.
+    /// The Packet Identifier, for QoS 2. A retained message is passed here even with QoS 0, because it needs a position in the log; it is
+    /// not answered then.
     pub packet_id: Option<NonZeroU16>,
-    /// With RETAIN: how it is kept, and where in their stream the retained messages of this node's own store have what the topic has so far.
+    /// For a retained message: how to retain it, and the sequence of the topic's retained message in this node's mirror.
     pub retain: Option<(Retain, Option<Sequence>)>,
-    /// The message, as the log is to have it.
+    /// The message in the form of the log.
     pub message: Vec<u8>,
 }
 
-/// MessageSource those who run the broker have published.
+/// A message that an operator has published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorPublish<'a> {
-    /// Where it goes.
+    /// The topic.
     pub topic: &'a str,
-    /// With RETAIN: as [`Publish::retain`].
+    /// For a retained message, as in [`Publish::retain`].
     pub retain: Option<(Retain, Option<Sequence>)>,
-    /// The message, as the log is to have it.
+    /// The message in the form of the log.
     pub message: Vec<u8>,
 }
 
-/// There is no room for the message now: its publisher is not to be read from, and it is given back.
+/// The queue is full: the message is returned, and its publisher must not be read from.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full(pub Vec<u8>);
 
 impl Member {
-    /// A node begins a life. `former` is the life before in the same data directory: whoever has its lock knows that it is over.
+    /// Starts an incarnation. `former` is the previous one in the same data directory, whose lock proves that it has ended.
     pub fn new(
         now_ms: u64,
         me: Incarnation,
@@ -147,28 +149,28 @@ impl Member {
         }
     }
 
-    /// Which life this is.
+    /// Returns the incarnation of this node.
     pub fn incarnation(&self) -> Incarnation {
         self.me
     }
 
-    /// Whether clients may be read from and written to at this moment. To be asked at the beginning of each turn.
+    /// Whether clients may be read from and written to now. Call it at the beginning of each turn.
     pub fn is_serving(&self, now_ms: u64) -> bool {
         !self.is_over && self.is_ready() && self.lease.holds(now_ms)
     }
 
-    /// Until when clients may be served, unless something happens: for those who cannot ask [`is_serving`](Self::is_serving) at each moment.
-    /// 0 after `Suspended`, before `Resumed`.
+    /// Returns until when clients may be served unless something happens, for callers that cannot call [`is_serving`](Self::is_serving) all
+    /// the time. 0 between `Suspended` and `Resumed`.
     pub fn serves_until_ms(&self) -> u64 {
         if self.is_serving && !self.is_over { self.lease.until_ms() } else { 0 }
     }
 
-    /// The next thing that is to be done.
+    /// Returns the next output.
     pub fn next_output(&mut self) -> Option<Output> {
         self.out.next()
     }
 
-    /// Time has passed.
+    /// Handles timeouts.
     pub fn advance(&mut self, now_ms: u64) {
         if self.is_over {
             return;
@@ -188,11 +190,11 @@ impl Member {
         self.begin_to_serve(now_ms);
     }
 
-    /// The record of a node has been seen, as the store reports changes.
+    /// Observes the record of a node, as reported by the store.
     pub fn observe_node(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: &[u8]) {
         let record = match NodeRecord::decode(record) {
             Ok(record) => record,
-            // Whose own record says something new is told by its next beat, which fails.
+            // If this node's own record has changed, its next heartbeat fails and tells.
             Err(error) if node != self.me && !self.is_over => {
                 return self.nodes.observe_unreadable(node, revision, error, &mut self.out);
             }
@@ -209,7 +211,7 @@ impl Member {
         self.nodes.observe(now_ms, node, revision, record);
     }
 
-    /// Another node has sent something.
+    /// Handles a message of another node.
     pub fn receive_peer(&mut self, now_ms: u64, bytes: &[u8]) {
         if self.is_over {
             return;
@@ -225,13 +227,13 @@ impl Member {
         }
         if let Some(PeerMessage { from, client, claim, kind }) = PeerMessage::decode(bytes) {
             self.with_sessions(now_ms, |sessions, cx| match kind {
-                PeerMessageKind::Release => sessions.wanted(client, from, claim, cx),
+                PeerMessageKind::Release => sessions.requested(client, from, claim, cx),
                 PeerMessageKind::Released => sessions.released(client, from, claim, cx),
             });
         }
     }
 
-    /// The store has answered. An answer that comes twice counts once.
+    /// Handles an answer of the store. A repeated answer is ignored.
     pub fn answer(&mut self, now_ms: u64, id: OperationId, answer: &Answer) {
         if self.is_over {
             return;
@@ -313,8 +315,8 @@ impl Member {
         }
     }
 
-    /// A client has sent CONNECT. The answer is `Serve` or `Refuse` with this ticket. If this node serves the client already, the engine gets
-    /// `SessionTakenOver` first.
+    /// A client has sent CONNECT. The answer is `Serve` or `Refuse` with this ticket. If this node already serves the client, the engine
+    /// gets `SessionTakenOver` first.
     pub fn claim(&mut self, now_ms: u64, ticket: u64, client_id: &str, start: Start) {
         if self.is_over {
             return;
@@ -327,16 +329,15 @@ impl Member {
         self.with_sessions(now_ms, |sessions, cx| sessions.claim(key, request, cx));
     }
 
-    /// The client that has asked with this ticket is gone, and nothing has been answered. Its session stays where it is, if it can. Nothing
-    /// is answered any more.
+    /// The client with this ticket is gone before an answer. Its session stays where it is, if possible, and no answer follows.
     pub fn abandon(&mut self, now_ms: u64, client: ClientKey, ticket: u64) {
         self.with_sessions(now_ms, |sessions, cx| sessions.abandon(client, ticket, cx));
     }
 
-    /// A client that is served has published. The answer is `Stored` or `NotStored`.
+    /// A client of this node has published. The answer is `Stored` or `NotStored`.
     ///
     /// # Errors
-    /// There is no room for it now.
+    /// The queue is full.
     pub fn publish(&mut self, now_ms: u64, client: ClientKey, publish: Publish<'_>) -> Result<(), Full> {
         let Publish { ticket, refusal_seen, topic, packet_id, retain, message } = publish;
         let partition = self.seed.partition(topic);
@@ -351,7 +352,7 @@ impl Member {
         Ok(())
     }
 
-    /// Those who run the broker have published a message. The answer is `Published`; at once, where there is no room.
+    /// An operator has published a message. The answer is `Published`, immediately if the queue is full.
     pub fn publish_from_operator(&mut self, now_ms: u64, ticket: u64, own: OperatorPublish<'_>) {
         if self.is_over {
             return;
@@ -369,22 +370,22 @@ impl Member {
         self.producers.push(partition, entry, &self.settings, &mut self.out);
     }
 
-    /// PUBREL has come from a client that is served. The answer is `Completed`.
+    /// A client of this node has sent PUBREL. The answer is `Completed`.
     pub fn release(&mut self, now_ms: u64, client: ClientKey, packet_id: NonZeroU16) {
         self.with_sessions(now_ms, |sessions, cx| sessions.release(client, packet_id, cx));
     }
 
-    /// The state of a session that is served has changed. It is safe after `Saved` with this number or a later one.
+    /// The state of a session of this node has changed. It is persisted after `Saved` with this number or a later one.
     pub fn save(&mut self, now_ms: u64, client: ClientKey, number: u64, state: Vec<u8>) {
         self.with_sessions(now_ms, |sessions, cx| sessions.save(client, number, state, cx));
     }
 
-    /// The connection of a client that was served has ended, by itself or by `SessionTakenOver`. With an empty state, so has the session.
+    /// A client of this node has disconnected, by itself or after `SessionTakenOver`. If the state is empty, the session has ended too.
     pub fn left(&mut self, now_ms: u64, client: ClientKey, state: Vec<u8>) {
         self.with_sessions(now_ms, |sessions, cx| sessions.leave(client, state, cx));
     }
 
-    /// These messages are safe.
+    /// These messages are persisted.
     fn stored(&mut self, now_ms: u64, origins: &[MessageOrigin]) {
         self.notify_operators(origins.iter(), true);
         self.with_sessions(now_ms, |sessions, cx| sessions.stored(origins, cx));
@@ -398,14 +399,14 @@ impl Member {
         }
     }
 
-    /// The connection of a client that was served has ended, and what its session has cannot be written. MessageSource was saved last holds, as if the
+    /// A client of this node has disconnected, and its session state cannot be written. The state saved last remains in effect, as if the
     /// node had died then.
     pub fn disconnected_as_saved(&mut self, now_ms: u64, client: ClientKey) {
         self.with_sessions(now_ms, |sessions, cx| sessions.disconnect_as_saved(client, cx));
     }
 
     fn with_sessions(&mut self, now_ms: u64, act: impl FnOnce(&mut Sessions, &mut SessionContext<'_>)) {
-        // Whoever buries itself has nothing to do with sessions any more.
+        // A retiring node does nothing with sessions any more.
         if self.is_over || self.drain.is_retiring && !is(Mutant::RetiresTooEarly) {
             return;
         }
@@ -418,7 +419,7 @@ impl Member {
         }
     }
 
-    /// Tells the engine if the lease has run out.
+    /// Notifies the engine if the lease has expired.
     fn check_lease(&mut self, now_ms: u64) {
         if self.is_serving && !self.lease.holds(now_ms) {
             self.is_serving = false;
@@ -435,12 +436,12 @@ impl Member {
         self.begin_to_serve(now_ms);
     }
 
-    /// Whether the node knows what it needs before it serves anybody: where the log goes on, once all retained messages, and the configuration.
+    /// Whether the node has what it needs before it serves clients: the end of the log, all retained messages, and the configuration.
     fn is_ready(&self) -> bool {
         self.has_begun || self.log.has_begun() && self.mirror.is_caught_up() && self.config.is_ready()
     }
 
-    /// Tells the engine if clients may be served from now on.
+    /// Notifies the engine if clients may be served now.
     fn begin_to_serve(&mut self, now_ms: u64) {
         if !self.is_over && !self.is_serving && self.is_ready() && self.lease.holds(now_ms) {
             (self.is_serving, self.has_begun) = (true, true);

@@ -1,179 +1,179 @@
-//! Faults that can be put in on purpose: tests show with them that the simulation finds such faults.
+//! Deliberate faults, with which tests verify that the simulation finds such faults.
 
 /// A fault of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// A lease counts from when its beat was confirmed, not from when it was sent.
+    /// A lease counts from the confirmation of its heartbeat, not from the sending.
     LeaseFromConfirmation,
-    /// A node serves on although its lease has run out.
+    /// A node keeps serving although its lease has expired.
     ServesWithoutLease,
-    /// A node whose record says that it is dying beats on.
+    /// A node whose record says that it is being removed keeps sending heartbeats.
     IgnoresDeath,
-    /// Others are buried as soon as a beat is overdue.
+    /// Nodes are removed as soon as a heartbeat is overdue.
     BuriesEarly,
-    /// A node is buried without expecting the revision that was seen.
+    /// A node is removed without the observed revision as precondition.
     BuriesBlindly,
-    /// A buried node's groups are not fenced off.
+    /// The partitions of a removed node are not fenced.
     ForgetsFence,
-    /// The sessions of a dying node are claimed before it is buried.
+    /// The sessions of a node are claimed before its removal is complete.
     ClaimsFromDying,
     /// A session is claimed although another node owns it.
     ClaimsFromLiving,
-    /// A life is taken for gone if one answer of the store has no record of it.
+    /// An incarnation counts as deleted if one answer of the store has no record of it.
     BelievesMissing,
-    /// The old owner says that it has released a session before it has written it.
+    /// The old owner reports the release of a session before it has written it.
     ReleasesTooEarly,
-    /// The old owner says that it has released a session, and serves on.
+    /// The old owner reports the release of a session, and keeps serving it.
     ServesAfterRelease,
-    /// A session is released although messages of its client are still on their way to the log.
+    /// A session is released although messages of its client are still in flight to the log.
     ReleasesWithMessagesUnderWay,
-    /// A claim whose fate is unknown counts as made.
+    /// A claim with an unknown outcome counts as written.
     TrustsUnknownClaims,
-    /// A group whose fate is unknown counts as stored.
+    /// A group with an unknown outcome counts as stored.
     TrustsUnknownGroups,
-    /// A group whose fate is unknown is appended behind whatever is there now.
+    /// A group with an unknown outcome is appended again after whatever is last now.
     AppendsTwice,
-    /// PUBACK leaves when the message has been taken into a group.
+    /// PUBACK is sent when the message was added to a group.
     AcknowledgesBeforeStored,
-    /// Acknowledgements leave in the order of the log.
+    /// Acknowledgements are sent in the order of the log.
     AcknowledgesOutOfOrder,
-    /// A QoS 2 message is appended before the session's record knows of it.
+    /// A QoS 2 message is appended before the session's record has its intent.
     ForgetsIntents,
-    /// Who claims a dead node's session takes none of its intents for stored.
+    /// The claimant of a dead node's session treats none of its intents as stored.
     DropsIntents,
-    /// Who claims a dead node's session takes all of its intents for stored.
+    /// The claimant of a dead node's session treats all of its intents as stored.
     BelievesIntents,
-    /// PUBCOMP leaves before the record has forgotten the identifier.
+    /// PUBCOMP is sent before the record has dropped the identifier.
     CompletesTooEarly,
-    /// The engine is told that state is safe before it is.
+    /// State is reported as persisted before it is.
     SavesTooEarly,
-    /// What is missing in what was followed counts as gone.
+    /// A gap in a followed stream counts as lost groups.
     TrustsGaps,
-    /// A session goes on where the node stands, and not where it was.
+    /// A session resumes at the position of the node instead of its own.
     ResumesAtPosition,
-    /// A session that is behind is saved as if it had kept up.
+    /// A lagging session is saved with the position of the shard.
     SavesPosition,
-    /// Messages that were handed out are not saved as open.
+    /// Delivered messages are not saved as open.
     SavesNothingOpen,
     /// Open messages are not sent again.
     ForgetsOpen,
-    /// What arrives is offered to sessions that are behind as well.
+    /// Arriving messages are offered to lagging sessions as well.
     OffersToThoseBehind,
-    /// A session that had no room for a message goes on with the next one.
+    /// A session without capacity for a message continues with the next one.
     ForgetsToHold,
-    /// A session that has room again before the message that it had none for was passed goes on with the next one.
+    /// A session whose capacity returns before the blocked message was passed continues with the next one.
     TakesRoomForTheNext,
     /// A session that has read once counts as caught up.
     CatchesUpTooEarly,
     /// Each copy of a message of QoS 0 counts.
     CountsAllCopies,
-    /// Patterns go before those that take their place have come.
+    /// Patterns are removed before their replacements are confirmed.
     UnlistensFirst,
-    /// A node takes partitions of groups that a living one delivers.
+    /// A node takes partitions of groups that a live node delivers.
     LeasesFromLiving,
-    /// A node leaves partitions of groups to the dead.
+    /// A node leaves partitions of groups with dead nodes.
     IgnoresDeadHolders,
-    /// A node goes on delivering for a group without members.
+    /// A node keeps delivering for a group without members.
     KeepsLeases,
-    /// A partition of a group goes on where the node stands.
+    /// A partition of a group continues at the position of the node.
     LeasesFromPosition,
-    /// Messages that were open when a partition of a group changed hands are forgotten.
+    /// Open messages are lost when a partition of a group moves.
     LeasesWithoutOpen,
-    /// Messages that are open when a partition of a group is given back are forgotten.
+    /// Open messages are lost when a partition of a group is returned.
     ReturnsWithoutOpen,
-    /// Members whose sessions have ended unseen stay.
+    /// Members whose sessions have ended unnoticed are kept.
     KeepsEndedMembers,
-    /// A member is removed when its session is gone once.
+    /// A member is removed when its session is missing once.
     BelievesOneLook,
-    /// A member whose session has ended is removed although it has come back by another one.
+    /// A member with an ended session is removed although it has joined again with another session.
     RemovesWhoCameBack,
-    /// A member whose client is away is removed.
+    /// A member whose client is offline is removed.
     RemovesWhoIsAway,
-    /// The record of a group without members stays.
+    /// The record of a group without members is kept.
     KeepsEmptyGroups,
-    /// What the engine gives back late counts for the lease that came after it.
+    /// A late return by the engine counts for the next lease.
     TrustsLateReturns,
-    /// A group that begins anew goes on where it was.
+    /// A group that begins anew continues at its old position.
     BeginsAnewWhereItWas,
-    /// An order that comes twice is carried out twice.
+    /// A command that arrives twice is executed twice.
     ObeysTwice,
-    /// What a topic retains is replaced whatever place it has in the log.
+    /// A retained message is replaced regardless of its position in the log.
     RetainsBlindly,
-    /// PUBACK leaves when the message is in the log, and before it is retained.
+    /// PUBACK is sent when the message is in the log, before it is retained.
     AcknowledgesBeforeRetained,
-    /// Who buries a node leaves what it has not retained as it is.
+    /// The removal of a node skips messages that the node has not retained.
     ForgetsRepair,
-    /// A topic that has been cleared forgets at once where that was.
+    /// A cleared topic drops its position at once.
     ClearsWithoutTrace,
     /// Clients are served before the copy of the retained messages is complete.
     ServesBeforeCaughtUp,
-    /// A copy that has come far enough counts as whole.
+    /// A copy that has reached the position counts as complete.
     TakesPartForWhole,
-    /// A search for retained messages looks at once.
+    /// A scan of retained messages begins without waiting for the copy.
     LooksWithoutAsking,
-    /// The store says where retained messages end as one of its servers knows it, which may have been replaced.
+    /// The end of the retained messages is taken from one server, which may be a replaced leader.
     ReadsTheEnd,
-    /// A clean start drops the will of the connection before.
+    /// A clean start drops the will of the previous connection.
     DropsWills,
-    /// Whoever comes back in time does not cancel a will.
+    /// A client that returns in time does not cancel its will.
     IgnoresReturn,
     /// A will does not wait for its delay.
     PublishesWillsAtOnce,
-    /// Who takes on a dead node's session publishes its will although it is in the log.
+    /// The node that takes over a dead node's session publishes its will although it is in the log.
     PublishesWillsAgain,
     /// A dead node's sessions are freed without their wills.
     ForgetsSweptWills,
-    /// What is not of a node's share, it never sweeps.
+    /// A node never collects sessions outside of its share.
     SweepsOnlyItsShare,
-    /// The record of a dead node is removed while sessions name it.
+    /// The record of a dead node is deleted while sessions name it.
     ForgetsTooEarly,
-    /// A session is released without a time after which the store removes it.
+    /// A session is released without an expiry in the store.
     NeverExpires,
     /// A session expires although its client is connected.
     ExpiresClaimed,
-    /// A message is refused and stays in its lane.
+    /// A message is refused but stays in its producer.
     RefusesWithoutWithdrawing,
-    /// A message is refused, and what its client has sent after it is not.
+    /// A message is refused, but later messages of its client are not.
     RefusesOne,
-    /// What the engine hands over before it knows of a refusal is not refused.
+    /// Messages sent before the engine knows of a refusal are not refused.
     TakesWhatFollows,
-    /// A QoS 2 message is refused before the record has forgotten it.
+    /// A QoS 2 message is refused before the record has dropped it.
     RefusesBeforeRecord,
-    /// QoS 2 messages go on behind one that was refused while the record has not forgotten it.
+    /// QoS 2 messages after a refused one are appended before the record has dropped it.
     PassesWithdrawn,
-    /// A node that is drained buries itself while it serves clients.
+    /// A draining node removes itself while it serves clients.
     RetiresTooEarly,
-    /// Nobody asks whether other nodes know what this one listens to.
+    /// The interest of a node is not verified with other nodes.
     TellsBeforeSpread,
-    /// A probe goes out before the bus has confirmed what it is about.
+    /// A probe is sent before the bus has confirmed its patterns.
     ProbesTooEarly,
-    /// What one node knows, all know.
+    /// The echo of one node counts for all nodes.
     TakesOneEchoForAll,
-    /// What a node reads first of the configuration holds, although it may be what a replaced leader knows.
+    /// The first read of the configuration counts, although it may come from a replaced leader.
     BelievesFirstConfiguration,
-    /// A session is taken for lost when a leader that has been replaced does not know its record.
+    /// A session counts as lost when a replaced leader does not know its record.
     BelievesReplacedLeaders,
-    /// What a group's record says holds, even if it said something later before.
+    /// A group's record is applied even if a later one was observed before.
     GroupsGoBack,
-    /// What a group's record says holds, although it may be what a replaced leader knows.
+    /// A group's record is applied although it may come from a replaced leader.
     LeasesAsRead,
-    /// A proposal replaces whatever configuration is there.
+    /// A proposal replaces any current configuration.
     ConfiguresBlindly,
 }
 
 #[cfg(feature = "mutants")]
 thread_local! {
-    /// Of the thread, so that tests do not disturb each other.
+    /// Per thread, so that tests do not disturb each other.
     static MUTANT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
-/// Puts a fault into all that this thread does from now on, or takes it out.
+/// Enables a fault for everything this thread does from now on, or disables it.
 #[cfg(feature = "mutants")]
 pub fn mutate(mutant: Option<Mutant>) {
     MUTANT.set(mutant);
 }
 
-/// Whether this fault has been put in.
+/// Whether this fault is enabled.
 #[inline(always)]
 pub fn is(mutant: Mutant) -> bool {
     #[cfg(feature = "mutants")]

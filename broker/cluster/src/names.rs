@@ -1,4 +1,4 @@
-//! What the cluster calls its nodes, clients, partitions, keys and subjects.
+//! The names of nodes, clients, partitions, keys and subjects in the cluster.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -7,28 +7,28 @@ use std::num::NonZeroU64;
 use sip128::Hasher128;
 use siphasher::{sip, sip128};
 
-/// Partitions of the log. The number is part of the format: a topic's messages stay in one partition, in order.
+/// The number of partitions of the log. Part of the format: a topic's messages stay in one partition, in order.
 pub const PARTITIONS: u8 = 16;
 
-/// Drawn at random when the cluster is made, and the same on all nodes for ever: without it nobody can choose topics that fall into one
-/// partition, or two Client Identifiers with one key.
+/// A random secret, drawn when the cluster is created, and the same on all nodes forever. Without it, no one can choose topics that fall
+/// into one partition, or two Client Identifiers with the same key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u8; 16]);
 
 impl Seed {
-    /// Where messages of a topic go.
+    /// Returns the partition of a topic's messages.
     pub fn partition(self, topic: &str) -> Partition {
         let mut hasher = sip::SipHasher13::new_with_key(&self.0);
         hasher.write(topic.as_bytes());
         Partition((hasher.finish() % u64::from(PARTITIONS)) as u8)
     }
 
-    /// The key of a client.
+    /// Returns the key of a client.
     pub fn client(self, client_id: &str) -> ClientKey {
         ClientKey(self.digest(client_id.as_bytes()))
     }
 
-    /// The key of a group, which is all that share the subscription `$share/name/filter`.
+    /// Returns the key of a group, which is all members of the shared subscription `$share/name/filter`.
     pub fn group(self, share: &str) -> GroupKey {
         GroupKey(self.digest(share.as_bytes()))
     }
@@ -41,7 +41,7 @@ impl Seed {
 }
 
 impl fmt::Debug for Seed {
-    /// Without the seed, which is a secret.
+    /// Omits the seed, which is a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seed")
     }
@@ -52,17 +52,17 @@ impl fmt::Debug for Seed {
 pub struct Partition(u8);
 
 impl Partition {
-    /// All there are.
+    /// Iterates over all partitions.
     pub fn all() -> impl Iterator<Item = Partition> {
         (0..PARTITIONS).map(Partition)
     }
 
-    /// The partition with this number, if there is one.
+    /// Returns the partition with this number, if it exists.
     pub fn new(number: u8) -> Option<Partition> {
         (number < PARTITIONS).then_some(Partition(number))
     }
 
-    /// Its number, from 0.
+    /// Returns its number, from 0.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -74,8 +74,8 @@ impl fmt::Display for Partition {
     }
 }
 
-/// One life of a node, from its start to its end: a number drawn at random at the start. Whoever is taken for dead never comes back under
-/// the same number.
+/// One run of a node, from start to end: a random number drawn at the start. A node that was declared dead never returns with the same
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub NonZeroU64);
 
@@ -85,9 +85,9 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// Stands for a Client Identifier. The record behind it has the identifier itself, which is compared.
+/// The key of a Client Identifier. The record behind it contains the identifier itself, which is compared.
 ///
-/// It is packed, since each node has it for each session, in several tables: aligned, 15 bytes beside it in a row would be lost.
+/// It is packed because each node has several tables with one per session: alignment would waste up to 15 bytes in each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(Rust, packed)]
 pub struct ClientKey(pub u128);
@@ -99,13 +99,13 @@ impl fmt::Display for ClientKey {
 }
 
 impl ClientKey {
-    /// The key that is written so.
+    /// Parses a key.
     pub fn of_text(text: &str) -> Option<ClientKey> {
         digest_of(text).map(ClientKey)
     }
 }
 
-/// Stands for a shared subscription. The record behind it has the subscription itself, which is compared.
+/// The key of a shared subscription. The record behind it contains the subscription itself, which is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKey(pub u128);
 
@@ -116,16 +116,16 @@ impl fmt::Display for GroupKey {
 }
 
 impl GroupKey {
-    /// The key that is written so.
+    /// Parses a key.
     pub fn of_text(text: &str) -> Option<GroupKey> {
         digest_of(text).map(GroupKey)
     }
 }
 
-/// A key of the store. It is written as bucket, point, and key in the bucket.
+/// A key of the store, formatted as bucket, dot, and key in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// The record of a node's life.
+    /// The record of an incarnation of a node.
     Node(Incarnation),
     /// The record of a session.
     Session(ClientKey),
@@ -146,12 +146,12 @@ impl fmt::Display for Key {
     }
 }
 
-/// Where in the log one life of a node writes what goes to one partition.
+/// The subject on which an incarnation of a node writes to one partition of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogSubject {
     /// The partition.
     pub partition: Partition,
-    /// Whose.
+    /// The writer.
     pub writer: Incarnation,
 }
 
@@ -161,11 +161,11 @@ impl fmt::Display for LogSubject {
     }
 }
 
-/// Digits of base 32, in lower case (RFC 4648 section 6).
+/// Base 32 digits in lower case (RFC 4648 section 6).
 const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const DIGEST_DIGITS: usize = 26;
 
-/// 128 bits in 26 digits, the highest first.
+/// Formats 128 bits as 26 digits, the highest first.
 pub(crate) fn digest_text(digest: u128) -> String {
     (0..DIGEST_DIGITS).rev().map(|at| char::from(DIGITS[(digest >> (5 * at) & 31) as usize])).collect()
 }
@@ -182,7 +182,7 @@ mod tests {
 
     const SEED: Seed = Seed([1; 16]);
 
-    /// Names are part of the format: whoever changes one of these changes the format.
+    /// Names are part of the format.
     #[test]
     fn names_stay_what_they_are() {
         let node = Incarnation(NonZeroU64::new(0x9f).expect("not 0"));

@@ -1,4 +1,4 @@
-//! The other nodes: what has been seen of them, and the burial of those whose lease has run out.
+//! The other nodes: their observed records, and the removal of those whose lease has expired.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::settings::Settings;
 
 pub(crate) type Ends = [End; PARTITIONS as usize];
 
-/// Lives that are remembered as gone. Who forgets one asks the store again.
+/// The number of removed incarnations that are remembered. For a forgotten one, the store is asked again.
 const GONE_MAX: usize = 4096;
 
 /// No record has this revision.
@@ -22,42 +22,42 @@ pub(crate) struct Nodes {
     me: Incarnation,
     seen: BTreeMap<Incarnation, ObservedRecord>,
     removals: BTreeMap<Incarnation, Removal>,
-    /// Lives with a record that this broker cannot read.
+    /// Incarnations with a record that this broker cannot read.
     unreadable: BTreeMap<Incarnation, Revision>,
-    /// Lives without a record, in the order in which that was found out. A life whose record is gone never comes back.
-    gone: BTreeSet<Incarnation>,
-    gone_order: VecDeque<Incarnation>,
-    /// Messages of dead nodes that are in the log and may not be retained: for which burial, and which attempt at it.
+    /// Incarnations without a record, in order of discovery. An incarnation whose record was deleted never returns.
+    deleted: BTreeSet<Incarnation>,
+    deletion_order: VecDeque<Incarnation>,
+    /// Messages of dead nodes that are in the log and may not be retained, with the removal and the attempt that found them.
     repairs: Vec<(Incarnation, u64, RetainedRecord)>,
 }
 
-/// How a life of a node is seen by another one.
+/// How a node sees an incarnation of another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// Which life.
+    /// The incarnation.
     pub incarnation: Incarnation,
-    /// What operators call the node.
+    /// The name of the node.
     pub name: String,
-    /// Where its clients reach it.
+    /// The Server Reference for its clients.
     pub reference: String,
-    /// How it is with it.
+    /// Its health.
     pub health: NodeHealth,
-    /// Sessions that it owns, as it said with its last beat.
+    /// Sessions that it owns, as reported by its last heartbeat.
     pub sessions: u32,
-    /// How long ago its record changed, by this node's clock, in milliseconds: for a living node, the age of its beat.
+    /// The time since its record changed, by this node's clock, in milliseconds: for a live node, the age of its heartbeat.
     pub age_ms: u64,
 }
 
-/// In which state a life of a node is seen.
+/// The health of an incarnation, as seen by another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeHealth {
-    /// It takes clients.
+    /// It accepts clients.
     Alive,
-    /// It takes no clients.
+    /// It accepts no clients.
     Closed,
-    /// It is being buried.
+    /// It is being removed.
     Removing,
-    /// It is buried, and sessions may still name it as their owner.
+    /// It is removed, and sessions may still name it as their owner.
     Removed,
 }
 
@@ -65,24 +65,24 @@ pub enum NodeHealth {
 struct ObservedRecord {
     revision: Revision,
     record: NodeRecord,
-    /// Since when the record has had this revision, by this node's clock.
+    /// The time since which the record has had this revision, by this node's clock.
     since_ms: u64,
 }
 
-/// A burial goes from step to step. Whatever is not known for sure, the store is asked again, and all steps may be done twice.
+/// The removal of a node, in steps. Anything uncertain is read again from the store, and each step may be repeated.
 #[derive(Debug)]
 struct Removal {
     step: Step,
     name: String,
     attempt: u64,
-    /// Of the record that says `dying`.
+    /// The revision of the record that says `removing`.
     revision: Revision,
     ends: Box<Ends>,
-    /// Partitions that have been fenced off, in order.
+    /// The number of partitions that are fenced, in order.
     fenced: usize,
-    /// Of the last of them, how it ends.
+    /// The end of the last of them.
     end: End,
-    /// The node is known to be dead, by the lock of its data directory, whatever its record says.
+    /// The lock of its data directory proves that the node is dead, whatever its record says.
     is_certain: bool,
 }
 
@@ -92,9 +92,9 @@ enum Step {
     Marking(OperationId),
     Reading(OperationId),
     Fencing(OperationId, Option<Sequence>),
-    /// Behind the fence, groups are read that have messages to retain.
+    /// Reading groups before the fence that have messages to retain.
     Repairing(OperationId),
-    /// These are being retained: how many are not yet, and where their group stands.
+    /// These are being retained: the number of pending ones, and the sequence of their group.
     Settling(usize, Sequence),
     Sealing(OperationId),
 }
@@ -120,13 +120,13 @@ impl Nodes {
             seen: BTreeMap::new(),
             removals: BTreeMap::new(),
             unreadable: BTreeMap::new(),
-            gone: BTreeSet::new(),
-            gone_order: VecDeque::new(),
+            deleted: BTreeSet::new(),
+            deletion_order: VecDeque::new(),
             repairs: Vec::new(),
         }
     }
 
-    /// How far the groups of a buried node go; `None` while it may still write.
+    /// Returns the final log positions of a removed node, or `None` while it may still write.
     pub(crate) fn ends(&self, node: Incarnation) -> Option<&Ends> {
         match &self.seen.get(&node)?.record.state {
             NodeState::Removed { ends } => Some(ends),
@@ -134,50 +134,50 @@ impl Nodes {
         }
     }
 
-    /// Whether nothing of a node is under way any more: it is buried, or was and has been forgotten.
+    /// Whether nothing of a node is in flight any more: it is removed, or was removed and forgotten.
     pub(crate) fn is_over(&self, node: Incarnation) -> bool {
-        self.ends(node).is_some() || self.is_gone(node)
+        self.ends(node).is_some() || self.is_deleted(node)
     }
 
-    /// Whether a node is being buried.
-    pub(crate) fn is_dying(&self, node: Incarnation) -> bool {
+    /// Whether a node is being removed.
+    pub(crate) fn is_removing(&self, node: Incarnation) -> bool {
         self.seen.get(&node).is_some_and(|seen| matches!(seen.record.state, NodeState::Removing { .. }))
     }
 
-    /// Whether there was a record of this life, and it has been removed.
-    pub(crate) fn is_gone(&self, node: Incarnation) -> bool {
-        self.gone.contains(&node)
+    /// Whether this incarnation had a record, which was deleted.
+    pub(crate) fn is_deleted(&self, node: Incarnation) -> bool {
+        self.deleted.contains(&node)
     }
 
-    /// Whether anything is known of this life.
+    /// Whether anything is known about this incarnation.
     pub(crate) fn is_known(&self, node: Incarnation) -> bool {
-        self.seen.contains_key(&node) || self.gone.contains(&node)
+        self.seen.contains_key(&node) || self.deleted.contains(&node)
     }
 
-    /// Lives that are buried and may still be named by sessions, with the revisions of their records.
+    /// Returns removed incarnations that sessions may still name, with the revisions of their records.
     pub(crate) fn removed(&self) -> impl Iterator<Item = (Incarnation, Revision)> {
-        let is_buried = |seen: &ObservedRecord| matches!(seen.record.state, NodeState::Removed { .. });
-        self.seen.iter().filter(move |(_, seen)| is_buried(seen)).map(|(node, seen)| (*node, seen.revision))
+        let is_removed = |seen: &ObservedRecord| matches!(seen.record.state, NodeState::Removed { .. });
+        self.seen.iter().filter(move |(_, seen)| is_removed(seen)).map(|(node, seen)| (*node, seen.revision))
     }
 
-    /// Nodes other than this one that are alive as far as it is known, with what they have to do and where clients reach them.
+    /// Returns the other live nodes, as far as known, with their load and their Server Reference.
     pub(crate) fn living(&self, now_ms: u64, settings: &Settings) -> impl Iterator<Item = (Incarnation, Load, &str)> {
-        let patience_ms = settings.lease_ms;
+        let timeout_ms = settings.lease_ms;
         self.seen.iter().filter_map(move |(node, seen)| match &seen.record.state {
-            NodeState::Alive { load, .. } if *node != self.me && now_ms < seen.since_ms + patience_ms => {
+            NodeState::Alive { load, .. } if *node != self.me && now_ms < seen.since_ms + timeout_ms => {
                 Some((*node, *load, seen.record.reference.as_str()))
             }
             _ => None,
         })
     }
 
-    /// Other nodes of this name that are alive as far as it is known.
+    /// Returns the other live nodes with this name, as far as known.
     pub(crate) fn named(&self, name: &str, now_ms: u64, settings: &Settings) -> impl Iterator<Item = Incarnation> {
         let is_it = move |node: &Incarnation| self.seen.get(node).is_some_and(|seen| seen.record.name == name);
         self.living(now_ms, settings).map(|(node, ..)| node).filter(is_it)
     }
 
-    /// Whether this node is to see to something, of all that are alive: each has a number for each thing, and the highest one has it.
+    /// Whether this node is responsible for a thing, by rendezvous hashing among the live nodes: the one with the highest hash is.
     pub(crate) fn is_assigned_here(&self, thing: u128, now_ms: u64, settings: &Settings) -> bool {
         let weight = |node: Incarnation| {
             // The last step of SplitMix64.
@@ -190,40 +190,40 @@ impl Nodes {
         self.living(now_ms, settings).filter(|(_, load, _)| !load.is_closed).all(|(node, ..)| weight(node) <= mine)
     }
 
-    /// The store was asked for the record of this life, and has said that there is none. A leader that has been replaced and does not know it yet
-    /// says so of a node that has begun since, and its sessions are not to be had. So nothing follows from that alone: whoever is told so writes the
-    /// record, which succeeds only if there is none, and buries the life.
+    /// The store has reported no record for this incarnation. A replaced leader that does not know it yet may report that for a node that
+    /// has started since, whose sessions must not be claimed. So the report alone proves nothing: this node writes the record, which
+    /// succeeds only if there is none, and removes the incarnation.
     pub(crate) fn missed(&mut self, node: Incarnation, out: &mut Outbox) {
         if is(Mutant::BelievesMissing) || self.ends(node).is_some() {
             return self.forget(node);
         }
-        // One that was seen alive is buried when it is not heard of any more.
+        // A node that was seen alive is removed when its heartbeats stop.
         if !self.is_known(node) && !self.removals.contains_key(&node) {
             self.mark(node, false, out);
         }
     }
 
-    /// A life is over, and nothing of it is under way: its record has been removed, or this node knows by a lock that it has ended.
+    /// Forgets an incarnation that has ended and has nothing in flight: its record was deleted, or a lock proves that it has ended.
     pub(crate) fn forget(&mut self, node: Incarnation) {
         self.seen.remove(&node);
         self.removals.remove(&node);
         self.unreadable.remove(&node);
-        if self.gone.insert(node) {
-            self.gone_order.push_back(node);
+        if self.deleted.insert(node) {
+            self.deletion_order.push_back(node);
         }
-        if self.gone_order.len() > GONE_MAX
-            && let Some(oldest) = self.gone_order.pop_front()
+        if self.deletion_order.len() > GONE_MAX
+            && let Some(oldest) = self.deletion_order.pop_front()
         {
-            self.gone.remove(&oldest);
+            self.deleted.remove(&oldest);
         }
     }
 
-    /// Messages that burials have found, to be retained.
+    /// Returns messages that removals have found, to be retained.
     pub(crate) fn take_repairs(&mut self) -> Vec<(Incarnation, u64, RetainedRecord)> {
         std::mem::take(&mut self.repairs)
     }
 
-    /// A message that a burial has found is retained.
+    /// A message that a removal has found was retained.
     pub(crate) fn repaired(&mut self, node: Incarnation, attempt: u64, out: &mut Outbox) {
         if let Some(removal) = self.removals.get_mut(&node).filter(|removal| removal.attempt == attempt)
             && let Step::Settling(left, sequence) = removal.step
@@ -255,12 +255,12 @@ impl Nodes {
         self.seen.iter().map(status).collect()
     }
 
-    /// A record has been seen, in any order and as often as it likes.
+    /// Observes a record. Records may arrive in any order and repeatedly.
     pub(crate) fn observe(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: NodeRecord) {
-        // It was removed, and this is from before. Its first beat may have come after that, or the mark of somebody who had missed its record:
-        // then it is buried once more.
-        let is_buried = matches!(record.state, NodeState::Removed { .. });
-        if self.gone.contains(&node) && is_buried && !self.seen.contains_key(&node) {
+        // The record is older than its deletion. The first heartbeat may have come after that, or the mark of a node that had missed the
+        // record: then the incarnation is removed again.
+        let is_removed = matches!(record.state, NodeState::Removed { .. });
+        if self.deleted.contains(&node) && is_removed && !self.seen.contains_key(&node) {
             return;
         }
         if self.unreadable.get(&node).is_some_and(|unreadable| revision <= *unreadable) {
@@ -272,7 +272,7 @@ impl Nodes {
         }
     }
 
-    /// A record has been seen that this broker cannot read. What was known of that life before does not hold any more, so it is not taken for dead.
+    /// Observes an unreadable record. Earlier knowledge about that incarnation is void, so it is not declared dead.
     pub(crate) fn observe_unreadable(
         &mut self,
         node: Incarnation,
@@ -290,12 +290,12 @@ impl Nodes {
         }
     }
 
-    /// This node's own beats were late, so those of others may have been as well: all are waited for anew.
+    /// Restarts all timeouts: this node's own heartbeats were late, so those of others may have been late as well.
     pub(crate) fn reset_timers(&mut self, now_ms: u64) {
         self.seen.values_mut().for_each(|seen| seen.since_ms = now_ms);
     }
 
-    /// Buries a node that is known to be dead.
+    /// Removes a node that is known to be dead.
     pub(crate) fn remove_now(&mut self, node: Incarnation, out: &mut Outbox) {
         let name = String::new();
         let (revision, ends) = (NO_RECORD, Box::default());
@@ -304,15 +304,15 @@ impl Nodes {
         self.removals.insert(node, Removal { step, name, attempt, revision, ends, fenced, end, is_certain });
     }
 
-    /// Begins to bury those whose record has stood for too long.
+    /// Starts to remove nodes whose record has not changed for too long.
     pub(crate) fn advance(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
-        let patience_ms =
+        let timeout_ms =
             if is(Mutant::BuriesEarly) { settings.heartbeat_ms } else { settings.lease_ms + settings.margin_ms };
         let me = self.me;
         let is_due = |node: Incarnation, seen: &ObservedRecord| match &seen.record.state {
-            NodeState::Alive { .. } => node != me && seen.since_ms + patience_ms <= now_ms,
-            // What this node began and lost sight of, it takes up at once.
-            NodeState::Removing { by, .. } => *by == me || seen.since_ms + patience_ms <= now_ms,
+            NodeState::Alive { .. } => node != me && seen.since_ms + timeout_ms <= now_ms,
+            // A removal that this node began and lost track of is resumed at once.
+            NodeState::Removing { by, .. } => *by == me || seen.since_ms + timeout_ms <= now_ms,
             NodeState::Removed { .. } => false,
         };
         let due: Vec<_> = self
@@ -326,7 +326,7 @@ impl Nodes {
         }
     }
 
-    /// Says in the record that the node is dying, if the record is still the one that was seen, or if there is none where none was seen.
+    /// Marks the record as removing, if it is unchanged, or if there is none where none was seen.
     fn mark(&mut self, node: Incarnation, is_certain: bool, out: &mut Outbox) {
         let seen = self.seen.get(&node);
         let attempt = match seen.map(|seen| &seen.record.state) {
@@ -357,7 +357,8 @@ impl Nodes {
         };
         match (removal.step, answer) {
             (Step::Verifying(_), Answer::Got(found)) => self.check_record(now_ms, node, found.as_ref(), out),
-            // There was none, by a write: the life never served, or has been buried and forgotten. Nothing is left to bury.
+            // A write has shown that there was no record: the incarnation never served, or was removed and forgotten. Nothing is left to
+            // remove.
             (Step::Marking(_), Answer::Put(revision)) if removal.is_certain && removal.revision == NO_RECORD => {
                 self.removals.remove(&node);
                 out.ask(Purpose::Forgetting(node), Operation::Remove { key: Key::Node(node), expected: *revision });
@@ -376,9 +377,9 @@ impl Nodes {
                 let attempt = removal.attempt;
                 self.repairs.extend(found.into_iter().map(|record| (node, attempt, record)));
             }
-            // What has been retained once is not retained again.
+            // A message that was retained once is not retained again.
             (Step::Repairing(_), _) => removal.proceed(node, out),
-            // Another group has come before the fence, or the fence itself has.
+            // Another group has come before the fence, or the fence itself has been written.
             (Step::Reading(_) | Step::Fencing(..), _) => removal.proceed(node, out),
             (Step::Sealing(_), Answer::Put(revision)) => {
                 let record = ended(&removal.name, NodeState::Removed { ends: removal.ends.clone() });
@@ -390,15 +391,15 @@ impl Nodes {
         }
     }
 
-    /// The fate of a record was unknown, or it was not the one that was expected.
+    /// Checks the record after a conflict or an unknown outcome.
     fn check_record(&mut self, now_ms: u64, node: Incarnation, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
         let Some(mut removal) = self.removals.remove(&node) else { return };
         let Some((revision, value)) = found else {
-            let was_over = self.ends(node).is_some() || self.is_gone(node);
+            let was_over = self.ends(node).is_some() || self.is_deleted(node);
             if was_over || is(Mutant::BelievesMissing) {
                 return self.forget(node);
             }
-            // What was seen may have been removed since. If it has not, this is refused.
+            // The observed record may have been deleted since. If it was not, this is rejected.
             self.seen.remove(&node);
             return self.mark(node, removal.is_certain, out);
         };
@@ -416,7 +417,7 @@ impl Nodes {
             }
             NodeState::Alive { .. } if removal.is_certain => self.mark(node, true, out),
             NodeState::Alive { .. } if is(Mutant::BuriesBlindly) => self.mark(node, false, out),
-            // It lives, another one buries it, or it is buried: if that takes too long, this begins again.
+            // The node is alive, another one removes it, or it is removed. If that takes too long, this starts again.
             _ => {}
         }
     }
@@ -438,7 +439,7 @@ impl Removal {
         };
     }
 
-    /// Appends a fence behind the last group of a partition.
+    /// Appends a fence after the last group of a partition.
     fn fence(&mut self, node: Incarnation, found: Option<&(Sequence, Vec<u8>)>, out: &mut Outbox) {
         let Some(partition) = Partition::all().nth(self.fenced) else { return };
         let subject = LogSubject { partition, writer: node };
@@ -456,7 +457,7 @@ impl Removal {
                 let unsettled = unsettled.or_else(|| (!to_retain.is_empty()).then_some(sequence));
                 self.append_fence(node, subject, Some(sequence), unsettled, out);
             }
-            // Not to be read by this broker. The burial stays as it is, and a newer one takes it up.
+            // This broker cannot read the group. The removal stays as it is, for a newer broker to resume.
             Some((_, Err(_))) => {}
         }
     }
@@ -474,8 +475,8 @@ impl Removal {
         self.step = Step::Fencing(out.ask(Purpose::Removal(node), append), unsettled);
     }
 
-    /// The partition is fenced off. What the node has written to the log and perhaps not retained is retained now: who sees the burial
-    /// record takes all in the log for done.
+    /// The partition is fenced. Messages that the node has written to the log and perhaps not retained are retained now, because readers of
+    /// the removal record assume that everything in the log is done.
     fn read_behind_fence(&mut self, node: Incarnation, unsettled: Option<Sequence>, out: &mut Outbox) {
         match unsettled.filter(|_| !is(Mutant::ForgetsRepair)) {
             Some(from) => self.repair(node, from, out),
@@ -489,7 +490,7 @@ impl Removal {
         self.step = Step::Repairing(out.ask(Purpose::Removal(node), next));
     }
 
-    /// Gives what the group has that is to be retained.
+    /// Returns the messages of the group that must be retained.
     fn read_behind(
         &mut self,
         node: Incarnation,
@@ -530,7 +531,7 @@ impl Removal {
     }
 }
 
-/// The record of a life that is over: nobody is sent there any more.
+/// Returns the record of an ended incarnation, without a Server Reference.
 fn ended(name: &str, state: NodeState) -> NodeRecord {
     NodeRecord { name: name.to_owned(), reference: String::new(), state }
 }

@@ -1,4 +1,4 @@
-//! What a node asks of the store, and what it tells the engine.
+//! The operations that a node requests from the store, and its decisions for the engine.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::names::{ClientKey, GroupKey, Incarnation, Key, LogSubject, PARTITIONS
 use crate::peer_commands::PeerCommandOutcome;
 use crate::record::{ConfigPart, Place, RetainedRecord};
 
-/// Names an operation that is under way. Never given again by one node.
+/// Identifies an operation in flight. A node never reuses one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
@@ -16,517 +16,519 @@ pub struct OperationId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
-/// The place of a group in the log of its partition, or of a message in another stream. They begin with 1.
+/// The sequence of a group in the log of its partition, or of a message in another stream. Sequences start at 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 
-/// Something for the store to do. Each is answered once; where no answer comes in time, by [`Answer::Unknown`].
+/// An operation of the store. Each is answered once; without an answer in time, with [`Answer::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Read a key from the leader, so that all that was confirmed before is seen.
+    /// Reads a key from the leader, so that everything confirmed before is seen.
     Get(Key),
-    /// Write a key if it has this revision; without one, if it does not exist.
+    /// Writes a key if it has this revision; with `None`, if it does not exist.
     Put {
-        /// Which.
+        /// The key.
         key: Key,
-        /// What it has to have.
+        /// The expected revision.
         expected: Option<Revision>,
-        /// What it gets.
+        /// The new value.
         value: Vec<u8>,
     },
-    /// Read the last group of a subject from the leader.
+    /// Reads the last group of a subject from the leader.
     Last(LogSubject),
-    /// Append a group, if this is the last of the subject; without one, if the subject has none.
+    /// Appends a group if this is the last sequence of the subject; with `None`, if the subject has no group.
     Append {
-        /// To which.
+        /// The subject.
         subject: LogSubject,
-        /// What has to be its last.
+        /// The expected last sequence.
         expected: Option<Sequence>,
-        /// What is appended.
+        /// The group.
         group: Vec<u8>,
     },
-    /// Which sequence the next group of a partition is going to have, as the leader knows it.
+    /// Returns the sequence of the next group of a partition, according to the leader.
     End(Partition),
-    /// Read groups of a partition, in order.
+    /// Reads groups of a partition, in order.
     Read {
-        /// Of which.
+        /// The partition.
         partition: Partition,
-        /// From where on.
+        /// The first sequence.
         from: Sequence,
-        /// No more once there are so many bytes, but one at least.
+        /// The size limit of the answer, which has at least one group.
         max_bytes: usize,
     },
-    /// The same; but where there is none, wait until there is one, or for some seconds.
+    /// Like `Read`, but waits some seconds if there is no group yet.
     Follow {
-        /// Of which.
+        /// The partition.
         partition: Partition,
-        /// From where on.
+        /// The first sequence.
         from: Sequence,
-        /// No more once there are so many bytes, but one at least.
+        /// The size limit of the answer, which has at least one group.
         max_bytes: usize,
     },
-    /// Write a key if it has this revision, as `Put` does. The store removes it after so long by its own clock, unless it is written again.
+    /// Writes a key if it has this revision, like `Put`. The store removes it after `for_s` seconds by its own clock, unless it is written
+    /// again.
     PutFor {
-        /// Which.
+        /// The key.
         key: Key,
-        /// What it has to have.
+        /// The expected revision.
         expected: Revision,
-        /// What it gets.
+        /// The new value.
         value: Vec<u8>,
-        /// After how many seconds it goes.
+        /// The lifetime in seconds.
         for_s: u32,
     },
-    /// Remove a key if it has this revision.
+    /// Removes a key if it has this revision.
     Remove {
-        /// Which.
+        /// The key.
         key: Key,
-        /// What it has to have.
+        /// The expected revision.
         expected: Revision,
     },
-    /// Read the records of sessions behind this revision, in the order of their revisions.
+    /// Reads session records after a revision, in the order of their revisions.
     Scan {
-        /// Behind which.
+        /// The revision.
         after: Revision,
-        /// How many at most.
+        /// The most records to return.
         max: usize,
     },
-    /// Read the records of groups behind this revision, in the order of their revisions, from the leader.
+    /// Reads group records after a revision, in the order of their revisions, from the leader.
     ScanGroups {
-        /// Behind which.
+        /// The revision.
         after: Revision,
-        /// How many at most.
+        /// The most records to return.
         max: usize,
     },
-    /// Read the records of all nodes, from the leader.
+    /// Reads the records of all nodes, from the leader.
     Nodes,
-    /// Whether the shared configuration has this revision, or is not there: a write beside it says so, which a leader that has been replaced cannot do.
+    /// Checks whether the shared configuration has this revision, or does not exist. Confirmed by a write of another key, which a replaced
+    /// leader cannot do.
     ConfigHolds(Option<Revision>),
-    /// Read the first group of a subject that has this sequence or a later one.
+    /// Reads the first group of a subject with this sequence or a later one.
     Next {
-        /// Of which.
+        /// The subject.
         subject: LogSubject,
-        /// From where on.
+        /// The first sequence.
         from: Sequence,
     },
-    /// Read what a topic retains, from the leader. The subject is relative: that of the topic.
+    /// Reads the retained message of a topic, from the leader. The subject is relative: that of the topic.
     LastRetained(String),
-    /// Write what a topic retains, if this is what it had before; without one, if it had nothing.
+    /// Writes the retained message of a topic if its current one has this sequence; with `None`, if it has none.
     Retain {
         /// The subject of the topic.
         subject: String,
-        /// What has to be there.
+        /// The expected sequence.
         expected: Option<Sequence>,
-        /// What it gets: a [`RetainedRecord`].
+        /// The new value: a [`RetainedRecord`].
         value: Vec<u8>,
-        /// After how many seconds the store may remove it; without, never.
+        /// The lifetime in seconds, after which the store may remove it; `None` for no limit.
         for_s: Option<u32>,
     },
-    /// Read what the stream of retained messages has behind this sequence, in order. The answer may wait for a moment if there is nothing.
+    /// Reads the stream of retained messages after a sequence, in order. The answer may wait for a moment if there is nothing.
     Mirror {
-        /// Behind which.
+        /// The sequence.
         after: Sequence,
-        /// How many at most.
+        /// The most entries to return.
         max: usize,
     },
-    /// Put a [mark](crate::record::RetainedRecord::mark) into the stream of retained messages, whatever was there, and say where it stands: all that
-    /// was confirmed before is in front of it.
+    /// Unconditionally writes a [mark](crate::record::RetainedRecord::mark) to the stream of retained messages, and returns its sequence.
+    /// Everything confirmed before precedes it.
     EndOfRetained,
 }
 
-/// A session's record, as it lies in the store.
+/// A session record in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scanned {
-    /// Whose.
+    /// The client.
     pub client: ClientKey,
     /// Its revision.
     pub revision: Revision,
-    /// How long ago it was written, by the store's clock, in milliseconds.
+    /// The age by the store's clock, in milliseconds.
     pub age_ms: u64,
-    /// What it says.
+    /// The record.
     pub value: Vec<u8>,
 }
 
-/// The record of a group of a shared subscription, as it lies in the store.
+/// A group record in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScannedGroup {
-    /// Which.
+    /// The group.
     pub group: GroupKey,
     /// Its revision.
     pub revision: Revision,
-    /// How long ago it was written, by the store's clock, in milliseconds.
+    /// The age by the store's clock, in milliseconds.
     pub age_ms: u64,
-    /// What it says.
+    /// The record.
     pub value: Vec<u8>,
 }
 
-/// What a topic retains, as it lies in the store.
+/// The retained message of a topic in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetainedEntry {
-    /// Where in the stream.
+    /// Its sequence in the stream.
     pub sequence: Sequence,
-    /// How long before this answer it was written, by the store's clock, in milliseconds.
+    /// Its age at the time of this answer by the store's clock, in milliseconds.
     pub age_ms: u64,
-    /// What it says: a [`RetainedRecord`].
+    /// The value: a [`RetainedRecord`].
     pub value: Vec<u8>,
 }
 
-/// What has become of an operation.
+/// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Of `Get`: revision and value, if there is one.
+    /// For `Get`: revision and value, if the key exists.
     Got(Option<(Revision, Vec<u8>)>),
-    /// Of `Put` and `PutFor`: it is written.
+    /// For `Put` and `PutFor`: the new revision.
     Put(Revision),
-    /// Of `Last`, `Next` and `LastRetained`: where it stands, and what it is, if there is one.
+    /// For `Last`, `Next` and `LastRetained`: sequence and value, if there is one.
     Last(Option<(Sequence, Vec<u8>)>),
-    /// Of `Append` and `Retain`: it is in the stream.
+    /// For `Append` and `Retain`: the sequence in the stream.
     Appended(Sequence),
-    /// Of `End`: the sequence that the next group gets.
+    /// For `End`: the sequence of the next group.
     End(Sequence),
-    /// Of `Read` and `Follow`.
+    /// For `Read` and `Follow`.
     Groups {
-        /// Where the log goes on from the sequence that was asked for. What is before it, is gone.
+        /// The first available sequence from the requested one on. Everything before it was removed.
         first: Sequence,
-        /// What there is from there on, in order.
+        /// The groups from there on, in order.
         groups: Vec<(Sequence, Vec<u8>)>,
     },
-    /// Of `Remove`: it is gone.
+    /// For `Remove`: the key was removed.
     Removed,
-    /// Of `Scan`.
+    /// For `Scan`.
     Scanned {
         /// The records, in order.
         records: Vec<Scanned>,
-        /// What was read ends here: what was removed has left a revision, and no record.
+        /// The last revision read. A deleted record has a revision without a record.
         through: Revision,
-        /// Whether there were no more.
+        /// Whether there were no more records.
         is_end: bool,
     },
-    /// Of `ScanGroups`.
+    /// For `ScanGroups`.
     ScannedGroups {
         /// The records, in order.
         records: Vec<ScannedGroup>,
-        /// What was read ends here: what was removed has left a revision, and no record.
+        /// The last revision read. A deleted record has a revision without a record.
         through: Revision,
-        /// Whether there were no more.
+        /// Whether there were no more records.
         is_end: bool,
     },
-    /// Of `Nodes`: their records, with revisions, in any order.
+    /// For `Nodes`: their records, with revisions, in any order.
     Nodes(Vec<(Incarnation, Revision, Vec<u8>)>),
-    /// Of `ConfigHolds`: it does. Otherwise that is a conflict.
+    /// For `ConfigHolds`: it does. Otherwise the answer is `Conflict`.
     Holds,
-    /// Of `Mirror`.
+    /// For `Mirror`.
     Mirrored {
-        /// What there is, in order.
+        /// The entries, in order.
         kept: Vec<RetainedEntry>,
-        /// Nothing up to here is to come.
+        /// No more entries up to this sequence follow.
         through: Sequence,
-        /// Whether there was nothing more when this was read. Only then is a copy what the stream was at some moment: on the way there, a topic
-        /// may be missing because it has something else further on.
+        /// Whether there was nothing more at the time of the read. Only then is a copy equal to the stream at some time: before that, a
+        /// topic may be missing because it has a later entry.
         is_end: bool,
     },
-    /// Of `EndOfRetained`: where the mark stands.
+    /// For `EndOfRetained`: the sequence of the mark.
     EndOfRetained(Sequence),
-    /// Of all that write: what was expected does not hold, or the store was busy with another write of the same key or subject. It has
-    /// not been done by this attempt.
+    /// For all writes: the expectation was wrong, or the store was busy with another write of the same key or subject. This attempt has not
+    /// written.
     Conflict,
-    /// It has been done, or it will be, or it never will.
+    /// The outcome is unknown: the operation was done, will be done, or will never be done.
     Unknown,
 }
 
-/// What a node gives out.
+/// An output of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// For the store.
+    /// An operation for the store.
     Operation(OperationId, Operation),
-    /// For another node, by the bus.
+    /// A message to another node, over the bus.
     Send(Incarnation, Vec<u8>),
-    /// Messages of QoS 0 are wanted whose subjects match this pattern; [`listening`](crate::Member::listening) says that the bus knows.
+    /// Subscribes to QoS 0 messages whose subjects match this pattern; the bus confirms with [`listening`](crate::Member::listening).
     AddInterest(String),
-    /// They are not wanted any more by this pattern.
+    /// Cancels the subscription to this pattern.
     RemoveInterest(String),
-    /// Answers to the probe with this number are to be heard from now on, by a subject of their own that is listened to later than all patterns
-    /// which the bus has confirmed. What was heard so for an earlier probe is not wanted any more. Said again for each probe that is sent again.
+    /// Subscribes to answers to the probe with this number, on a subject of its own, after all patterns that the bus has confirmed. The
+    /// subscription for an earlier probe is cancelled. Repeated whenever the probe is sent again.
     Probe(u64),
-    /// An answer, by the subject of another node's probe.
+    /// An answer, on the subject of another node's probe.
     Echo {
-        /// Whose.
+        /// The node that has sent the probe.
         to: Incarnation,
-        /// Which.
+        /// The number of the probe.
         number: u64,
-        /// For [`refusal_seen`](crate::Member::heard) there.
+        /// The message for [`receive_peer`](crate::Member::receive_peer) there.
         message: Vec<u8>,
     },
-    /// For the engine.
+    /// A decision for the engine.
     Decision(Decision),
 }
 
-/// What a client's session begins with.
+/// How a client's session starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// Without state [MQTT-3.1.2-4].
     Clean,
-    /// With the state that there is [MQTT-3.1.2-5].
+    /// With the existing state [MQTT-3.1.2-5].
     Resume,
 }
 
-/// Why a client is not served.
+/// Why a client is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The session could not be claimed in time: 0x88, Server unavailable.
     Unavailable,
-    /// The client has come a second time meanwhile: 0x8E, Session taken over.
+    /// The client has connected again meanwhile: 0x8E, Session taken over.
     TakenOver,
-    /// Too many claims are under way: 0x97, Quota exceeded.
+    /// Too many claims are in progress: 0x97, Quota exceeded.
     TooMany,
-    /// The record cannot be read, or is another client's: 0x83, Implementation specific error.
+    /// The record is unreadable, or belongs to another client: 0x83, Implementation specific error.
     Unreadable,
-    /// The node takes no clients, and knows no other one that does: 0x88, Server unavailable.
+    /// The node accepts no clients, and knows no other node that does: 0x88, Server unavailable.
     Closed,
 }
 
-/// What has become of a proposal of a new configuration.
+/// The outcome of a proposal of a new configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProposalOutcome {
-    /// It is the revision with this number.
+    /// It was accepted as the revision with this number.
     Accepted(u64),
-    /// It was made on another revision than the one that holds, which has this number: it is to be made again, on that one.
+    /// It was based on another revision than the current one, which has this number. It must be proposed again, based on that one.
     Outdated(u64),
-    /// Several revisions have come since, and the last has this number. Whether this was one of them is not known: whoever proposed it looks at
-    /// what holds now.
+    /// Several revisions were written since, the last with this number. It is unknown whether the proposal was one of them, so the proposer
+    /// must check the current one.
     Overtaken(u64),
-    /// It has more than [`config_max_bytes`](crate::Settings::config_max_bytes).
+    /// It exceeds [`config_max_bytes`](crate::Settings::config_max_bytes).
     TooLarge,
-    /// Another proposal of this node is under way, or the configuration that holds cannot be read.
+    /// Another proposal of this node is in progress, or the current configuration is unreadable.
     Unavailable,
 }
 
-/// Something for the engine to do.
+/// A decision for the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The session is this node's: its client is to be served.
+    /// The session belongs to this node: serve its client.
     Serve {
-        /// Who asked.
+        /// The ticket of the request.
         ticket: u64,
-        /// Whose session.
+        /// The client.
         client: ClientKey,
-        /// Of the claim: the revision of its record. It grows with each claim of the session, also when the session has ended and begun again.
+        /// The revision of the claim's record. Increases with each claim of the session, even after the session has ended and begun again.
         epoch: u64,
         /// Whether there was a session.
         is_present: bool,
-        /// QoS 2 messages that have been taken on and not released.
+        /// QoS 2 messages that were accepted and not released.
         taken: Vec<NonZeroU16>,
-        /// What the engine kept of it.
+        /// The session state of the engine.
         state: Vec<u8>,
     },
-    /// The client who asked with this ticket is not served.
+    /// Reject the client that has requested with this ticket.
     Refuse {
-        /// Who asked.
+        /// The ticket of the request.
         ticket: u64,
-        /// Why.
+        /// The reason.
         why: Refusal,
     },
-    /// The client has come to another node: its connection ends with 0x8E, and the engine says [`left`](crate::Member::left).
+    /// The client has connected to another node: end its connection with 0x8E, and call [`left`](crate::Member::left).
     SessionTakenOver(ClientKey),
-    /// The session is somebody else's: the connection ends, and nothing is to be kept.
+    /// The session belongs to another node: end the connection and discard the state.
     Lost(ClientKey),
-    /// The message with this ticket is safe: PUBACK or PUBREC may leave. They come in the order of the messages.
+    /// The message with this ticket is persisted: send PUBACK or PUBREC. In the order of the messages.
     Stored {
-        /// Who published it.
+        /// The publisher.
         client: ClientKey,
-        /// Which one.
+        /// The ticket of the message.
         ticket: u64,
     },
-    /// The Packet Identifier is free: PUBCOMP may leave.
+    /// The Packet Identifier is free: send PUBCOMP.
     Completed {
-        /// Who released it.
+        /// The client that has released it.
         client: ClientKey,
-        /// Which one.
+        /// The Packet Identifier.
         packet_id: NonZeroU16,
     },
-    /// The state with this number, and all before, is safe.
+    /// The state with this number, and all before, is persisted.
     Saved {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// Which.
+        /// The number.
         number: u64,
     },
-    /// Once, before anybody is served, and before anything is told of what topics retain: where the node begins to follow the log, for
-    /// each partition in order.
+    /// Sent once, before any client is served and before any change of retained messages: where the node begins to follow the log, for each
+    /// partition in order.
     Begin {
-        /// The first place of each that is going to arrive.
+        /// The first position of each that will arrive.
         next: Box<[Place; PARTITIONS as usize]>,
     },
-    /// What comes next in the log, for all shards; each says [`took`](crate::Member::took).
+    /// The next part of the log, for all shards; each calls [`mark_received`](crate::Member::mark_received).
     Arrived(Arc<Span>),
     /// The answer to [`read`](crate::Member::read).
     Read {
-        /// Which shard asked.
+        /// The shard that has requested.
         shard: usize,
-        /// The number of the question.
+        /// The number of the request.
         number: u64,
-        /// What is there.
+        /// The requested part of the log.
         span: Arc<Span>,
     },
-    /// A session is a member of a group: SUBACK may leave.
+    /// A session is a member of a group: send SUBACK.
     Joined {
-        /// Whose session.
+        /// The client.
         client: ClientKey,
-        /// Which group.
+        /// The group.
         group: GroupKey,
     },
-    /// A session cannot be a member of a group: the subscription is refused.
+    /// A session cannot become a member of a group: reject the subscription.
     NotJoined {
-        /// Whose session.
+        /// The client.
         client: ClientKey,
-        /// Which group.
+        /// The group.
         group: GroupKey,
         /// `TooMany` members, 0x97; or `Unreadable`, 0x83.
         why: Refusal,
     },
     /// This node delivers a partition of a group to its members.
     Lease {
-        /// Which group.
+        /// The group.
         group: GroupKey,
-        /// Its subscription, `$share/name/filter`.
+        /// The shared subscription, `$share/name/filter`.
         share: Arc<str>,
-        /// Which partition.
+        /// The partition.
         partition: Partition,
-        /// From where on.
+        /// The next position to deliver.
         next: Place,
-        /// Messages before that which any member has still to get.
+        /// Earlier messages that a member must still receive.
         open: Vec<Place>,
     },
-    /// This node delivers a partition of a group no more; the engine says [`returned`](crate::Member::returned).
+    /// This node must no longer deliver a partition of a group; call [`returned`](crate::Member::returned).
     Recall {
-        /// Which group.
+        /// The group.
         group: GroupKey,
-        /// Which partition.
+        /// The partition.
         partition: Partition,
     },
-    /// The record of another life of a node cannot be read by this broker; a newer one can. It is not buried by this node, and what it owns is
-    /// nobody's here. Said once for each.
+    /// The record of another node cannot be read by this broker, but by a newer one. This node does not remove it, and its sessions cannot
+    /// be claimed here. Sent once for each.
     UnreadableNode {
-        /// Whose.
+        /// The node.
         node: Incarnation,
-        /// What is wrong with it.
+        /// The error.
         error: crate::record::RecordError,
     },
-    /// A group of the log cannot be read by this broker; a newer one can. Nothing arrives of this partition any more.
+    /// A group of the log cannot be read by this broker, but by a newer one. Nothing more arrives of this partition.
     Unreadable {
-        /// Of which partition.
+        /// The partition.
         partition: Partition,
-        /// Which group.
+        /// The sequence of the group.
         sequence: Sequence,
-        /// What is wrong with it.
+        /// The error.
         error: crate::record::RecordError,
     },
-    /// The message with this ticket is not in the log and never will be: there was no quorum for it in time. PUBACK or PUBREC with 0x83,
-    /// Implementation specific error; a client of 3.1.1 is disconnected. Comes in the order of the messages, as `Stored` does.
+    /// The message with this ticket is not in the log and never will be, because there was no quorum in time: send PUBACK or PUBREC with
+    /// 0x83, Implementation specific error; disconnect a client of MQTT 3.1.1. In the order of the messages, like `Stored`.
     NotStored {
-        /// Who published it.
+        /// The publisher.
         client: ClientKey,
-        /// Which one.
+        /// The ticket of the message.
         ticket: u64,
     },
-    /// What has become of a message that no client has published, with this ticket.
+    /// The outcome of a message of an operator.
     Published {
-        /// Which one.
+        /// The ticket of the message.
         ticket: u64,
-        /// It is safe; or it is not in the log and never will be.
+        /// Whether it is persisted. If not, it is not in the log and never will be.
         is_stored: bool,
     },
-    /// What topics retain has changed, in the order of the stream: this node's own store is to have it so. There are no more than
-    /// [`RETAINED_BATCH_MAX`], and, of more than one, no more than [`RETAINED_BATCH_MAX_BYTES`].
+    /// Retained messages have changed, in the order of the stream: apply this to the local store. At most [`RETAINED_BATCH_MAX`] changes,
+    /// and, unless there is only one, at most [`RETAINED_BATCH_MAX_BYTES`].
     Retain(Vec<RetainedChange>),
-    /// This node's store has all that was retained before [`look`](crate::Member::look) was called with this ticket.
+    /// The local store has everything that was retained before [`sync_retained`](crate::Member::sync_retained) was called with this ticket.
     RetainedSync {
-        /// Who asked.
+        /// The ticket of the request.
         ticket: u64,
     },
-    /// What this node listened to when [`interest_sync`](crate::Member::spread) was called with this ticket, all living nodes know, or have not said so in
-    /// time.
+    /// All live nodes know the interest of this node as of the call of [`sync_interest`](crate::Member::sync_interest) with this ticket, or
+    /// have not confirmed it in time.
     InterestSync {
-        /// Who asked.
+        /// The ticket of the request.
         ticket: u64,
     },
-    /// The client who asked with this ticket is better served elsewhere: CONNACK with 0x9C or 0x9D and a Server Reference.
+    /// Redirect the client with this ticket: send CONNACK with 0x9C or 0x9D and a Server Reference.
     Redirect {
-        /// Who asked.
+        /// The ticket of the request.
         ticket: u64,
-        /// Where to.
+        /// The other node.
         to: Elsewhere,
     },
-    /// The client's connection ends with 0x9C or 0x9D, and the engine says [`left`](crate::Member::left). A client of 3.1.1 is just disconnected.
+    /// End the client's connection with 0x9C or 0x9D, and call [`left`](crate::Member::left). Just disconnect a client of MQTT 3.1.1.
     Migrate {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// Where to, if it can be told.
+        /// The other node, if it is known.
         to: Option<Elsewhere>,
     },
-    /// An operator has asked another node to have this one drained, which has begun.
+    /// An operator on another node has requested to drain this node, which has begun.
     DrainRequested {
-        /// By which node.
+        /// The other node.
         from: Incarnation,
-        /// Clients are not to come back.
+        /// Whether clients must not return.
         is_for_good: bool,
-        /// Who the operator is there.
+        /// The operator.
         by: String,
     },
-    /// What has become of an order to another node.
+    /// The outcome of a command to another node.
     PeerCommandResult {
-        /// Who asked.
+        /// The ticket of the request.
         ticket: u64,
-        /// What.
+        /// The outcome.
         outcome: PeerCommandOutcome,
     },
-    /// The node has been drained, and this life is over: the process may end.
+    /// The node is drained, and this incarnation has ended: the process may exit.
     Drained,
-    /// A revision of the shared configuration. The engine takes it on as a whole or not at all, and says so with
+    /// A revision of the shared configuration. Apply it as a whole or not at all, and report the result with
     /// [`configured`](crate::Member::configured).
     Configure {
-        /// Which.
+        /// The number of the revision.
         number: u64,
-        /// What it says.
+        /// Its content.
         parts: Vec<ConfigPart>,
     },
-    /// There is a revision of the shared configuration that this version cannot read: the node takes no clients.
+    /// A revision of the shared configuration has a newer version: the node accepts no clients.
     ConfigUnsupported,
-    /// What has become of a proposal.
+    /// The outcome of a proposal.
     Proposed {
-        /// Who proposed.
+        /// The ticket of the proposal.
         ticket: u64,
-        /// What.
+        /// The outcome.
         outcome: ProposalOutcome,
     },
-    /// The lease has run out. Nothing is read from clients and nothing sent to them until `Resumed` or `Fenced`.
+    /// The lease has expired. Read nothing from clients and send nothing to them until `Resumed` or `Fenced`.
     Suspended,
-    /// The lease has been renewed: everything goes on.
+    /// The lease was renewed: resume.
     Resumed,
-    /// This life of the node is over. All connections end, and the node begins another life.
+    /// This incarnation has ended. End all connections, and start a new incarnation.
     Fenced,
 }
 
-/// Changes of what topics retain that the engine is told at once, so that a shard is not busy with them for long.
+/// The most changes of retained messages in one decision, so that a shard is not busy with them for long.
 pub const RETAINED_BATCH_MAX: usize = 64;
-/// The same in bytes of messages.
+/// The most bytes of messages in one decision with several changes.
 pub const RETAINED_BATCH_MAX_BYTES: usize = 64 * 1024;
 
-/// What a topic retains from now on.
+/// A change of the retained message of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetainedChange {
-    /// What it is.
+    /// The new record.
     pub record: RetainedRecord,
-    /// Where it stands in the stream: what the next [`Publish`](crate::Publish) to this topic names.
+    /// Its sequence in the stream, for the next [`Publish`](crate::Publish) to this topic.
     pub sequence: Sequence,
-    /// When it expires: by the clock of this node in a [`Decision`], by that of the shards when they are told.
+    /// When it expires: by the clock of this node in a [`Decision`], and by that of the shards when it is passed to them.
     pub expires_at_ms: Option<u64>,
 }
 
-/// Another node, for a client that cannot stay.
+/// Another node, for a client that must move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// Where clients reach it: the Server Reference.
+    /// Its Server Reference.
     pub reference: String,
-    /// Whether the client is to go there from now on: 0x9D, Server moved, instead of 0x9C, Use another server.
+    /// Whether the client must use it permanently: 0x9D, Server moved, instead of 0x9C, Use another server.
     pub is_for_good: bool,
 }

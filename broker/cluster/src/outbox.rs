@@ -1,4 +1,4 @@
-//! What a node gives out, and what its operations under way are for.
+//! The outputs of a node, and the purposes of its operations in flight.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,32 +7,32 @@ use crate::names::{ClientKey, GroupKey, Incarnation, Partition};
 use crate::operation::{Decision, Operation, OperationId, Output};
 use crate::peer_message::PeerMessage;
 
-/// Which part of the node waits for an answer.
+/// The part of the node that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Lease,
-    /// How it is with another node.
+    /// Checking the record of another node.
     NodeCheck(Incarnation),
     Removal(Incarnation),
     PartitionProducer(Partition),
     Session(ClientKey),
-    /// What comes next in a partition.
+    /// Following a partition.
     Log(Partition),
     Group(GroupKey),
-    /// A part of the log for those who are behind.
+    /// Reading a part of the log for lagging sessions.
     Read,
-    /// What a topic retains, by its subject.
+    /// Writing a retained message, by its subject.
     Retained(String),
     Mirror,
     Config,
     GarbageCollection,
-    /// Groups, and the sessions of their members.
+    /// Reading groups, and the sessions of their members.
     HealthCheck,
-    /// How it is with all nodes.
+    /// Reading the records of all nodes.
     Nodes,
-    /// A session that is freed, or removed, in the course of a sweep.
+    /// Freeing or removing a session during garbage collection.
     Freeing(ClientKey),
-    /// The record of a dead node that no session names any more.
+    /// Deleting the record of a dead node that no session names any more.
     Forgetting(Incarnation),
 }
 
@@ -52,7 +52,7 @@ impl Outbox {
         id
     }
 
-    /// What an operation was for that is answered now; `None` if it was answered before.
+    /// Returns the purpose of an operation whose answer has arrived; `None` if it was answered before.
     pub(crate) fn answered(&mut self, id: OperationId) -> Option<Purpose> {
         self.in_flight.remove(&id)
     }
@@ -84,7 +84,7 @@ impl Outbox {
         self.outputs.pop_front()
     }
 
-    /// Nothing that was to be done is done any more.
+    /// Drops all pending outputs and operations.
     pub(crate) fn clear(&mut self) {
         self.in_flight.clear();
         self.outputs.clear();

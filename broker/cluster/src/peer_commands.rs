@@ -1,7 +1,7 @@
-//! What an operator asks of one node by another one.
+//! Commands that an operator gives to one node through another.
 //!
-//! The order goes by the bus, which loses messages: it is said again until the other node says that it has it. That node carries it out once. An
-//! order is for one life: the next one of the same node never hears of it.
+//! A command is sent over the bus, which may lose messages, and repeated until the other node acknowledges it. That node executes it once.
+//! A command is for one incarnation: the next one of the same node never receives it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
@@ -18,34 +18,34 @@ use crate::settings::Settings;
 const DRAIN: u8 = 32;
 const ACK: u8 = 33;
 
-/// PeerCommands under way from one node. Beyond them, the next one is not given.
+/// The limit of pending commands of one node. Further ones are rejected.
 const COMMANDS_MAX: usize = 64;
-/// PeerCommands that a node remembers to have carried out.
+/// The number of executed commands that a node remembers.
 const COMPLETED_MAX: usize = 64;
-/// Bytes of the name of whoever gives an order. The rest is cut off.
+/// The limit of an operator's name in bytes. The rest is truncated.
 const BY_MAX_BYTES: usize = 256;
 
-/// What has become of an order to another node.
+/// The outcome of a command to another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerCommandOutcome {
-    /// The node has it, and does it.
+    /// The node has accepted the command and executes it.
     Taken,
-    /// No node of that name is alive, as far as this one knows.
+    /// No live node with that name is known.
     Unknown,
-    /// Several are.
+    /// Several live nodes have that name.
     Ambiguous,
-    /// The node has said nothing within [`command_timeout_ms`](crate::Settings::command_timeout_ms). It may have the order all the same.
+    /// The node has not answered within [`command_timeout_ms`](crate::Settings::command_timeout_ms). It may have received the command.
     Silent,
-    /// Too many orders are under way.
+    /// Too many commands are pending.
     TooMany,
 }
 
-/// PeerCommands of this node to others, and of others to this one.
+/// The commands of this node to others, and of others to this one.
 #[derive(Debug, Default)]
 pub(crate) struct PeerCommands {
     last: u64,
     given: BTreeMap<u64, PendingCommand>,
-    /// Those that this node has carried out last.
+    /// The last commands that this node has executed.
     done: VecDeque<(Incarnation, u64)>,
 }
 
@@ -58,25 +58,25 @@ struct PendingCommand {
     until_ms: u64,
 }
 
-/// A message about an order, from node to node. It may be lost, late or doubled.
+/// A message about a command, from node to node. It may be lost, delayed or duplicated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PeerCommandMessage {
     from: Incarnation,
-    /// Counts the orders of the life that gives them.
+    /// The number of the command, in the count of the sending incarnation.
     number: u64,
     kind: PeerCommandKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PeerCommandKind {
-    /// The receiver is to be drained.
+    /// The receiver must drain.
     Drain { is_for_good: bool, by: String },
-    /// The sender has the order with this number.
+    /// The sender has received the command with this number.
     Ack,
 }
 
 impl PeerCommands {
-    /// Gives the order to be drained to the node of this name. `by` is who asks for it. The answer is [`Decision::PeerCommandResult`].
+    /// Sends the drain command to the node with this name. `by` is the operator. The answer is [`Decision::PeerCommandResult`].
     pub(crate) fn drain(
         &mut self,
         ticket: u64,
@@ -103,7 +103,7 @@ impl PeerCommands {
         cx.out.decide(Decision::PeerCommandResult { ticket, outcome });
     }
 
-    /// Says again what was not answered.
+    /// Repeats unanswered commands.
     pub(crate) fn advance(&mut self, cx: &mut PeerCommandContext<'_>) {
         self.given.retain(|_, given| {
             let is_over = given.until_ms <= cx.now_ms;
@@ -119,7 +119,7 @@ impl PeerCommands {
         }
     }
 
-    /// Another node has said something of an order. Gives what this node is to do: whether it is drained for good.
+    /// Handles a message about a command. Returns what this node must do: drain, and whether for good.
     pub(crate) fn receive_peer(
         &mut self,
         message: PeerCommandMessage,
@@ -127,7 +127,7 @@ impl PeerCommands {
     ) -> Option<bool> {
         let PeerCommandMessage { from, number, kind } = message;
         let PeerCommandKind::Drain { is_for_good, by } = kind else {
-            // Numbers are of this life alone, and so is the subject by which it hears.
+            // Numbers are per incarnation, and so is the subject on which the node receives.
             let given = self.given.remove(&number).filter(|given| given.to == from)?;
             cx.out.decide(Decision::PeerCommandResult { ticket: given.ticket, outcome: PeerCommandOutcome::Taken });
             return None;
@@ -145,7 +145,7 @@ impl PeerCommands {
     }
 }
 
-/// What orders need of the node.
+/// The context of a node for commands.
 pub(crate) struct PeerCommandContext<'a> {
     pub(crate) me: Incarnation,
     pub(crate) now_ms: u64,
@@ -164,7 +164,7 @@ impl PeerCommandMessage {
         writer.0
     }
 
-    /// The message of these bytes; `None` where they are none of this version. It is as good as lost then.
+    /// Decodes a message, or returns `None` if it is not of this version. It then counts as lost.
     pub(crate) fn decode(bytes: &[u8]) -> Option<PeerCommandMessage> {
         let mut reader = Reader::new(bytes);
         if reader.u8()? != VERSION {
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// The bytes are part of the format: whoever changes them changes [`VERSION`].
+    /// The bytes are part of the format: a change requires a change of [`VERSION`].
     #[test]
     fn bytes_stay_what_they_are() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));

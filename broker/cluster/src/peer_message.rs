@@ -1,4 +1,4 @@
-//! What nodes send each other.
+//! The messages of nodes about sessions.
 
 use std::num::NonZeroU64;
 
@@ -9,30 +9,30 @@ use crate::record::VERSION;
 const RELEASE: u8 = 1;
 const RELEASED: u8 = 2;
 
-/// A message from node to node. It may be lost, late or doubled.
+/// A message from node to node. It may be lost, delayed or duplicated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerMessage {
-    /// Who sends it.
+    /// The sender.
     pub from: Incarnation,
-    /// Whose session it is about.
+    /// The client whose session it is about.
     pub client: ClientKey,
     /// The number of the owner's claim.
     pub claim: u64,
-    /// What it says.
+    /// The content.
     pub kind: PeerMessageKind,
 }
 
-/// What a [`PeerMessage`] says.
+/// The content of a [`PeerMessage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerMessageKind {
-    /// The sender has the client, and the receiver owns the session.
+    /// The client has connected to the sender, and the receiver owns the session.
     Release,
-    /// The sender does not serve the client by this claim or an earlier one, and never will.
+    /// The sender does not serve the client with this claim or an earlier one, and never will.
     Released,
 }
 
 impl PeerMessage {
-    /// The bytes of the message.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         let kind = match self.kind {
             PeerMessageKind::Release => RELEASE,
@@ -45,7 +45,7 @@ impl PeerMessage {
         writer.0
     }
 
-    /// The message of these bytes; `None` where they are none of this version. It is as good as lost then.
+    /// Decodes a message, or returns `None` if it is not of this version. It then counts as lost.
     pub fn decode(bytes: &[u8]) -> Option<PeerMessage> {
         let mut reader = Reader::new(bytes);
         if reader.u8()? != VERSION {
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// The bytes are part of the format: whoever changes them changes [`VERSION`].
+    /// The bytes are part of the format: a change requires a change of [`VERSION`].
     #[test]
     fn bytes_stay_what_they_are() {
         let (from, client) = (Incarnation(NonZeroU64::new(1).expect("not 0")), ClientKey(2));

@@ -1,4 +1,4 @@
-//! The ways of messages into the log: one for each partition, on which one group at a time is under way.
+//! The producers of the log: one for each partition, each with at most one group in flight.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
@@ -11,22 +11,22 @@ use crate::queue::pop_front_if;
 use crate::record::{Body, End, Group, Intent, Place, Publisher, Retain, RetainEntry, RetainedRecord};
 use crate::settings::Settings;
 
-/// Whose message it is.
+/// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MessageOrigin {
     pub(crate) client: ClientKey,
-    /// The number of the client's claim, so that nothing is told to the next service.
+    /// The number of the client's claim, so that no later service receives the answer.
     pub(crate) claim: u64,
     pub(crate) what: MessageSource,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageSource {
-    /// The client has published it; for QoS 2, with a Packet Identifier.
+    /// Published by the client; with a Packet Identifier for QoS 2.
     Message { ticket: u64, packet_id: Option<NonZeroU16> },
     /// A will, by its number in the service.
     Will(u64),
-    /// Those who run the broker have published it, by this request.
+    /// Published by an operator, by this request.
     OperatorPublish { ticket: u64 },
 }
 
@@ -34,20 +34,20 @@ pub(crate) enum MessageSource {
 pub(crate) struct Entry {
     pub(crate) message: Vec<u8>,
     pub(crate) origin: MessageOrigin,
-    /// How the message is to be retained.
+    /// How to retain the message.
     pub(crate) to_retain: Option<RetainRequest>,
-    /// Since when it waits.
+    /// The time since which it waits.
     pub(crate) since_ms: u64,
 }
 
 impl MessageOrigin {
-    /// Of a message that no client has published.
+    /// Creates the origin of an operator's message.
     pub(crate) fn own(ticket: u64) -> MessageOrigin {
         MessageOrigin { client: Publisher::OPERATOR.client, claim: 0, what: MessageSource::OperatorPublish { ticket } }
     }
 }
 
-/// MessageSource is known of a message that is to be retained.
+/// How to retain a message.
 #[derive(Debug)]
 pub(crate) struct RetainRequest {
     pub(crate) retain: Retain,
@@ -55,37 +55,37 @@ pub(crate) struct RetainRequest {
     pub(crate) known: Option<Sequence>,
 }
 
-/// A message that is in the log and has to be retained now.
+/// A message in the log that must be retained now.
 #[derive(Debug)]
 pub(crate) struct PendingRetain {
     pub(crate) origin: MessageOrigin,
     pub(crate) record: RetainedRecord,
-    /// MessageSource the topic had, as far as its publisher's node knew.
+    /// The sequence of the topic's retained message, as far as its publisher's node knew.
     pub(crate) known: Option<Sequence>,
 }
 
-/// A message that never comes into the log.
+/// A message that will never be in the log.
 #[derive(Debug)]
 pub(crate) struct WithdrawnMessage {
     pub(crate) origin: MessageOrigin,
-    /// For QoS 2: what the session's record says of it. [`PartitionProducers::forget`] is to be called when it says so no more.
+    /// For QoS 2: the intent in the session's record. Call [`PartitionProducers::forget`] when the record no longer has it.
     pub(crate) intent: Option<Intent>,
 }
 
-/// How it is with the way into one partition.
+/// The state of the producer of one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProducerStatus {
-    /// Which.
+    /// The partition.
     pub partition: Partition,
     /// Messages that wait for the next group.
     pub waiting: usize,
-    /// Their bytes.
+    /// The bytes of these messages.
     pub waiting_bytes: usize,
-    /// For how long a group has been on its way, in milliseconds, if one is.
+    /// The age of the group in flight in milliseconds, if there is one.
     pub group_age_ms: Option<u64>,
 }
 
-/// MessageSource an answer has changed.
+/// The effect of an answer.
 #[derive(Debug)]
 pub(crate) enum ProducerEvent {
     Nothing,
@@ -93,10 +93,10 @@ pub(crate) enum ProducerEvent {
     Stored {
         origins: Vec<MessageOrigin>,
         ordinal: u64,
-        /// These are not safe before they are retained.
+        /// These are persisted only when they are retained.
         retaining: Vec<PendingRetain>,
     },
-    /// The lane has been fenced off: the node is dead.
+    /// The partition was fenced: other nodes have declared this one dead.
     Fenced,
 }
 
@@ -108,32 +108,32 @@ pub(crate) struct PartitionProducers {
 #[derive(Debug)]
 struct PartitionProducer {
     subject: LogSubject,
-    /// The last group that is in the log for sure.
+    /// The last group that is known to be in the log.
     last: Option<Sequence>,
-    /// Number of the last group that was made.
+    /// The number of the last group.
     number: u64,
-    /// Highest ordinal in a group that was made.
+    /// The highest ordinal in a group.
     ordinal: u64,
-    /// Highest ordinal that was given.
+    /// The highest ordinal that was assigned.
     last_intended: u64,
-    /// QoS 2 messages in the order of their ordinals. The log is to have them in this order, so that one number says which are there.
+    /// QoS 2 messages in the order of their ordinals. They must be appended in this order, so that one number tells which are in the log.
     intents: VecDeque<(u64, IntentState)>,
     waiting: VecDeque<(Option<u64>, Entry)>,
     waiting_bytes: usize,
-    /// Ordinals of messages that were withdrawn while a record says that they are coming. No later one is appended before the record says so no
-    /// more: otherwise these would be taken for stored if the node dies.
+    /// Ordinals of withdrawn messages that a record still announces. No later one is appended until the record no longer does: otherwise,
+    /// these would count as stored if the node died.
     withdrawn: BTreeSet<u64>,
     in_flight: Option<InFlight>,
-    /// Groups with messages that are in the log and not retained yet, and how many of these there are.
+    /// Groups in the log with messages that are not retained yet, and their number.
     unsettled: BTreeMap<Sequence, usize>,
 }
 
 #[derive(Debug)]
 enum IntentState {
-    /// The session's record does not know of it yet.
+    /// The session's record does not have it yet.
     Open,
     Ready(Entry),
-    /// The session's record never will.
+    /// The session's record will never have it.
     Dropped,
 }
 
@@ -177,12 +177,12 @@ impl PartitionProducers {
         &mut self.producers[partition.index()]
     }
 
-    /// Whether the lane takes a message now.
+    /// Whether a partition accepts a message now.
     pub(crate) fn has_room(&self, partition: Partition, settings: &Settings) -> bool {
         self.producers[partition.index()].waiting_bytes < settings.waiting_max_bytes
     }
 
-    /// A message of QoS 1 joins the next group.
+    /// Adds a QoS 1 message to the next group.
     pub(crate) fn push(&mut self, partition: Partition, entry: Entry, settings: &Settings, out: &mut Outbox) {
         let producer = self.producer(partition);
         let now_ms = entry.since_ms;
@@ -190,20 +190,19 @@ impl PartitionProducers {
         producer.begin(now_ms, settings, out);
     }
 
-    /// Messages whose time has come and that are not on their way, with all that their clients have sent after them and that is not on its way
-    /// either: they never will be. A message in a group that is on its way may be in the log, so it is neither stored nor refused before that is
-    /// known.
+    /// Withdraws overdue messages that are not in flight, with all later messages of the same clients that are not in flight: they will
+    /// never be in the log. A message of a group in flight may be in the log, so it is neither stored nor rejected until that is known.
     ///
-    /// Whoever cannot be told is not refused: it would send the message again, behind what came after it.
+    /// A message whose client cannot be notified is not rejected: the client would send it again, after later ones.
     pub(crate) fn withdraw(
         &mut self,
         now_ms: u64,
         settings: &Settings,
-        can_be_told: impl Fn(&MessageOrigin) -> bool,
+        can_notify: impl Fn(&MessageOrigin) -> bool,
     ) -> Vec<WithdrawnMessage> {
-        let mut withdrawn = self.withdraw_overdue(now_ms, settings, can_be_told);
+        let mut withdrawn = self.withdraw_overdue(now_ms, settings, can_notify);
         if !is(Mutant::RefusesOne) && !withdrawn.is_empty() {
-            let behind = self.withdraw_behind(&withdrawn);
+            let behind = self.withdraw_following(&withdrawn);
             withdrawn.extend(behind);
         }
         withdrawn
@@ -213,7 +212,7 @@ impl PartitionProducers {
         &mut self,
         now_ms: u64,
         settings: &Settings,
-        can_be_told: impl Fn(&MessageOrigin) -> bool,
+        can_notify: impl Fn(&MessageOrigin) -> bool,
     ) -> Vec<WithdrawnMessage> {
         let mut withdrawn = Vec::new();
         for producer in self.producers.iter_mut().filter(|producer| producer.in_flight.is_some()) {
@@ -221,7 +220,7 @@ impl PartitionProducers {
             while let Some((ordinal, entry)) = producer.waiting.get(at)
                 && entry.since_ms + settings.publish_timeout_ms <= now_ms
             {
-                if !can_be_told(&entry.origin) {
+                if !can_notify(&entry.origin) {
                     at += 1;
                     continue;
                 }
@@ -239,8 +238,9 @@ impl PartitionProducers {
         withdrawn
     }
 
-    /// MessageSource the clients of these messages have sent after them. In the log, it would stand before them when they are sent again [MQTT-4.6.0-6].
-    fn withdraw_behind(&mut self, refused: &[WithdrawnMessage]) -> Vec<WithdrawnMessage> {
+    /// Withdraws later messages of the same clients. In the log, they would precede those messages when these are sent again
+    /// [MQTT-4.6.0-6].
+    fn withdraw_following(&mut self, refused: &[WithdrawnMessage]) -> Vec<WithdrawnMessage> {
         let mut firsts: BTreeMap<(ClientKey, u64), u64> = BTreeMap::new();
         for WithdrawnMessage { origin, .. } in refused {
             if let MessageSource::Message { ticket, .. } = origin.what {
@@ -248,29 +248,29 @@ impl PartitionProducers {
                 *first = ticket.min(*first);
             }
         }
-        let is_behind = |origin: &MessageOrigin| match origin.what {
+        let is_following = |origin: &MessageOrigin| match origin.what {
             MessageSource::Message { ticket, .. } => {
                 firsts.get(&(origin.client, origin.claim)).is_some_and(|first| *first < ticket)
             }
             MessageSource::Will(_) | MessageSource::OperatorPublish { .. } => false,
         };
-        self.producers.iter_mut().flat_map(|producer| producer.withdraw_behind(is_behind)).collect()
+        self.producers.iter_mut().flat_map(|producer| producer.withdraw_following(is_following)).collect()
     }
 
-    /// A QoS 2 message of which the record has just come to know is withdrawn. [`forget`](Self::forget) is to be called as for others.
+    /// Withdraws a QoS 2 message whose intent was just recorded. Call [`forget`](Self::forget) as for others.
     pub(crate) fn withdraw_intended(&mut self, now_ms: u64, intent: Intent, settings: &Settings, out: &mut Outbox) {
         self.producer(intent.partition).withdrawn.insert(intent.ordinal);
         self.resolve(now_ms, intent.partition, intent.ordinal, None, settings, out);
     }
 
-    /// No record says any more that this message is coming.
+    /// The intent is no longer in any record.
     pub(crate) fn forget(&mut self, now_ms: u64, intent: Intent, settings: &Settings, out: &mut Outbox) {
         let producer = self.producer(intent.partition);
         producer.withdrawn.remove(&intent.ordinal);
         producer.begin(now_ms, settings, out);
     }
 
-    /// A message of this group has been retained.
+    /// A message of this group was retained.
     pub(crate) fn settled(&mut self, partition: Partition, group: Sequence) {
         let producer = self.producer(partition);
         if let Some(count) = producer.unsettled.get_mut(&group) {
@@ -281,7 +281,7 @@ impl PartitionProducers {
         }
     }
 
-    /// Where all lanes end, if nothing is under way.
+    /// Returns the ends of all partitions, if nothing is in flight.
     pub(crate) fn ends(&self) -> Option<Box<[End; PARTITIONS as usize]>> {
         let mut ends = Box::new([End::default(); PARTITIONS as usize]);
         for (end, producer) in ends.iter_mut().zip(&self.producers) {
@@ -308,7 +308,7 @@ impl PartitionProducers {
         self.producers.iter().map(status).collect()
     }
 
-    /// A place among the QoS 2 messages of a partition. It has to be made ready or dropped, because those behind it wait.
+    /// Reserves an ordinal for a QoS 2 message. It must be resolved, because later ones wait for it.
     pub(crate) fn intend(&mut self, partition: Partition) -> u64 {
         let producer = self.producer(partition);
         producer.last_intended += 1;
@@ -316,7 +316,7 @@ impl PartitionProducers {
         producer.last_intended
     }
 
-    /// The session's record knows of the message: it may be appended. Without one, it never will be.
+    /// Resolves an ordinal: with an entry, the session's record has the intent and the message may be appended; without, it never will be.
     pub(crate) fn resolve(
         &mut self,
         now_ms: u64,
@@ -359,7 +359,7 @@ impl PartitionProducer {
         self.waiting.push_back((ordinal, entry));
     }
 
-    fn withdraw_behind(&mut self, is_behind: impl Fn(&MessageOrigin) -> bool) -> Vec<WithdrawnMessage> {
+    fn withdraw_following(&mut self, is_following: impl Fn(&MessageOrigin) -> bool) -> Vec<WithdrawnMessage> {
         let partition = self.subject.partition;
         let mut withdrawn = Vec::new();
         let mut withdraw = |ordinal: Option<u64>, entry: &Entry| {
@@ -368,16 +368,16 @@ impl PartitionProducer {
             self.withdrawn.extend(ordinal);
         };
         self.waiting.retain(|(ordinal, entry)| {
-            let stays = !is_behind(&entry.origin);
-            if !stays {
+            let is_kept = !is_following(&entry.origin);
+            if !is_kept {
                 withdraw(*ordinal, entry);
                 self.waiting_bytes -= entry.message.len();
             }
-            stays
+            is_kept
         });
         for (ordinal, intended) in &mut self.intents {
             if let IntentState::Ready(entry) = intended
-                && is_behind(&entry.origin)
+                && is_following(&entry.origin)
             {
                 withdraw(Some(*ordinal), entry);
                 *intended = IntentState::Dropped;
@@ -386,7 +386,7 @@ impl PartitionProducer {
         withdrawn
     }
 
-    /// Makes a group of what waits, unless one is under way.
+    /// Builds a group from the waiting messages, unless one is in flight.
     fn begin(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
         let barrier = self.withdrawn.first().copied().unwrap_or(u64::MAX);
         let may_go = |ordinal: Option<u64>| ordinal.is_none_or(|ordinal| ordinal < barrier);
@@ -406,7 +406,7 @@ impl PartitionProducer {
             match entry.to_retain {
                 None => origins.push(entry.origin),
                 Some(RetainRequest { retain, topic, known }) => {
-                    // Where the group is going to stand is known when it stands there.
+                    // The sequence of the group is only known once it is in the log.
                     let place = Place { index: messages.len() as u32, ..Place::START };
                     to_retain.push(RetainEntry { index: place.index, retain, topic: topic.clone() });
                     let record = RetainedRecord::of(place, retain, topic, &entry.message);
@@ -459,7 +459,7 @@ impl PartitionProducer {
         }
     }
 
-    /// The fate of a group was unknown: the last one on the subject tells it.
+    /// Resolves an unknown outcome from the last group on the subject.
     fn check_record(
         &mut self,
         now_ms: u64,
@@ -476,13 +476,13 @@ impl PartitionProducer {
                 self.stored(now_ms, sequence, settings, out)
             }
             Some((sequence, Ok(Group { body: Body::Messages { .. }, .. }))) => {
-                // It is not there, at least not yet. If it comes after all, this attempt is refused.
+                // It has not been written yet. If it is after all, this attempt is rejected.
                 self.last = Some(sequence);
                 in_flight.step = self.append(&in_flight.group, out);
                 self.in_flight = Some(in_flight);
                 ProducerEvent::Nothing
             }
-            // There was none yet, or all have gone out of the log by age, which takes longer than any append.
+            // There was none yet, or all have expired from the log, which takes longer than any append.
             None => {
                 self.last = None;
                 in_flight.step = self.append(&in_flight.group, out);

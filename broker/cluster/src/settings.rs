@@ -1,91 +1,91 @@
 //! Times and limits of a node.
 
-/// What a node is set to. All nodes of a cluster have the same times.
+/// The settings of a node. All nodes of a cluster have the same times.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long after a beat the next one is due, in milliseconds.
+    /// The interval of heartbeats, in milliseconds.
     pub heartbeat_ms: u64,
-    /// How long a node serves its clients after it sent the last beat that was confirmed, in milliseconds.
+    /// How long a node serves its clients after it has sent the last confirmed heartbeat, in milliseconds.
     pub lease_ms: u64,
-    /// How much longer others wait before they bury it, in milliseconds: for clocks of different speed.
+    /// How much longer other nodes wait before they remove it, in milliseconds, to allow for clock drift.
     pub margin_ms: u64,
-    /// How long a client waits for its session before it is refused, in milliseconds.
+    /// How long a client waits for its session before it is rejected, in milliseconds.
     pub claim_timeout_ms: u64,
-    /// After what time something is asked again that was not answered, in milliseconds.
+    /// The delay before an unanswered request is repeated, in milliseconds.
     pub retry_ms: u64,
-    /// How long a round waits at most until the other nodes know what this one listens to, in milliseconds. Whoever asks while one goes on waits
-    /// for the next one as well.
+    /// How long a round waits at most until the other nodes know this node's interest, in milliseconds. A request during a round also waits
+    /// for the next round.
     pub interest_sync_timeout_ms: u64,
-    /// Claims under way at once.
+    /// The limit of concurrent claims.
     pub claims_max: usize,
-    /// A group takes no more messages once it has so many bytes.
+    /// The size limit of a group in bytes.
     pub group_max_bytes: usize,
-    /// Messages in one group.
+    /// The limit of messages in a group.
     pub group_messages_max: usize,
-    /// What waits in one partition for the group before it. Beyond it, messages are given back.
+    /// The bytes that may wait in one partition while a group is in flight. Above the limit, messages are returned to the caller.
     pub waiting_max_bytes: usize,
-    /// Shards of this node: each gets what arrives.
+    /// The number of shards of this node, each of which receives the arriving groups.
     pub shards: usize,
-    /// What is read from the log at once, in bytes; one group at least.
+    /// The bytes per read of the log, which has at least one group.
     pub read_max_bytes: usize,
-    /// Of one partition, what has arrived and has not been taken by all shards, in bytes. Beyond it, nothing is asked for.
+    /// The bytes of one partition that have arrived and were not processed by all shards. Above the limit, no more are requested.
     pub in_flight_max_bytes: usize,
-    /// Groups that stay in memory for those who are a little behind, in bytes.
+    /// The bytes of groups that are cached for slightly lagging sessions.
     pub cache_max_bytes: usize,
-    /// Reads under way for those who are behind. Beyond it, they wait.
+    /// The limit of concurrent reads for lagging sessions. Further ones wait.
     pub reads_max: usize,
-    /// How long a message waits for its group to be sent before it is refused, in milliseconds.
+    /// How long a message waits to be sent before it is refused, in milliseconds.
     pub publish_timeout_ms: u64,
-    /// Where clients reach this node, as a Server Reference says it; empty where they cannot be told.
+    /// The Server Reference for clients of this node; empty if there is none.
     pub reference: String,
-    /// Bytes of messages that wait to be retained. Beyond it, messages with RETAIN are given back.
+    /// The bytes of messages that may wait to be retained. Above the limit, messages with RETAIN are returned to the caller.
     pub retaining_max_bytes: usize,
-    /// For how long the store keeps at least what a topic retains, in seconds, even if it has expired or the topic was cleared: its place in the
-    /// log is known so long, and nothing older can come after it. Longer than any write may be under way.
+    /// How long the store keeps a retained record at least, in seconds, even if it has expired or the topic was cleared. Its log position
+    /// is known for that time, so that nothing older can be written after it. Longer than any write may be in flight.
     pub retained_floor_s: u32,
-    /// Retained messages that are read from the store at once.
+    /// Retained messages per read from the store.
     pub mirror_page: usize,
-    /// How much longer than its interval a session is kept, in seconds: for clocks of the store's servers that differ.
+    /// How much longer than its expiry interval a session is kept, in seconds, to allow for clock differences of the store's servers.
     pub expiry_margin_s: u32,
-    /// Records of sessions that are read at once.
+    /// Session records per read.
     pub scan_page: usize,
-    /// Sessions that are freed at once after the death of their node.
+    /// Sessions that are freed concurrently after the death of their node.
     pub collections_max: usize,
-    /// How long a node leaves the share of others to them, in milliseconds.
+    /// How long a node leaves the shares of other nodes to them, in milliseconds.
     pub share_ms: u64,
-    /// After what time all sessions are looked through for what nobody sees to, in milliseconds.
+    /// The interval of garbage collection of all sessions, in milliseconds.
     pub collection_interval_ms: u64,
-    /// How often all groups of shared subscriptions are looked through for members whose sessions have ended unseen, in milliseconds.
+    /// The interval of checking all groups of shared subscriptions for members with ended sessions, in milliseconds.
     pub group_check_interval_ms: u64,
-    /// Members whose sessions are looked for in one such pass. The next one goes on behind them.
+    /// The members whose sessions are checked in one such pass. The next pass continues after them.
     pub group_check_members_max: usize,
-    /// That a record is gone is believed if it is still gone after so long, in milliseconds: longer than a server of the store that has lost its
-    /// quorum may answer as if it led.
+    /// The time after which a missing record must still be missing to count as deleted, in milliseconds: longer than a server of the store
+    /// may answer as a leader after it has lost its quorum.
     pub confirm_gone_ms: u64,
-    /// How long the record of a group without members stays, in seconds: longer than any write of it may be under way.
+    /// How long the record of a group without members is kept, in seconds: longer than any write of it may be in flight.
     pub empty_group_s: u32,
-    /// How the shared subscriptions are read in a session's state.
+    /// Extracts the shared subscriptions from a session's state.
     pub shares_of: SharesOf,
-    /// Sessions that move to other nodes at once.
+    /// The limit of sessions that migrate to other nodes concurrently.
     pub migrations_max: usize,
-    /// How long another node is asked to take an order, in milliseconds.
+    /// How long a command to another node is repeated, in milliseconds.
     pub command_timeout_ms: u64,
-    /// How often the shared configuration is read, whether the store has reported a change or not, in milliseconds.
+    /// The interval of reading the shared configuration, even without a reported change, in milliseconds.
     pub config_poll_ms: u64,
-    /// Bytes of one revision of the shared configuration.
+    /// The size limit of a revision of the shared configuration, in bytes.
     pub config_max_bytes: usize,
 }
 
-// The times of patrols have no keys: what patrols find is left by nodes that have died at the wrong moment, and nobody waits for it. Shorter ones
-// would cost the store reads for ever.
+// The intervals of background checks are not configurable: they find leftovers of nodes that have died at the wrong moment, for which no
+// one waits. Shorter intervals would permanently cost the store reads.
 
-/// A pass reads all sessions on each node. What it looks for, a will that nobody owns, needs an owner that gave it up and a claim that never came.
+/// A pass reads all sessions on each node. It finds wills without an owner, which need an owner that gave up and a claim that never came.
 const COLLECTION_INTERVAL_MS: u64 = 600_000;
-/// A member that has ended unseen keeps its group's place in the log until then, and nothing else.
+/// Until then, a member with an ended session only keeps its group's position in the log.
 const GROUP_CHECK_INTERVAL_MS: u64 = 120_000;
 /// Three times as long as a leader without a quorum may take to notice that, which is 10 s.
 const CONFIRM_GONE_MS: u64 = 30_000;
-/// As long as what was cleared leaves its place behind: no write is under way for so long.
+/// As long as a cleared topic keeps its position: no write is in flight for so long.
 const EMPTY_GROUP_S: u32 = 3600;
 
 impl Default for Settings {
@@ -129,19 +129,20 @@ impl Default for Settings {
     }
 }
 
-/// Gives the shared subscriptions, `$share/name/filter`, in the state of a session as the engine writes it; `None` where it cannot read the state.
+/// Returns the shared subscriptions, `$share/name/filter`, in the session state that the engine has encoded; `None` if it cannot decode the
+/// state.
 #[derive(Clone, Copy)]
 pub struct SharesOf(pub fn(&[u8]) -> Option<Vec<String>>);
 
 impl SharesOf {
-    /// Of a session that has ended. A state that cannot be read may have any, and names none.
+    /// Returns the shared subscriptions of an ended session. An unreadable state yields none, although it may have some.
     pub(crate) fn named(self, state: &[u8]) -> Vec<String> {
         if state.is_empty() { Vec::new() } else { (self.0)(state).unwrap_or_default() }
     }
 
-    /// Whether a session may have this one.
+    /// Whether a session may have this shared subscription.
     pub(crate) fn may_have(self, state: &[u8], share: &str) -> bool {
-        // A record without state stands for no session.
+        // A record without state does not represent a session.
         !state.is_empty() && (self.0)(state).is_none_or(|shares| shares.iter().any(|known| known == share))
     }
 }

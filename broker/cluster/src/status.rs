@@ -1,4 +1,4 @@
-//! How it is with a node, for those who operate it.
+//! The status of a node, for operators.
 
 use crate::config::ConfigStatus;
 use crate::garbage::GarbageCollectorStatus;
@@ -9,48 +9,48 @@ use crate::producers::ProducerStatus;
 use crate::retained::MirrorStatus;
 use crate::sessions::SessionsStatus;
 
-/// How one node sees itself and the others.
+/// The status of a node and of the others as it sees them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Which life this is.
+    /// The incarnation of the node.
     pub incarnation: Incarnation,
     /// Whether clients may be read from and written to.
     pub is_serving: bool,
-    /// Whether its clients are being sent to other nodes, because it is to end.
+    /// Whether the node is draining: its clients are being moved to other nodes.
     pub is_draining: bool,
-    /// All lives that are known, this one as well.
+    /// All known incarnations, including this one.
     pub nodes: Vec<NodeStatus>,
-    /// The ways into the log, one for each partition.
+    /// The producers of the log, one per partition.
     pub producers: Vec<ProducerStatus>,
-    /// What this node has to do.
+    /// The sessions of this node.
     pub sessions: SessionsStatus,
-    /// Its copy of the retained messages.
+    /// The node's copy of the retained messages.
     pub mirror: MirrorStatus,
-    /// Its copy of the shared configuration.
+    /// The node's copy of the shared configuration.
     pub config: ConfigStatus,
-    /// What it has done for sessions of others.
+    /// What its garbage collection has done.
     pub garbage_collection: GarbageCollectorStatus,
-    /// What it has done for groups of shared subscriptions.
+    /// What its health check of groups has done.
     pub health_check: HealthCheckStatus,
-    /// How often a limit was reached, and what else is worth a count.
+    /// Reached limits and other counters.
     pub counters: Counters,
 }
 
-/// What a node counts from its start.
+/// The counters of a node since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Messages that were given back because `waiting_max_bytes` or `retaining_max_bytes` were reached.
+    /// Messages that were returned to the caller because `waiting_max_bytes` or `retaining_max_bytes` was reached.
     pub full: u64,
     /// Messages that were refused after `publish_timeout_ms`.
     pub timeouts: u64,
-    /// Retained messages whose topic had something else than what was expected.
+    /// Writes of retained messages whose precondition was wrong.
     pub retained_conflicts: u64,
-    /// Retained messages that were never written, because a later one had come.
+    /// Retained messages that were never written because a later one was first.
     pub retained_superseded: u64,
-    /// Bytes of messages that are to be retained: this one goes up and down.
+    /// Bytes of messages waiting to be retained. This value goes up and down.
     pub retaining_bytes: u64,
-    /// How often a node has not said within `interest_sync_timeout_ms` that it knows what this one listens to, or the bus has not confirmed it.
+    /// Times a node has not confirmed within `interest_sync_timeout_ms` that it knows this node's interest, or the bus has not.
     pub spreads_unanswered: u64,
-    /// Clients that were sent to other nodes, or refused because the node takes none.
+    /// Clients that were sent to other nodes, or rejected because the node accepts none.
     pub moved: u64,
 }

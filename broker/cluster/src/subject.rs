@@ -1,39 +1,39 @@
-//! Topics as subjects of the bus, and filters as patterns of subjects. All subjects here are relative: the bus puts a prefix in front.
+//! Maps topics to subjects of the bus, and filters to patterns of subjects. All subjects here are relative: the bus adds a prefix.
 
 use std::fmt;
 
 use crate::names::{Seed, digest_text};
 
-/// A topic whose subject has more bytes gets a digest for a subject.
+/// The size limit of a subject. The subject of a longer one is a digest.
 pub const SUBJECT_MAX_BYTES: usize = 512;
-/// So does a topic with more levels.
+/// The level limit of a topic. The subject of a deeper one is a digest.
 pub const SUBJECT_LEVELS_MAX: usize = 32;
-/// Matches all subjects that are digests. A node listens to it as long as it has any subscription.
+/// Matches all subjects that are digests. A node subscribes to it as long as it has any subscription.
 pub const DIGESTS: &str = "=~.*";
 
-/// The token of a level without characters: an escape has two digits, so no other level becomes this.
+/// The token of an empty level. An escape has two digits, so no other level becomes this.
 const EMPTY: &str = "=";
 /// The first token of a digest.
 const DIGEST: &str = "=~";
 
-/// What a subject says about its topic.
+/// The topic that a subject represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
     /// The topic.
     Topic(String),
-    /// Only a digest of it; the message itself names it.
+    /// Only a digest of it; the message itself contains the topic.
     Digest,
 }
 
-/// The subject of a topic name. Different topics have different subjects. `topic` is not empty and has no wildcards.
+/// Returns the subject of a topic name. Different topics have different subjects. `topic` must not be empty or contain wildcards.
 pub fn subject_of(topic: &str, seed: Seed) -> String {
     plain_subject(topic).unwrap_or_else(|| format!("{DIGEST}.{}", digest_text(seed.digest(topic.as_bytes()))))
 }
 
-/// The topic of a subject that [`subject_of`] made.
+/// Returns the topic of a subject that [`subject_of`] has returned.
 ///
 /// # Errors
-/// The subject is not one that [`subject_of`] makes.
+/// The subject is not a result of [`subject_of`].
 pub fn topic_of(subject: &str) -> Result<Named, SubjectError> {
     let mut tokens = subject.split('.');
     if tokens.next() == Some(DIGEST) {
@@ -48,13 +48,13 @@ pub fn topic_of(subject: &str) -> Result<Named, SubjectError> {
         unescape(token, offset, &mut topic)?;
         offset += token.len() + 1;
     }
-    // One topic has one subject: whatever else decodes to it was not made here. A topic has at least one character [MQTT-4.7.3-1].
+    // A topic has one subject: any other one that decodes to it is invalid. A topic has at least one character [MQTT-4.7.3-1].
     let is_its_own = !topic.is_empty() && plain_subject(&topic).as_deref() == Some(subject);
     if is_its_own { Ok(Named::Topic(topic)) } else { Err(SubjectError { offset: 0 }) }
 }
 
-/// The patterns that together match the subject of every topic which `filter` matches, but for those that [`DIGESTS`] matches. They may
-/// match more. `filter` is a valid Topic Filter without a share.
+/// Returns patterns that together match the subject of every topic that `filter` matches, except for those that [`DIGESTS`] matches. They
+/// may match more. `filter` must be a valid Topic Filter without a share.
 pub fn patterns_of(filter: &str) -> Vec<String> {
     if !filter.contains(['+', '#']) {
         return plain_subject(filter).into_iter().collect();
@@ -63,11 +63,11 @@ pub fn patterns_of(filter: &str) -> Vec<String> {
         Some(parent) => (parent.strip_suffix('/'), true),
         None => (Some(filter), false),
     };
-    // A filter of `#` alone has no levels; one of `/#` has one, which is empty.
+    // The filter `#` has no levels; `/#` has one, which is empty.
     let levels = levels.map(|levels| levels.split('/').map(pattern_token).collect::<Vec<_>>()).unwrap_or_default();
     let fits = levels.len() <= SUBJECT_LEVELS_MAX && joined_bytes(&levels) <= SUBJECT_MAX_BYTES;
     if !fits {
-        // Topics that have a plain subject are not so deep. What is left are those that end above a `#`, and they are in here.
+        // Deeper topics have no plain subject. The remaining topics end above a `#`, and are covered here.
         let depth = (1..levels.len()).rev().find(|depth| {
             *depth < SUBJECT_LEVELS_MAX && joined_bytes(&levels[..*depth]) + ".>".len() <= SUBJECT_MAX_BYTES
         });
@@ -79,7 +79,7 @@ pub fn patterns_of(filter: &str) -> Vec<String> {
     match (levels.is_empty(), has_rest) {
         (true, _) => vec![">".to_owned()],
         (false, false) => vec![levels.join(".")],
-        // `sport/#` matches `sport` as well [MQTT-4.7.1-2], and `sport.>` does not.
+        // `sport/#` also matches `sport` [MQTT-4.7.1-2], but `sport.>` does not.
         (false, true) => vec![levels.join("."), format!("{}.>", levels.join("."))],
     }
 }
@@ -140,7 +140,7 @@ fn escape(level: &str, subject: &mut String) {
     }
 }
 
-/// Characters that mean something in a subject or on the wire of the bus, and `=` itself. All are ASCII.
+/// Characters with a meaning in a subject or in the bus protocol, and `=` itself. All are ASCII.
 fn is_escaped(character: char) -> bool {
     matches!(character, '\0'..=' ' | '\x7f' | '.' | '*' | '>' | '=')
 }
@@ -162,10 +162,10 @@ fn unescape(token: &str, offset: usize, topic: &mut String) -> Result<(), Subjec
     Ok(())
 }
 
-/// A subject is not one that a topic has.
+/// A subject that does not represent a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubjectError {
-    /// Where in the subject, in bytes; 0 where it is the whole.
+    /// The offset in the subject, in bytes; 0 for the whole subject.
     pub offset: usize,
 }
 
@@ -173,7 +173,7 @@ impl fmt::Display for SubjectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no topic has this subject (at byte {}); something other than a broker of this cluster publishes below its prefix [cluster_subject]",
+            "invalid topic subject (at byte {}); a program other than a broker of this cluster publishes below its prefix [cluster_subject]",
             self.offset
         )
     }

@@ -1,4 +1,4 @@
-//! Cursors, beside a list of what has become of each message.
+//! Tests cursors against a list of the state of each message.
 
 use proptest::prelude::*;
 use tautwire_cluster::Sequence;
@@ -8,7 +8,7 @@ use tautwire_cluster::record::{Cursors, OPEN_MAX, Place};
 const START: [Place; 16] = [Place::START; 16];
 
 fn partition() -> Partition {
-    Partition::new(3).expect("there is one")
+    Partition::new(3).expect("exists")
 }
 
 fn place(sequence: u64, index: u32) -> Place {
@@ -55,7 +55,7 @@ proptest! {
             match (step, first) {
                 (Step::MarkDelivered, Some(first)) => {
                     prop_assert!(cursors.mark_delivered(partition(), log[first].0));
-                    prop_assert!(!cursors.mark_delivered(partition(), log[first].0), "it goes out once");
+                    prop_assert!(!cursors.mark_delivered(partition(), log[first].0), "it is delivered once");
                     log[first].1 = Fate::Open;
                 }
                 (Step::Pass, Some(first)) if first + 1 < log.len() => {
@@ -109,7 +109,7 @@ fn what_breaks_off_goes_on_or_contradicts_itself_is_refused() {
     assert!((0..bytes.len()).all(|length| Cursors::decode(&bytes[..length]).is_err()));
     assert!(Cursors::decode(&[&bytes[..], &[0]].concat()).is_err());
     let rest = [0; 45];
-    // One open message: at the next place, and then before it; two at one place.
+    // One open message: at the next position, and then before it; two at one position.
     let cursor = |fields: &[u8]| Cursors::decode(&[&[1], fields, &rest].concat()).is_ok();
     assert!(!cursor(&[5, 1, 1, 5, 1]) && cursor(&[5, 1, 1, 5, 0]));
     assert!(!cursor(&[5, 1, 2, 4, 0, 0, 0]) && cursor(&[5, 1, 2, 4, 0, 0, 1]));
@@ -122,7 +122,7 @@ fn a_session_that_lags_reads_on_its_own_until_it_has_caught_up() {
     cursors.pass(partition(), place(2, 0));
     assert!(!cursors.lags(partition(), place(2, 0)));
     cursors.pass(partition(), place(1, 0));
-    assert_eq!(cursors.next(partition()), place(2, 0), "nobody goes back");
+    assert_eq!(cursors.next(partition()), place(2, 0), "cursors never move back");
 }
 
 #[test]

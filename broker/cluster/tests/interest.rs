@@ -1,4 +1,4 @@
-//! What a node listens to, beside a bus that brings each message once for each pattern that matches.
+//! Tests the interest of a node with a bus that delivers each message once per matching pattern.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ struct Bus {
     filters: BTreeMap<&'static str, usize>,
     patterns: BTreeSet<String>,
     unconfirmed: Vec<String>,
-    /// Filters that were there when all patterns were confirmed. What is for them has to come from then on, also while patterns change.
+    /// Filters that existed when all patterns were confirmed. Their messages must arrive from then on, even while patterns change.
     settled: BTreeSet<&'static str>,
 }
 
@@ -74,7 +74,7 @@ impl Bus {
         }
     }
 
-    /// How many copies of a message count, where the bus brings what these patterns match.
+    /// Returns how many copies of a message count, if the bus delivers what these patterns match.
     fn copies(&self, topic: &str, patterns: impl Iterator<Item = String>) -> usize {
         let subject = subject_of(topic, SEED);
         patterns.filter(|pattern| matches(pattern, &subject) && self.interest.counts(pattern, &subject)).count()
@@ -115,11 +115,11 @@ fn live(steps: &[Step], max: usize, siblings_max: usize) {
         assert!(bus.patterns.len() <= 2 * (max + 1) || bus.interest.is_coarse());
         for topic in TOPICS {
             let is_settled = bus.settled.iter().any(|filter| is_for(filter, topic));
-            assert!(!is_settled || brings(&bus, topic), "{topic} does not come any more: {:?}", bus.patterns);
+            assert!(!is_settled || brings(&bus, topic), "{topic} no longer arrives: {:?}", bus.patterns);
         }
         for topic in TOPICS {
-            // The bus brings it by all patterns that it knows: all of the confirmed ones, and any of the others.
-            assert!(bus.copies(topic, bus.patterns.iter().cloned()) <= 1, "{topic} comes twice");
+            // The bus delivers it by all patterns that it knows: all confirmed ones, and any of the others.
+            assert!(bus.copies(topic, bus.patterns.iter().cloned()) <= 1, "{topic} arrives twice");
         }
     }
     while !bus.unconfirmed.is_empty() {
@@ -129,11 +129,15 @@ fn live(steps: &[Step], max: usize, siblings_max: usize) {
         let copies = bus.copies(topic, bus.patterns.iter().cloned());
         assert!(copies == 1 || !bus.is_wanted(topic) && copies <= 1, "{topic}: {copies} by {:?}", bus.patterns);
     }
-    assert_eq!(brings(&bus, &"deep/".repeat(40)), !bus.filters.is_empty(), "{DIGESTS} is in what is listened to");
+    assert_eq!(
+        brings(&bus, &"deep/".repeat(40)),
+        !bus.filters.is_empty(),
+        "{DIGESTS} is among the subscribed patterns"
+    );
     assert_eq!(bus.patterns.is_empty(), bus.filters.is_empty());
 }
 
-/// Whether a message comes by those patterns alone that are confirmed.
+/// Whether a message arrives by the confirmed patterns alone.
 fn brings(bus: &Bus, topic: &str) -> bool {
     let confirmed = bus.patterns.iter().filter(|pattern| !bus.unconfirmed.contains(pattern)).cloned();
     bus.copies(topic, confirmed) == 1
@@ -150,7 +154,7 @@ proptest! {
     }
 }
 
-/// Patterns become narrow again, and are not confirmed yet, when the wide one is gone that a client had asked for itself.
+/// Patterns become narrow again, and are not confirmed yet, when the wide pattern is removed that a client had subscribed to itself.
 #[test]
 fn what_stands_for_others_stays_until_they_are_confirmed() {
     use Step::{Add, Confirm, Remove};
@@ -220,7 +224,7 @@ fn too_many_patterns_become_prefixes_and_come_back_when_there_are_few() {
             }
         }
     }
-    // Those of the clients and the one for digests: one too many.
+    // The patterns of the clients and the one for digests: one too many.
     assert!(
         interest.is_coarse() && interest.len() > PATTERNS_MAX,
         "the old ones stay until the new ones are confirmed"
@@ -231,6 +235,6 @@ fn too_many_patterns_become_prefixes_and_come_back_when_there_are_few() {
     assert_eq!(interest.len(), 51);
     assert!(interest.counts("site.7.>", "site.7.sensor.7"));
     let changed_at = filters.iter().position(|filter| !interest.remove(filter).is_empty());
-    assert_eq!(changed_at, Some(PATTERNS_MAX - PATTERNS_FEW), "not before half of them are gone");
+    assert_eq!(changed_at, Some(PATTERNS_MAX - PATTERNS_FEW), "not before half of them are removed");
     assert!(!interest.is_coarse());
 }

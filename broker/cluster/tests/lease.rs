@@ -27,7 +27,7 @@ impl Node {
                 // The log is as it should be.
                 Output::Operation(id, Operation::End(_)) => self.member.answer(now_ms, id, &Answer::End(Sequence(1))),
                 Output::Operation(_, Operation::Follow { .. }) | Output::Decision(Decision::Begin { .. }) => {}
-                // Nothing is retained, and there is no configuration.
+                // There are no retained messages, and no configuration.
                 Output::Operation(id, Operation::EndOfRetained) => {
                     self.member.answer(now_ms, id, &Answer::EndOfRetained(Sequence(0)));
                 }
@@ -60,7 +60,7 @@ impl Node {
         self.collect(now_ms);
     }
 
-    /// Answers the one operation that is under way.
+    /// Answers the only operation in flight.
     fn answer(&mut self, now_ms: u64, answer: impl FnOnce(Operation) -> Answer) {
         let (id, operation) = self.asked.remove(0);
         assert!(self.asked.is_empty());
@@ -85,14 +85,14 @@ fn a_node_serves_until_its_lease_has_run_out_and_goes_on_when_it_is_renewed() {
     assert_eq!(node.member.serves_until_ms(), 0);
     node.confirm(200, 1);
     assert_eq!(node.decisions, [Decision::Resumed]);
-    // The lease counts from the beat, which was sent at 0.
+    // The lease counts from the heartbeat, which was sent at 0.
     assert!(node.member.is_serving(5999) && !node.member.is_serving(6000));
     assert_eq!(node.member.serves_until_ms(), 6000);
     node.advance(1500);
     node.advance(6000);
     assert_eq!(node.decisions, [Decision::Resumed, Decision::Suspended]);
     assert_eq!(node.member.serves_until_ms(), 0);
-    // The beat of 1500 is confirmed now, so the lease goes until 7500.
+    // The heartbeat of 1500 is confirmed now, so the lease is valid until 7500.
     node.confirm(6100, 2);
     assert_eq!(node.decisions.last(), Some(&Decision::Resumed));
     assert!(node.member.is_serving(7499) && !node.member.is_serving(7500));

@@ -1,4 +1,4 @@
-//! The receivers of shards: whatever comes in which order, each session gets each of its messages once.
+//! Tests the receivers of shards: in any order of events, each session gets each of its messages once.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use tautwire_cluster::record::{Body, Cursors, GROUP_OPEN_MAX, Group, OPEN_MAX, P
 const SESSIONS: Slot = 4;
 
 fn partition() -> Partition {
-    Partition::new(3).expect("there is one")
+    Partition::new(3).expect("exists")
 }
 
 fn place(sequence: u64, index: u32) -> Place {
     Place { sequence: Sequence(sequence), index }
 }
 
-/// A log of one partition that has groups of these sizes, from sequence 1 on.
+/// A log of one partition with groups of these sizes, from sequence 1 on.
 struct Log(Vec<u32>);
 
 impl Log {
@@ -55,13 +55,13 @@ struct Shard {
 struct World {
     log: Log,
     shards: [Shard; 2],
-    /// Where each session is, what it has got, and what of it is not acknowledged.
+    /// The slot of each session, its delivered messages, and the unacknowledged ones.
     sessions: Vec<(usize, Vec<Place>, Vec<Place>)>,
-    /// What is to be sent again after a move.
+    /// Messages to be sent again after a move.
     again: Vec<BTreeSet<Place>>,
-    /// How many messages each takes before it acknowledges one. It changes with the connection.
+    /// How many messages each session receives before it acknowledges one. Changes with the connection.
     windows: Vec<usize>,
-    /// Who had no room for a message has some before the shard has passed it.
+    /// Blocked receivers have capacity again before the shard has passed the message.
     is_quick: bool,
 }
 
@@ -103,7 +103,7 @@ impl World {
                 if open.len() < self.windows[slot as usize] {
                     receivers.mark_delivered(slot, partition(), place);
                     assert!(got.last() < Some(&place), "{slot} gets {place:?} after {:?}", got.last());
-                    assert!(self.again[slot as usize].is_empty(), "what is sent again comes first");
+                    assert!(self.again[slot as usize].is_empty(), "messages to be sent again come first");
                     got.push(place);
                     open.push(place);
                 } else {
@@ -140,7 +140,7 @@ impl World {
             return request.is_some();
         };
         let span = self.log.span(asked.from.0, count);
-        assert!(!receivers.begin_walk(asked.number + 1, &span), "it is no answer to what was asked");
+        assert!(!receivers.begin_walk(asked.number + 1, &span), "the answer is not for the current request");
         if receivers.begin_walk(asked.number, &span) {
             for group in &span.groups {
                 self.offer(shard, group, DeliverySource::Read);
@@ -164,7 +164,7 @@ impl World {
 
     fn go_elsewhere(&mut self, slot: Slot) {
         let (shard, _, open) = &mut self.sessions[slot as usize];
-        let cursors = self.shards[*shard].receivers.cursors(slot).expect("it is there");
+        let cursors = self.shards[*shard].receivers.cursors(slot).expect("exists");
         assert_eq!(cursors.open(partition()).collect::<Vec<_>>(), *open);
         self.shards[*shard].receivers.remove(slot);
         assert_eq!(self.shards[*shard].receivers.cursors(slot), None);
@@ -176,7 +176,7 @@ impl World {
         self.again[slot as usize] = open.iter().copied().collect();
     }
 
-    /// Does what there is to do until there is nothing more.
+    /// Works until there is nothing left to do.
     fn finish(&mut self) {
         loop {
             let mut is_busy = false;
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// One client acknowledges in the midst of what its own shard does with the message at hand.
+/// A client acknowledges while its own shard processes the current message.
 #[test]
 fn who_has_room_again_before_a_message_was_passed_gets_that_message() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
@@ -286,7 +286,7 @@ fn many_who_come_at_once_read_the_log_once() {
     assert!((0..1000).all(|slot| receivers.wants(slot, partition(), place(101, 0), DeliverySource::Live)));
 }
 
-/// Reads one group. Gives which.
+/// Reads one group. Returns its sequence.
 fn read_one(receivers: &mut Receivers) -> Option<u64> {
     let request = receivers.next_read_range()?;
     let until = Sequence(request.from.0 + 1);
@@ -296,10 +296,10 @@ fn read_one(receivers: &mut Receivers) -> Option<u64> {
     Some(request.from.0)
 }
 
-/// A session that stands here in the partition, and has kept up in the others.
+/// A session at this sequence in the partition, and caught up in the others.
 fn at(receivers: &Receivers, sequence: u64) -> Cursors {
     let mut next: [Place; 16] =
-        std::array::from_fn(|index| receivers.position(Partition::new(index as u8).expect("there is one")));
+        std::array::from_fn(|index| receivers.position(Partition::new(index as u8).expect("exists")));
     next[3] = place(sequence, 0);
     Cursors::new(next)
 }
@@ -310,7 +310,7 @@ fn nobody_waits_for_ever_for_those_who_stand_lower() {
     receivers.resume(0, &at(&receivers, 5), 0);
     let mut reads = Vec::new();
     for slot in 1..4 {
-        // One more comes before each read, at the bottom.
+        // Another one is added before each read, at the lowest position.
         receivers.resume(slot, &at(&receivers, 1), 0);
         reads.extend(read_one(&mut receivers));
     }
@@ -326,7 +326,7 @@ fn nobody_waits_for_ever_for_those_who_stand_higher() {
     let mut reads = vec![read_one(&mut receivers)];
     receivers.resume(1, &at(&receivers, 2), 0);
     for slot in 2..8 {
-        // The log grows, and one more falls behind at its end.
+        // The log grows, and another one falls behind at its end.
         let end = 9 + u64::from(slot);
         receivers.pass(partition(), place(end, 0));
         receivers.resume(slot, &at(&receivers, end - 1), 0);
@@ -346,13 +346,13 @@ fn open_messages_that_are_not_in_the_log_any_more_are_named() {
         before.mark_delivered(0, partition(), place(sequence, 0));
         before.pass(partition(), place(sequence + 1, 0));
     }
-    receivers.resume(0, &before.cursors(0).expect("it is there"), 0);
-    let request = receivers.next_read_range().expect("it is behind");
+    receivers.resume(0, &before.cursors(0).expect("exists"), 0);
+    let request = receivers.next_read_range().expect("is lagging");
     assert_eq!(request.from, Sequence(2));
     let span = Span { partition: partition(), from: Sequence(2), until: Sequence(8), groups: Vec::new(), lost: 6 };
     assert!(receivers.begin_walk(request.number, &span));
     assert_eq!(receivers.end_walk(&span), [(0, place(2, 0)), (0, place(3, 0))]);
-    let cursors = receivers.cursors(0).expect("it is there");
+    let cursors = receivers.cursors(0).expect("exists");
     assert_eq!((cursors.open_count(), cursors.next(partition())), (0, place(8, 0)));
 }
 
@@ -374,9 +374,9 @@ fn a_group_takes_part_where_it_has_a_lease_and_offers_again_what_is_put_back() {
         }
         Some((request.from.0, again))
     };
-    assert_eq!(walk(&mut receivers), Some((1, vec![slot])), "what was open elsewhere");
+    assert_eq!(walk(&mut receivers), Some((1, vec![slot])), "messages that were open elsewhere");
     assert!(receivers.wants(slot, partition(), place(2, 0), DeliverySource::Live));
-    assert!(!receivers.wants(slot, Partition::new(4).expect("there is one"), place(2, 0), DeliverySource::Live));
+    assert!(!receivers.wants(slot, Partition::new(4).expect("exists"), place(2, 0), DeliverySource::Live));
     receivers.mark_delivered(slot, partition(), place(2, 0));
     receivers.pass(partition(), place(3, 0));
     receivers.requeue(slot, partition(), place(2, 0));
@@ -439,13 +439,13 @@ fn a_record_never_has_more_open_messages_than_it_may_name() {
             .for_each(|slot| receivers.mark_delivered(slot, partition(), place(sequence, 0)));
     }
     assert!(receivers.is_full(0, partition()));
-    let cursors = receivers.cursors(0).expect("it is there");
+    let cursors = receivers.cursors(0).expect("exists");
     assert_eq!(Cursors::decode(&cursors.encode()), Ok(cursors));
     assert!(receivers.complete(1, partition(), place(1, 0), 0));
     assert!(!receivers.is_full(1, partition()));
 }
 
-/// Sessions whose engine knows by itself what they have: one that shares the position, one that is behind, and one that is ahead.
+/// Sessions whose engine tracks delivery itself: one shares the position, one is behind, and one is ahead.
 #[test]
 fn what_was_taken_is_not_offered_again() {
     let log = Log(vec![2; 6]);
@@ -479,12 +479,12 @@ fn what_was_taken_is_not_offered_again() {
     live(&mut receivers, 3, &mut offer);
     assert_eq!(receivers.next(1, partition()), begins[1]);
     assert_eq!(receivers.next(0, partition()), place(4, 0));
-    let read = receivers.next_read_range().expect("one is behind");
+    let read = receivers.next_read_range().expect("one is lagging");
     assert_eq!(read.from, Sequence(1));
     let span = log.span(1, 3);
     assert!(receivers.begin_walk(read.number, &span));
     offer(&mut receivers, &span.groups[0], DeliverySource::Read);
-    // What has been taken of a part that is being read counts at once.
+    // Progress in a part that is being read counts at once.
     assert_eq!(receivers.next(1, partition()), place(1, 2));
     live(&mut receivers, 4, &mut offer);
     span.groups[1..].iter().for_each(|group| offer(&mut receivers, group, DeliverySource::Read));
@@ -494,7 +494,7 @@ fn what_was_taken_is_not_offered_again() {
     assert!(receivers.begin_walk(read.number, &span));
     offer(&mut receivers, &span.groups[0], DeliverySource::Read);
     receivers.end_walk(&span);
-    assert!(receivers.next_read_range().is_none(), "all keep up");
+    assert!(receivers.next_read_range().is_none(), "all are caught up");
     (5..7).for_each(|sequence| live(&mut receivers, sequence, &mut offer));
     for (got, begins) in got.iter().zip(begins) {
         assert_eq!(*got, log.places().filter(|place| begins <= *place).collect::<Vec<_>>());

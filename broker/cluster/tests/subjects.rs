@@ -1,4 +1,4 @@
-//! Topics and filters as subjects and patterns, with random ones.
+//! Tests topics and filters as subjects and patterns, with random ones.
 
 use proptest::prelude::*;
 use tautwire_cluster::names::Seed;
@@ -21,7 +21,7 @@ fn topic() -> impl Strategy<Value = String> {
         .prop_filter("a topic has a character", |topic| !topic.is_empty())
 }
 
-/// A filter that matches `topic`, as often as not.
+/// Returns a filter that often matches `topic`.
 fn filter_of(topic: &str, choices: &[u8]) -> String {
     let levels: Vec<_> = topic.split('/').collect();
     let mut filter = Vec::new();

@@ -1,4 +1,4 @@
-//! What the store needs of a disk.
+//! The disk interface of the store.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,18 +11,18 @@ mod faulty;
 #[cfg(any(test, feature = "faulty-files"))]
 pub use faulty::{Faults, FaultyFiles};
 
-/// What clients publish is nobody else's business.
+/// Only this user may read the files: they hold what clients publish.
 const PRIVATE: u32 = 0o600;
 
-/// Where the store has its files.
+/// A directory in which the store keeps its files.
 pub trait Files: Send + 'static {
     /// An open file.
     type File: ReadWrite;
 
-    /// Makes an empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
-    /// Those of the disk, as everywhere here.
+    /// Disk errors, for all methods of this trait.
     fn create(&self, number: u32) -> io::Result<Self::File>;
 
     /// Removes a file.
@@ -31,30 +31,30 @@ pub trait Files: Send + 'static {
 
 /// An open file.
 pub trait ReadWrite: Send + 'static {
-    /// Fills `bytes` from `offset` on.
+    /// Fills `bytes` with the content of the file from `offset` on.
     ///
     /// # Errors
-    /// Those of the disk; `UnexpectedEof` where the file is shorter.
+    /// Disk errors; `UnexpectedEof` if the file is shorter.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// Those of the disk. A part may have been written.
+    /// Disk errors. A part may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
 const PREFIX: &str = "cold-";
 
-/// Files in a folder of their own.
+/// Files in a directory of the file system.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes the folder, if need be, and removes what an earlier run has left in it. Other files stay.
+    /// Creates the directory if it does not exist and removes the store's files of an earlier run. Other files stay.
     ///
     /// # Errors
-    /// The folder cannot be made, read or emptied.
+    /// The directory cannot be created, read or emptied.
     pub fn emptied(path: &Path) -> io::Result<Folder> {
         fs::create_dir_all(path)?;
         for entry in fs::read_dir(path)? {

@@ -1,8 +1,8 @@
-//! Messages that need not be in memory.
+//! Messages that are spilled from memory to disk.
 //!
-//! A [`Store`] has the stored form of messages in files that are emptied at each start: nothing in them is needed after a crash, so nothing
-//! is ever synced, and their format may change with each version. [`SpillThread`] reads and writes for all shards, each of which has a
-//! [`ShardPort`].
+//! A [`Store`] keeps the stored form of messages in files that are emptied at each start: nothing in them is needed after a crash, so
+//! nothing is ever synced, and their format may change with each version. [`SpillThread`] reads and writes for all shards, each of which
+//! has a [`ShardPort`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The files, and a table that says where in them each message lies.
+//! The spill files, and a table that maps slots to places in them.
 
 mod compaction;
 mod reading;
@@ -16,58 +16,58 @@ use crate::files::{Files, ReadWrite};
 use compaction::Compaction;
 use table::{RecordLocation, SlotTable};
 
-/// In front of each stored message: checksum (4), slot (4), length (4). The checksum is the CRC-32C of all behind it.
+/// The header of a stored message: checksum (4), slot (4), length (4). The checksum is the CRC-32C of everything after it.
 const HEADER_BYTES: usize = 12;
-/// So much is put together before it is written.
+/// The buffer is written to the file at this size.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// How much there may be, and in files of what size.
+/// The size limits of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Bytes of all files together.
+    /// The limit of all files together, in bytes.
     pub limit_bytes: u64,
-    /// Bytes of one file; a larger message gets a file of its own.
+    /// The size of one file in bytes. A larger message gets a file of its own.
     pub file_bytes: u32,
 }
 
-/// At least, so that small limits work.
+/// The smallest file size, so that small limits work.
 const FILE_MIN_BYTES: u64 = 64 << 10;
-/// At most: what is rewritten at a time.
+/// The largest file size, which bounds the work of compacting one file.
 const FILE_MAX_BYTES: u64 = 64 << 20;
-/// About how many files there are when all may be used.
+/// The approximate number of files when the limit is used up.
 const FILES: u64 = 256;
 
 impl Settings {
-    /// Files for so much in all, not too many.
+    /// Chooses a file size for a total limit, so that there are not too many files.
     pub fn with_limit(limit_bytes: u64) -> Settings {
         Settings { limit_bytes, file_bytes: (limit_bytes / FILES).clamp(FILE_MIN_BYTES, FILE_MAX_BYTES) as u32 }
     }
 }
 
-/// What the store holds and has done.
+/// The counters of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Messages that are in the store now.
+    /// Messages in the store.
     pub messages: u64,
-    /// Bytes of them.
+    /// The bytes of these messages.
     pub live_bytes: u64,
-    /// Bytes of all files now.
+    /// The size of all files in bytes.
     pub file_bytes: u64,
-    /// Messages written so far, without those that were moved.
+    /// Messages written so far, without those that compaction moved.
     pub written: u64,
     /// Messages read so far.
     pub read: u64,
-    /// Messages that could not be written because of an error.
+    /// Messages that were not written because of an error.
     pub write_failures: u64,
     /// Messages that were not written because of the limit.
     pub refused: u64,
-    /// Messages that could not be read.
+    /// Failed reads of messages.
     pub read_failures: u64,
-    /// Messages that are in the store now, and could not be read when that was last tried.
+    /// Messages in the store whose last read failed.
     pub unreadable: u64,
 }
 
-/// Messages in files.
+/// A store of messages in files.
 pub struct Store<F: Files> {
     files: F,
     settings: Settings,
@@ -76,27 +76,27 @@ pub struct Store<F: Files> {
     /// The file that is written to.
     current: Option<u32>,
     next_file: u32,
-    /// What comes behind the end of the current file.
+    /// Bytes that are not yet written; they belong at the end of the current file.
     buffer: Vec<u8>,
     compaction: Option<Compaction>,
-    /// Those that could not be read when that was last tried.
+    /// Messages whose last read failed.
     unreadable: HashSet<SpillSlot>,
     stats: Stats,
 }
 
-/// A file.
+/// One file of the store.
 struct Segment<F> {
     file: F,
-    /// Bytes that have been written to it.
+    /// Bytes written to it.
     size: u32,
-    /// Those of them that somebody holds.
+    /// Bytes of the messages in it that are not freed.
     live_bytes: u32,
-    /// Something in it cannot be read, so it is not rewritten.
+    /// Contains an unreadable record, so it is not compacted.
     has_unreadable: bool,
 }
 
 impl<F: Files> Store<F> {
-    /// A store without messages.
+    /// Creates an empty store.
     pub fn new(files: F, settings: Settings) -> Store<F> {
         Store {
             files,
@@ -112,14 +112,14 @@ impl<F: Files> Store<F> {
         }
     }
 
-    /// What the store holds and has done.
+    /// Returns the counters.
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// Does what an order asks for.
-    pub fn answer(&mut self, order: SpillRequest) -> SpillResponse {
-        match order {
+    /// Executes a request of a shard.
+    pub fn answer(&mut self, request: SpillRequest) -> SpillResponse {
+        match request {
             SpillRequest::Write { ticket, messages } => {
                 let slots = self.write(&messages);
                 SpillResponse::Written { ticket, messages: messages.into_iter().zip(slots).collect() }
@@ -136,10 +136,10 @@ impl<F: Files> Store<F> {
         }
     }
 
-    /// Writes messages; gives the slot of each, or `None` where it was not written.
+    /// Writes messages. Returns the slot of each, or `None` for a message that was not written.
     pub fn write<'a>(&mut self, messages: impl IntoIterator<Item = &'a Message>) -> Vec<Option<SpillSlot>> {
         let mut slots = Vec::new();
-        // Those before have been written.
+        // All slots before this index are in a file.
         let mut first_unsure = 0;
         let mut messages = messages.into_iter();
         for message in messages.by_ref() {
@@ -163,7 +163,7 @@ impl<F: Files> Store<F> {
         if let Err(error) = self.flush() {
             self.mark_unwritten(&mut slots[first_unsure..], &error);
         }
-        // What a disk does not take now it hardly takes a moment later.
+        // A disk that fails now will most likely fail again at once.
         for _ in messages {
             slots.push(None);
             self.stats.write_failures += 1;
@@ -171,10 +171,10 @@ impl<F: Files> Store<F> {
         slots
     }
 
-    /// These have not been written after all.
+    /// Marks buffered messages as not written and frees their slots.
     #[cold]
     fn mark_unwritten(&mut self, slots: &mut [Option<SpillSlot>], error: &io::Error) {
-        log::error!("messages stay in memory, since they cannot be written to the cold store: {error}");
+        log::error!("cannot write messages to the spill store, so they stay in memory: {error}");
         for slot in slots {
             if let Some(slot) = slot.take() {
                 self.stats.written -= 1;
@@ -184,7 +184,7 @@ impl<F: Files> Store<F> {
         }
     }
 
-    /// Puts a message into the buffer; `None` where it would go over the limit. An error may concern all that is in the buffer.
+    /// Appends a message to the buffer. Returns `None` if it would exceed the limit. An error may affect all messages in the buffer.
     fn append(&mut self, message: &Message) -> io::Result<Option<SpillSlot>> {
         let message = message.as_ref();
         let bytes = HEADER_BYTES + message.stored_bytes();
@@ -213,7 +213,7 @@ impl<F: Files> Store<F> {
         Ok(Some(slot))
     }
 
-    /// Makes sure that `len` bytes more fit into the current file, and gives its number.
+    /// Makes sure that `len` more bytes fit into the current file, and returns its number.
     fn ensure_space(&mut self, len: u32) -> io::Result<u32> {
         if let Some(number) = self.current
             && let Some(segment) = self.segments.get(&number)
@@ -233,7 +233,7 @@ impl<F: Files> Store<F> {
         Ok(number)
     }
 
-    /// Writes the buffer to the current file. Where that fails, nothing more is written to that file.
+    /// Writes the buffer to the current file. After an error that file gets no more writes.
     fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -258,7 +258,7 @@ impl<F: Files> Store<F> {
         }
     }
 
-    /// Nobody holds the message any more.
+    /// Frees a message that is no longer held.
     pub fn free(&mut self, slot: SpillSlot) {
         let Some(place) = self.table.free_slot(slot) else { return };
         self.stats.messages -= 1;
@@ -283,19 +283,19 @@ impl<F: Files> Store<F> {
             self.stats.file_bytes -= u64::from(segment.size);
         }
         if let Err(error) = self.files.remove(number) {
-            log::warn!("a file of the cold store could not be removed: {error}");
+            log::warn!("cannot remove a file of the spill store: {error}");
         }
     }
 
-    /// Removes all files. To be called last.
+    /// Removes all files. Must be the last call.
     pub(crate) fn remove_files(&mut self) {
         for (number, _) in std::mem::take(&mut self.segments) {
-            // The next start removes what is left.
+            // The next start removes the files that remain.
             let _ = self.files.remove(number);
         }
     }
 
-    /// Removes the current file too, if nothing in it is held.
+    /// Removes the current file too if it holds no messages.
     pub fn remove_dead_files(&mut self) {
         if self.stats.messages == 0 && self.buffer.is_empty() {
             self.retire_current();
@@ -313,14 +313,14 @@ fn seal(record: &mut [u8], slot: SpillSlot) {
     record[..4].copy_from_slice(&check.to_le_bytes());
 }
 
-/// The slot and the length, header included, that a record's header tells.
+/// Reads the slot and the total length, header included, from a record's header.
 fn header(record: &[u8]) -> Option<(SpillSlot, usize)> {
     let header = record.get(..HEADER_BYTES)?;
     let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     Some((SpillSlot(number(4)), HEADER_BYTES.checked_add(number(8) as usize)?))
 }
 
-/// Whether a record is whole and that of `slot`.
+/// Whether a record is complete, undamaged and belongs to `slot`.
 fn is_checksum_valid(record: &[u8], slot: SpillSlot) -> bool {
     header(record) == Some((slot, record.len())) && record[..4] == crc32c::crc32c(&record[4..]).to_le_bytes()
 }

@@ -15,14 +15,14 @@ use crate::files::Files;
 use crate::store::{Stats, Store};
 use crate::waker::Waker;
 
-/// Orders of one shard that wait. A shard has fewer under way.
+/// The capacity of a shard's request ring. A shard has fewer requests in flight.
 const RING_COMMANDS: usize = 256;
-/// How often slots are looked for that nobody holds any more, while there are messages.
+/// How often slots are checked for freed messages while the store has messages.
 const FREE_INTERVAL: Duration = Duration::from_secs(1);
-/// After an error of rewriting, so long is waited before the next attempt.
+/// The delay before compaction is retried after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The thread of the store. It ends when this is dropped.
+/// Handle of the store's thread. Dropping it stops the thread.
 pub struct SpillThread {
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
@@ -36,25 +36,25 @@ impl fmt::Debug for SpillThread {
 }
 
 impl SpillThread {
-    /// Starts the thread, with a port for each of `shelves`. `wake` is called with the number of a shard for which there is an
-    /// answer, `report` whenever something has changed.
+    /// Starts the thread, with a port for each of `accounts`. `wake` is called with the index of a shard that has a response, `report`
+    /// whenever the counters have changed.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn start<F: Files>(
         store: Store<F>,
         freed: Arc<FreedSlots>,
-        shelves: Vec<Arc<SpillAccount>>,
+        accounts: Vec<Arc<SpillAccount>>,
         wake: impl Fn(usize) + Send + 'static,
         report: impl Fn(&Stats) + Send + 'static,
     ) -> io::Result<(SpillThread, Vec<ShardPort>)> {
         let (stop, waker) = (Arc::new(AtomicBool::new(false)), Arc::new(Waker::default()));
         let (mut channels, mut ports) = (Vec::new(), Vec::new());
-        for shelf in shelves {
-            let (order_in, orders) = RingBuffer::new(RING_COMMANDS);
-            let (answers, answer_out) = RingBuffer::new(RING_COMMANDS);
-            ports.push(ShardPort { orders: order_in, answers: answer_out, waker: waker.clone(), shelf });
-            channels.push(ShardChannel { orders, answers, waiting: VecDeque::new() });
+        for account in accounts {
+            let (request_in, requests) = RingBuffer::new(RING_COMMANDS);
+            let (responses, response_out) = RingBuffer::new(RING_COMMANDS);
+            ports.push(ShardPort { requests: request_in, responses: response_out, waker: waker.clone(), account });
+            channels.push(ShardChannel { requests, responses, pending: VecDeque::new() });
         }
         let worker = SpillWorker {
             store,
@@ -76,37 +76,37 @@ impl Drop for SpillThread {
         self.stop.store(true, Ordering::SeqCst);
         self.waker.wake();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            log::error!("the thread of the cold store ended in a panic");
+            log::error!("the thread of the spill store panicked");
         }
     }
 }
 
-/// One shard's way to the thread.
+/// A shard's connection to the thread.
 #[derive(Debug)]
 pub struct ShardPort {
-    orders: Producer<SpillRequest>,
-    answers: Consumer<SpillResponse>,
+    requests: Producer<SpillRequest>,
+    responses: Consumer<SpillResponse>,
     waker: Arc<Waker>,
-    shelf: Arc<SpillAccount>,
+    account: Arc<SpillAccount>,
 }
 
 impl SpillClient for ShardPort {
-    fn post(&mut self, order: SpillRequest) -> Result<(), SpillRequest> {
-        self.orders.push(order).map_err(|rtrb::PushError::Full(order)| order)?;
+    fn post(&mut self, request: SpillRequest) -> Result<(), SpillRequest> {
+        self.requests.push(request).map_err(|rtrb::PushError::Full(request)| request)?;
         self.waker.wake();
         Ok(())
     }
 
     fn has_answer(&self) -> bool {
-        !self.answers.is_empty()
+        !self.responses.is_empty()
     }
 
     fn next_answer(&mut self) -> Option<SpillResponse> {
-        self.answers.pop().ok()
+        self.responses.pop().ok()
     }
 
     fn spill_account(&self) -> &Arc<SpillAccount> {
-        &self.shelf
+        &self.account
     }
 }
 
@@ -116,18 +116,18 @@ struct SpillWorker<F: Files> {
     channels: Vec<ShardChannel>,
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
-    /// An empty list with room.
+    /// An empty list that is reused for its capacity.
     slots: Vec<SpillSlot>,
-    /// After an error, when rewriting is tried again.
+    /// The time of the next compaction attempt after an error.
     retry_at: Option<Instant>,
     reported: Stats,
 }
 
 struct ShardChannel {
-    orders: Consumer<SpillRequest>,
-    answers: Producer<SpillResponse>,
-    /// Answers for which the ring has no room.
-    waiting: VecDeque<SpillResponse>,
+    requests: Consumer<SpillRequest>,
+    responses: Producer<SpillResponse>,
+    /// Responses that do not fit into the ring.
+    pending: VecDeque<SpillResponse>,
 }
 
 impl<F: Files> SpillWorker<F> {
@@ -154,21 +154,21 @@ impl<F: Files> SpillWorker<F> {
         self.store.remove_files();
     }
 
-    /// Serves one order of a shard, so that no shard waits for all of another one's; says whether there is something to wake it for.
+    /// Executes one request of a shard, so that no shard waits for all requests of another. Returns whether the shard must be woken.
     fn process_command(&mut self, shard: usize) -> bool {
-        let ShardChannel { orders, answers, waiting } = &mut self.channels[shard];
-        if let Ok(order) = orders.pop() {
-            waiting.push_back(self.store.answer(order));
+        let ShardChannel { requests, responses, pending } = &mut self.channels[shard];
+        if let Ok(request) = requests.pop() {
+            pending.push_back(self.store.answer(request));
         }
-        let mut told = false;
-        while let Some(answer) = waiting.pop_front() {
-            if let Err(rtrb::PushError::Full(answer)) = answers.push(answer) {
-                waiting.push_front(answer);
+        let mut has_delivered = false;
+        while let Some(response) = pending.pop_front() {
+            if let Err(rtrb::PushError::Full(response)) = responses.push(response) {
+                pending.push_front(response);
                 break;
             }
-            told = true;
+            has_delivered = true;
         }
-        told
+        has_delivered
     }
 
     fn free(&mut self) {
@@ -181,14 +181,14 @@ impl<F: Files> SpillWorker<F> {
         self.store.remove_dead_files();
     }
 
-    /// Whether the files were tended, and may have to be once more.
+    /// Runs one step of compaction. Returns whether there may be more to do.
     fn compact_step(&mut self) -> bool {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return false;
         }
         self.retry_at = None;
         self.store.compact_step().unwrap_or_else(|error| {
-            log::error!("the files of the cold store cannot be rewritten now: {error}");
+            log::error!("cannot compact the files of the spill store, will retry: {error}");
             self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
             false
         })
@@ -196,9 +196,9 @@ impl<F: Files> SpillWorker<F> {
 
     fn sleep(&self) {
         let has_work =
-            || self.stop.load(Ordering::SeqCst) || self.channels.iter().any(|channel| !channel.orders.is_empty());
+            || self.stop.load(Ordering::SeqCst) || self.channels.iter().any(|channel| !channel.requests.is_empty());
         let is_needed =
-            self.store.stats().messages > 0 || self.channels.iter().any(|channel| !channel.waiting.is_empty());
+            self.store.stats().messages > 0 || self.channels.iter().any(|channel| !channel.pending.is_empty());
         self.waker.sleep_unless(has_work, is_needed.then_some(FREE_INTERVAL));
     }
 }

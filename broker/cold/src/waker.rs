@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// Wakes one thread. Ringing takes no lock, and no system call while the thread is awake.
+/// Wakes one thread. Takes no lock, and makes no system call while the thread is awake.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
     owner: OnceLock<Thread>,
@@ -13,15 +13,15 @@ pub(crate) struct Waker {
 }
 
 impl Waker {
-    /// The calling thread is the one that is woken.
+    /// Registers the calling thread as the one to wake.
     pub(crate) fn register_thread(&self) {
         // Only the store's thread calls this, once.
         let _ = self.owner.set(thread::current());
     }
 
-    /// Wakes the owner, if it sleeps. What was brought before is seen by its next look.
+    /// Wakes the owner if it sleeps. The owner's next check sees what was sent before.
     pub(crate) fn wake(&self) {
-        // Between bringing and looking whether it sleeps, as it says that it sleeps before it looks what was brought.
+        // Orders the send before the read of `sleeps`; the owner sets `sleeps` before it checks for work.
         fence(Ordering::SeqCst);
         if self.sleeps.load(Ordering::Relaxed)
             && self.sleeps.swap(false, Ordering::AcqRel)
@@ -31,7 +31,7 @@ impl Waker {
         }
     }
 
-    /// Sleeps until the bell rings, and no longer than `most`, unless there is something to do.
+    /// Sleeps until woken, at most `most`, unless `has_work` returns true.
     pub(crate) fn sleep_unless(&self, has_work: impl Fn() -> bool, most: Option<Duration>) {
         self.sleeps.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The contracts of a broker.
+//! The set of a broker's contracts.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use tautwire_topics::FilterTree;
 
 use crate::contract::{Contract, OnViolation};
 
-/// Contracts that do not get in each other's way: no topic is in two of them. Immutable; a change makes another.
+/// Contracts with disjoint topics. Immutable; a change creates a new catalogue.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    /// By name.
+    /// Sorted by name.
     contracts: Vec<Arc<Contract>>,
     by_topic: FilterTree<u32>,
 }
 
 impl Catalogue {
-    /// Of contracts with different names and topics.
+    /// Creates a catalogue of contracts with different names and disjoint topics.
     pub(crate) fn new(mut contracts: Vec<Arc<Contract>>) -> Catalogue {
         contracts.sort_by(|a, b| a.name().cmp(b.name()));
         let mut by_topic = FilterTree::new();
@@ -25,7 +25,7 @@ impl Catalogue {
         Catalogue { contracts, by_topic }
     }
 
-    /// The contract for a topic. Takes a walk of the tree: remember the answer while topics repeat.
+    /// The contract for a topic. Walks a tree: cache the result while topics repeat.
     pub fn find(&self, topic: &str) -> Option<&Arc<Contract>> {
         let mut found = None;
         if !self.contracts.is_empty() {
@@ -34,18 +34,18 @@ impl Catalogue {
         self.contracts.get(found? as usize)
     }
 
-    /// The contract of that name.
+    /// The contract with this name.
     pub fn named(&self, name: &str) -> Option<&Arc<Contract>> {
         let place = self.contracts.binary_search_by(|contract| contract.name().cmp(name)).ok()?;
         Some(&self.contracts[place])
     }
 
-    /// All, by name.
+    /// All contracts, sorted by name.
     pub fn contracts(&self) -> &[Arc<Contract>] {
         &self.contracts
     }
 
-    /// The contracts that deliver payloads that break them, by name.
+    /// The contracts that deliver payloads which violate them, sorted by name.
     pub fn observing(&self) -> impl Iterator<Item = &Contract> {
         self.contracts.iter().map(|contract| &**contract).filter(|it| it.on_violation() == OnViolation::Observe)
     }

@@ -1,4 +1,4 @@
-//! A contract: which topics it is for, what their payloads must be, and what happens to others.
+//! A contract: its topics, the types of their payloads, and the policy for violations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::untyped::{self, SchemaKind};
 use crate::violation::{Checked, Rule, Violation};
 use tautwire_message::Format;
 
-/// How deep payloads may be nested, and with that how far a walk recurses.
+/// Maximum nesting of payloads, which bounds the recursion.
 pub const DEPTH_MAX: u16 = 100;
 
-/// One contract, ready for use. Contracts are immutable; a change makes another.
+/// A compiled contract. Contracts are immutable; a change creates a new one.
 pub struct Contract {
     pub(crate) name: Box<str>,
     pub(crate) topics: TopicPattern,
@@ -35,7 +35,7 @@ pub struct Contract {
     pub(crate) ties: Box<[FieldBinding]>,
 }
 
-/// What payloads are held to.
+/// The types of a contract's payloads.
 #[derive(Debug)]
 pub(crate) enum Types {
     /// A message of a Protobuf schema.
@@ -44,44 +44,44 @@ pub(crate) enum Types {
     Schema(SchemaPlan),
 }
 
-/// Where a contract's types come from.
+/// The schema of a contract.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Schema {
-    /// The file, by its path in the folder of contracts.
+    /// The file, as a path in the contracts folder.
     pub file: Box<str>,
     /// Its text.
     pub source: Box<str>,
-    /// The message type with its package, of a Protobuf schema; empty for a JSON Schema.
+    /// For a Protobuf schema, the message type with its package; empty for a JSON Schema.
     pub message: Box<str>,
-    /// `FileDescriptorSet` of the file and all it imports; empty for a JSON Schema.
+    /// `FileDescriptorSet` of the file and all its imports; empty for a JSON Schema.
     pub descriptor_set: Box<[u8]>,
-    /// The name under which the schema is found: [`Schema::hash`] of it.
+    /// The identifier of the schema: its [`Schema::hash`].
     pub sha256: Box<str>,
 }
 
 impl Schema {
-    /// The SHA-256 of the source and, behind it, the descriptor set, in hexadecimal digits.
+    /// The SHA-256 of the source followed by the descriptor set, in hexadecimal.
     pub fn hash(source: &str, descriptor_set: &[u8]) -> Box<str> {
         let hash = Sha256::new().chain_update(source.as_bytes()).chain_update(descriptor_set).finalize();
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// What happens to a payload that breaks its contract.
+/// The policy for a payload that violates its contract.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum OnViolation {
-    /// It is counted, and delivered.
+    /// Count it, and deliver it.
     Observe,
-    /// It goes no further; its publisher is told where the protocol has a way.
+    /// Do not deliver it; notify its publisher if the protocol allows it.
     #[default]
     Reject,
-    /// It goes to `$quarantine/` and its topic instead, with the reason.
+    /// Publish it to `$quarantine/` followed by its topic instead, with the reason.
     Quarantine,
-    /// Its publisher is disconnected.
+    /// Disconnect its publisher.
     Disconnect,
 }
 
-/// What `reject` does where the protocol has no way to refuse: at QoS 0, and in 3.1.1.
+/// The action of `reject` where the protocol has no negative acknowledgement: at QoS 0, and in 3.1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unacknowledged {
     /// The message is dropped and counted.
@@ -91,7 +91,7 @@ pub enum Unacknowledged {
 }
 
 impl OnViolation {
-    /// All, with their names in `contracts.toml`.
+    /// All policies, with their names in `contracts.toml`.
     pub const ALL: [(&'static str, OnViolation); 4] = [
         ("observe", OnViolation::Observe),
         ("reject", OnViolation::Reject),
@@ -111,48 +111,48 @@ impl Contract {
         &self.name
     }
 
-    /// The topics it is for.
+    /// The topics of the contract.
     pub fn topics(&self) -> &TopicPattern {
         &self.topics
     }
 
-    /// The formats that may be published. The first is that of a payload whose content type says nothing.
+    /// The accepted formats. The first is the default for payloads without a content type.
     pub fn formats(&self) -> &[Format] {
         &self.formats
     }
 
-    /// Where its types come from.
+    /// The schema.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// What happens to payloads that break it.
+    /// The policy for violations.
     pub fn on_violation(&self) -> OnViolation {
         self.on_violation
     }
 
-    /// What `reject` does without a way to refuse.
+    /// The action of `reject` without a negative acknowledgement.
     pub fn unacknowledged(&self) -> Unacknowledged {
         self.unacknowledged
     }
 
-    /// Whether fields that the schema does not know break it.
+    /// Whether unknown fields are a violation.
     pub fn unknown_fields_refused(&self) -> bool {
         self.unknown_fields_refused
     }
 
-    /// The levels of the topic that are tied to fields, with the fields.
+    /// The topic levels that are tied to fields, with the fields.
     pub fn ties(&self) -> impl Iterator<Item = (&str, &str)> {
         self.ties.iter().map(|field_binding| (&*field_binding.level, &*field_binding.path))
     }
 
-    /// Checks a payload published to `topic`; says in which format it is.
+    /// Checks a payload published to `topic`, and returns its format.
     ///
-    /// A content type that names a format decides. Without one, a payload is of the first format listed that it satisfies;
-    /// the violation told is that of the format in which it was understood furthest.
+    /// A content type that names a format decides. Without one, a payload has the first listed format that it satisfies; otherwise the
+    /// violation is that of the format in which it was understood furthest.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The payload violates the contract.
     pub fn check(&self, topic: &str, content_type: Option<&str>, payload: &[u8]) -> Result<Format, Box<Violation>> {
         if let Some(format) = content_type.and_then(format_of_content_type) {
             if !self.formats.contains(&format) {
@@ -196,7 +196,7 @@ impl Contract {
             .try_for_each(|field_binding| field_binding.check(&self.types, &self.topics, format, topic, payload))
     }
 
-    /// Whether payloads can be turned into `to`.
+    /// Whether payloads can be transcoded to `to`.
     pub fn can_transcode_to(&self, to: Format) -> bool {
         match &self.types {
             Types::Message(plan) => self.formats.contains(&to) || plan.can_transcode(),
@@ -204,12 +204,12 @@ impl Contract {
         }
     }
 
-    /// Appends a payload that has been checked, in another format, if that takes no more than `limit_bytes`. Names make some
-    /// formats many times as long as others: an enumeration of one byte is a text in JSON.
+    /// Appends a checked payload in another format, if that takes at most `limit_bytes`. Names make some formats many times as long as
+    /// others: an enumeration value of one byte is a string in JSON.
     ///
     /// # Errors
-    /// A value that `to` has no form for, or [`Rule::TooLarge`], which is noticed soon after the limit has been passed. What
-    /// was appended by then is taken back.
+    /// A value that `to` cannot represent, or [`Rule::TooLarge`], which is detected soon after the limit has been exceeded. `out` is
+    /// truncated to its former length.
     pub fn transcode(
         &self,
         from: Format,
@@ -250,7 +250,7 @@ impl Contract {
     }
 }
 
-/// The format that a content type names; the usual names are known at once.
+/// The format of a content type; common names are recognised fast.
 fn format_of_content_type(content_type: &str) -> Option<Format> {
     match content_type.as_bytes() {
         b"application/x-protobuf" => Some(Format::Protobuf),
@@ -260,7 +260,7 @@ fn format_of_content_type(content_type: &str) -> Option<Format> {
     }
 }
 
-/// How far a payload was understood: of one that is not of the format at all, nothing; of one whose tie does not hold, all.
+/// How much of a payload was understood: nothing if it is not of the format at all, everything if only a tie is violated.
 #[cold]
 fn understood_bytes(violation: &Violation) -> usize {
     match violation.rule {
@@ -286,7 +286,7 @@ fn pass_on<'a>(source: &mut impl Source<'a>, sink: &mut impl Sink) -> Checked {
 
 #[cold]
 fn no_binary_encoding() -> Box<Violation> {
-    Violation::new(Rule::Format, 0, "a format that the schema has a form for", "another")
+    Violation::new(Rule::Format, 0, "a format that can represent the schema", "another")
 }
 
 impl fmt::Debug for Contract {

@@ -1,4 +1,4 @@
-//! Ties a level of the topic to a field of the payload: both must say the same.
+//! Ties between a topic level and a payload field: both must have the same value.
 
 use crate::contract::Types;
 use crate::json::JsonSource;
@@ -10,27 +10,27 @@ use crate::topic_pattern::TopicPattern;
 use crate::violation::{Checked, Rule, Violation};
 use tautwire_message::Format;
 
-/// One tie.
+/// A tie between a level and a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FieldBinding {
     /// The name of the level.
     pub(crate) level: Box<str>,
-    /// The field, as it was written: `device.id`.
+    /// The field, as written: `device.id`.
     pub(crate) path: Box<str>,
-    way: FieldPath,
+    field_path: FieldPath,
 }
 
-/// How to get to the field.
+/// The path to the field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FieldPath {
-    /// The messages on the way, and the field.
+    /// The enclosing messages, and the field.
     Fields(Box<[FieldIndex]>),
-    /// The names of properties.
+    /// The names of the properties.
     Names(Box<[Box<str>]>),
 }
 
 impl FieldBinding {
-    /// The tie of `level` to the field at `path`.
+    /// Ties `level` to the field at `path`.
     ///
     /// # Errors
     /// Why the field cannot be tied.
@@ -38,15 +38,15 @@ impl FieldBinding {
         let plan = match types {
             Types::Message(plan) => plan,
             Types::Schema(_) => {
-                let way = FieldPath::Names(path.split('.').map(Into::into).collect());
-                return Ok(FieldBinding { level: level.into(), path: path.into(), way });
+                let field_path = FieldPath::Names(path.split('.').map(Into::into).collect());
+                return Ok(FieldBinding { level: level.into(), path: path.into(), field_path });
             }
         };
         let mut message = Some(plan.root);
         let mut steps = Vec::new();
         let mut last = None;
         for name in path.split('.') {
-            let Some(inner) = message else { return Err(format!("{path}: what comes before {name} is no message")) };
+            let Some(inner) = message else { return Err(format!("{path}: {name} is not inside a message")) };
             let plan_of = plan.message(inner);
             let index = plan_of
                 .names
@@ -65,12 +65,12 @@ impl FieldBinding {
         }
         match last.map(|field| field.kind) {
             Some(Kind::Double | Kind::Float | Kind::Bytes | Kind::Message(_)) | None => {
-                Err(format!("{path}: only text, whole numbers, booleans and enumerations can be compared with a level"))
+                Err(format!("{path}: only strings, integers, booleans and enumerations can be compared with a level"))
             }
             _ => Ok(FieldBinding {
                 level: level.into(),
                 path: path.into(),
-                way: FieldPath::Fields(steps.into_boxed_slice()),
+                field_path: FieldPath::Fields(steps.into_boxed_slice()),
             }),
         }
     }
@@ -85,7 +85,7 @@ impl FieldBinding {
         payload: &[u8],
     ) -> Checked {
         let level = topics.level(&self.level, topic).unwrap_or_default();
-        let same = match (types, &self.way, format) {
+        let same = match (types, &self.field_path, format) {
             (Types::Message(plan), FieldPath::Fields(steps), Format::Protobuf) => {
                 protobuf::field_is(plan, steps, payload, level)?
             }
@@ -102,12 +102,12 @@ impl FieldBinding {
         if same {
             return Ok(());
         }
-        let expected = format!("what the level {{{}}} of the topic says", self.level);
+        let expected = format!("the value of the topic level {{{}}}", self.level);
         Err(Violation::new(Rule::TopicTie, 0, expected, "another value").inside(&self.path))
     }
 }
 
-/// The field at the end of `steps`, in a message that is a map.
+/// Compares the field at the end of `steps`, in a message that is a map.
 fn in_message<'a>(
     plan: &Plan,
     message: MessageIndex,
@@ -137,7 +137,7 @@ fn in_message<'a>(
     }
 }
 
-/// The property at the end of `names`.
+/// Compares the property at the end of `names`.
 fn in_map<'a>(source: &mut impl Source<'a>, names: &[Box<str>], level: &str) -> Checked<bool> {
     let Some((wanted, deeper)) = names.split_first() else { return Ok(false) };
     let Value::Map(mut sequence) = source.value()? else { return Ok(false) };
@@ -158,7 +158,7 @@ fn in_map<'a>(source: &mut impl Source<'a>, names: &[Box<str>], level: &str) -> 
     Ok(false)
 }
 
-/// Whether a value, in whatever form it may have, says what the level says.
+/// Whether a value, in any of its forms, equals the level.
 fn value_is(plan: &Plan, field: &FieldPlan, value: &Value<'_>, level: &str) -> bool {
     match (value, field.kind) {
         (Value::Text(text), Kind::Enum(_)) => number_is(plan, field, plan_number(plan, field, &text.decoded()), level),
@@ -170,7 +170,7 @@ fn value_is(plan: &Plan, field: &FieldPlan, value: &Value<'_>, level: &str) -> b
     }
 }
 
-/// Whether a number or boolean says what the level says.
+/// Whether a number or boolean equals the level.
 fn plain_value_is(value: &Value<'_>, level: &str) -> bool {
     match value {
         Value::Int(number) => level.parse() == Ok(*number),
@@ -196,12 +196,12 @@ fn plan_number(plan: &Plan, field: &FieldPlan, name: &str) -> Option<i32> {
     }
 }
 
-/// Whether a number of an enumeration has the name that the level is, or is written so.
+/// Whether an enumeration value has the level as its name or number.
 pub(crate) fn number_is(plan: &Plan, field: &FieldPlan, number: Option<i32>, level: &str) -> bool {
     number.is_some_and(|number| plan_number(plan, field, level) == Some(number) || level.parse() == Ok(number))
 }
 
-/// Whether a field that is not there says what the level says.
+/// Whether the default of an absent field equals the level.
 pub(crate) fn zero_is(plan: &Plan, field: &FieldPlan, level: &str) -> bool {
     match field.kind {
         Kind::String => level.is_empty(),

@@ -1,4 +1,4 @@
-//! What payloads must look like.
+//! Contracts: schemas for the payloads of topics, checked by the broker.
 #![forbid(unsafe_code)]
 
 mod catalogue;

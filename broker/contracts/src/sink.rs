@@ -1,15 +1,15 @@
-//! Values as they go: what the writers of all formats have in common.
+//! The interface of the writers of all formats.
 
 use crate::plan::{EnumPlan, FieldPlan, MessagePlan};
 use crate::violation::{Checked, Rule, Violation};
 
-/// Takes the values of a message in the order in which they are met.
+/// Receives the values of a message in order.
 pub(crate) trait Sink {
-    /// Whether values are looked at. Where they are not, they need not be made.
-    const WANTS_VALUES: bool;
+    /// Whether values are used. If not, they need not be decoded.
+    const USES_VALUES: bool;
 
-    /// Whether more has been written than there is room for. Walks ask before each message and each item, since nothing else
-    /// can be many times as long as what it is read from.
+    /// Whether more has been written than the limit allows. Walks check it before each message and each item, since nothing else can be
+    /// many times as long as its input.
     fn is_full(&self) -> bool;
 
     fn message_begin(&mut self, place: ValueContext<'_>, message: &MessagePlan);
@@ -25,29 +25,29 @@ pub(crate) trait Sink {
     fn timestamp(&mut self, place: ValueContext<'_>, seconds: i64, nanos: u32);
     /// Both numbers have the same sign.
     fn duration(&mut self, place: ValueContext<'_>, seconds: i64, nanos: i32);
-    /// Paths with commas between them, each in the spelling of the schema.
+    /// Comma-separated paths, each in the spelling of the schema.
     fn field_mask(&mut self, place: ValueContext<'_>, paths: &str);
-    /// A value without a type, of `google.protobuf.Value` and its kin.
+    /// An untyped value, of `google.protobuf.Value` and similar.
     fn any_scalar(&mut self, place: AnyPosition<'_>, value: AnyScalar<'_>);
     fn any_begin(&mut self, place: AnyPosition<'_>, shape: AnyShape, wrapped: bool);
     fn any_end(&mut self, place: AnyPosition<'_>, shape: AnyShape, wrapped: bool);
 }
 
-/// Where a value stands.
+/// The position of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ValueContext<'p> {
-    /// It is the payload.
+    /// The payload itself.
     Root,
     Field(&'p FieldPlan),
     /// In the list of a repeated field.
     Item(&'p FieldPlan),
     MapKey(&'p FieldPlan),
     MapValue(&'p FieldPlan),
-    /// Inside a wrapper, which JSON and MessagePack do not show.
+    /// In a wrapper message, which JSON and MessagePack omit.
     WrapperValue(&'p FieldPlan),
 }
 
-/// Where a value without a type stands.
+/// The position of an untyped value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnyPosition<'p> {
     Outer(ValueContext<'p>),
@@ -83,7 +83,7 @@ pub(crate) enum AnyShape {
 }
 
 impl Scalar<'_> {
-    /// The value of a field that is not there.
+    /// Whether it is the default of an absent field.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             // Minus zero is not the default.
@@ -110,13 +110,13 @@ impl<'p> ValueContext<'p> {
         }
     }
 
-    /// Whether a zero there is as good as nothing.
+    /// Whether a zero there can be omitted.
     pub(crate) fn omits_default(&self) -> bool {
         matches!(self, ValueContext::Field(field) if !field.has_presence)
     }
 }
 
-/// Gives up where there is no room for more.
+/// Fails if the limit is exceeded.
 #[inline]
 pub(crate) fn check_size(sink: &impl Sink) -> Checked {
     if sink.is_full() { Err(too_large()) } else { Ok(()) }
@@ -124,14 +124,14 @@ pub(crate) fn check_size(sink: &impl Sink) -> Checked {
 
 #[cold]
 fn too_large() -> Box<Violation> {
-    Violation::new(Rule::TooLarge, 0, "a payload whose other form keeps to the limit", "one whose form is larger")
+    Violation::new(Rule::TooLarge, 0, "a payload within the limit after transcoding", "a larger one")
 }
 
-/// Takes everything and keeps nothing: what is left is the check.
+/// Discards everything: only the check remains.
 pub(crate) struct NullSink;
 
 impl Sink for NullSink {
-    const WANTS_VALUES: bool = false;
+    const USES_VALUES: bool = false;
 
     fn is_full(&self) -> bool {
         false

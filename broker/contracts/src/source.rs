@@ -1,4 +1,4 @@
-//! Values as they come: what JSON and MessagePack have in common.
+//! The interface of the readers of JSON and MessagePack.
 
 use std::borrow::Cow;
 
@@ -7,44 +7,44 @@ use crate::violation::{Checked, Rule, Violation};
 
 /// A payload that is read value by value, in place.
 pub(crate) trait Source<'a> {
-    /// Whether numbers of 64 bits, bytes and moments of time are written as text.
+    /// Whether 64-bit numbers, bytes and timestamps are strings.
     const IS_TEXT: bool;
 
-    /// The offset of what is read next.
+    /// The read position.
     fn offset(&self) -> usize;
 
     /// The next value; for a list or a map, its beginning.
     fn value(&mut self) -> Checked<Value<'a>>;
 
-    /// Whether the list goes on.
+    /// Whether the list has another item.
     fn item(&mut self, sequence: &mut Sequence) -> Checked<bool>;
 
-    /// The next key of the map; `None` where it ends.
+    /// The next key of the map; `None` at its end.
     fn key(&mut self, sequence: &mut Sequence) -> Checked<Option<Text<'a>>>;
 
-    /// Reads the next key if it is `name`, in the usual spelling; says whether it has. To be right costs less than to read.
+    /// Consumes the next key if it is `name`, in the usual spelling; returns whether it did. Comparing is cheaper than decoding.
     fn key_is(&mut self, sequence: &mut Sequence, name: &Name) -> bool;
 
-    /// Reads past the next value if it is one that `pass` tells at a glance; says whether it has. Others need be no fault.
+    /// Skips the next value if `pass` has a fast path for it; returns whether it did. A value without one may still be valid.
     fn pass(&mut self, pass: Pass) -> bool;
 
-    /// The same for a text that is one of `names`.
+    /// The same for a string that is one of `names`.
     fn pass_name(&mut self, names: &Names) -> bool;
 
-    /// Reads the beginning of a short map, if that is next.
+    /// Consumes the beginning of a short map, if that is next.
     fn begin_map(&mut self) -> Option<Sequence>;
 
-    /// Reads the beginning of a short list, if that is next.
+    /// Consumes the beginning of a short list, if that is next.
     fn begin_list(&mut self) -> Option<Sequence>;
 
-    /// The payload ends here.
+    /// Checks that the payload ends here.
     fn end(&mut self) -> Checked;
 }
 
-/// How far a list or map has been read.
+/// The state of reading a list or map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sequence {
-    /// Items or entries that are to come, where the format says how many there are.
+    /// Remaining items or entries, if the format has a count.
     pub(crate) left: u32,
     pub(crate) is_first: bool,
 }
@@ -55,14 +55,14 @@ pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
     Int(i64),
-    /// Above what `Int` can hold.
+    /// An integer above the range of `Int`.
     Uint(u64),
-    /// A number with a fraction or an exponent, or one that no integer can hold, as it is written.
+    /// A number with a fraction or an exponent, or beyond 64-bit integers, as written.
     Decimal(&'a str),
     Float(f64),
     Text(Text<'a>),
     Bytes(&'a [u8]),
-    /// The seconds and nanoseconds of a moment of time.
+    /// The seconds and nanoseconds of a timestamp.
     Timestamp(i64, u32),
     Extension,
     List(Sequence),
@@ -77,14 +77,14 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Without escapes.
+    /// The string with escapes decoded.
     pub(crate) fn decoded(&self) -> Cow<'a, str> {
         if self.is_escaped { Cow::Owned(crate::json::unescaped(self.raw)) } else { Cow::Borrowed(self.raw) }
     }
 }
 
 impl Value<'_> {
-    /// What it is, for messages.
+    /// The kind of value, for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -101,7 +101,7 @@ impl Value<'_> {
     }
 }
 
-/// Reads past a value of which only the beginning has been read.
+/// Skips a value of which only the beginning has been read.
 pub(crate) fn skip<'a>(source: &mut impl Source<'a>, value: Value<'a>, depth_left: u16) -> Checked {
     let (Value::List(mut sequence) | Value::Map(mut sequence)) = value else { return Ok(()) };
     let Some(depth_left) = depth_left.checked_sub(1) else {
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_value_that_is_skipped_is_still_checked() {
         for (text, good) in [(r#"{"a":[1,{"b":null}]}"#, true), (r#"{"a":[1,]}"#, false), (r#"[[[[]]]]"#, false)] {
-            let mut source = JsonSource::new(text.as_bytes()).expect("it is right");
-            let value = source.value().expect("it is right");
+            let mut source = JsonSource::new(text.as_bytes()).expect("valid");
+            let value = source.value().expect("valid");
             assert_eq!(skip(&mut source, value, 3).and_then(|()| source.end()).is_ok(), good, "{text}");
         }
     }

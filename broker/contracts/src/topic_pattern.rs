@@ -1,45 +1,45 @@
-//! Which topics a contract is for: a topic filter whose single levels may have names.
+//! Topic patterns: topic filters with named single levels.
 
 use std::fmt;
 
 use tautwire_protocol::TopicFilter;
 
-/// `sensors/{device_id}/reading`, or any topic filter. A named level matches what `+` matches.
+/// `sensors/{device_id}/reading`, or any topic filter. A named level matches like `+`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicPattern {
     text: Box<str>,
     filter: Box<str>,
-    /// The place among the levels and the name of each that has one.
+    /// The index and name of each named level.
     names: Box<[(usize, Box<str>)]>,
 }
 
-/// Why a text is no pattern.
+/// Why a text is not a topic pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicPatternError {
-    /// A level begins with `{` and has no name and `}` to follow, or has more beside them.
+    /// A level that begins with `{` is not exactly `{name}`.
     Name,
     /// Two levels have the same name.
     DuplicateName,
-    /// With `+` for the names, it is no topic filter.
+    /// It is not a topic filter if names are replaced by `+`.
     Filter,
-    /// It is about topics that the broker keeps for itself: `$SYS`, `$share`, `$as`, `$quarantine`.
+    /// It matches reserved topics of the broker: `$SYS`, `$share`, `$as`, `$quarantine`.
     Reserved,
 }
 
-/// First levels under which no contract may be.
+/// First levels that no contract may use.
 const RESERVED: [&str; 4] = ["$SYS", "$share", "$as", "$quarantine"];
 
 impl fmt::Display for TopicPatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             TopicPatternError::Name => {
-                "a named level is written {name}, with letters, digits and _ and nothing beside it"
+                "write a named level as {name}, with only letters, digits and _, and no other text in the level"
             }
             TopicPatternError::DuplicateName => "two levels have the same name",
             TopicPatternError::Filter => {
-                "it is no topic filter: `+` and `{name}` stand for whole levels, `#` only at the end"
+                "it is not a topic filter: `+` and `{name}` must fill a whole level, and `#` must be at the end"
             }
-            TopicPatternError::Reserved => "topics below $SYS, $share, $as and $quarantine belong to the broker",
+            TopicPatternError::Reserved => "topics below $SYS, $share, $as and $quarantine are reserved",
         })
     }
 }
@@ -78,12 +78,12 @@ impl TopicPattern {
         Ok(TopicPattern { text: text.into(), filter: filter.into(), names: names.into_boxed_slice() })
     }
 
-    /// As it was written.
+    /// The pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// As a topic filter.
+    /// The pattern as a topic filter.
     pub fn filter(&self) -> &str {
         &self.filter
     }
@@ -93,22 +93,23 @@ impl TopicPattern {
         self.names.iter().map(|(_, name)| &**name)
     }
 
-    /// The level called `name` in a topic that the pattern matches.
+    /// The value of the level `name` in a topic that the pattern matches.
     pub fn level<'t>(&self, name: &str, topic: &'t str) -> Option<&'t str> {
         let (place, _) = self.names.iter().find(|(_, known)| **known == *name)?;
         topic.split('/').nth(*place)
     }
 
-    /// Whether some topic is matched by both.
+    /// Whether any topic matches both.
     pub fn overlaps(&self, other: &TopicPattern) -> bool {
         let (mut mine, mut theirs) = (self.filter.split('/'), other.filter.split('/'));
         let mut is_first = true;
         loop {
-            // A first level with `$` is matched only by itself [MQTT-4.7.2-1].
-            let apart = |wild: &str, named: &str| is_first && (wild == "+" || wild == "#") && named.starts_with('$');
+            // A first level with `$` is not matched by wildcards [MQTT-4.7.2-1].
+            let never_match =
+                |wild: &str, named: &str| is_first && (wild == "+" || wild == "#") && named.starts_with('$');
             match (mine.next(), theirs.next()) {
                 (None, None) => return true,
-                (Some(a), Some(b)) if apart(a, b) || apart(b, a) => return false,
+                (Some(a), Some(b)) if never_match(a, b) || never_match(b, a) => return false,
                 // `a/#` matches `a` too.
                 (Some("#"), _) | (_, Some("#")) => return true,
                 (Some(a), Some(b)) if a == b || a == "+" || b == "+" => {}
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn names_stand_for_levels() {
-        let pattern = TopicPattern::new("sensors/{device_id}/{kind}/reading").expect("it is right");
+        let pattern = TopicPattern::new("sensors/{device_id}/{kind}/reading").expect("valid");
         assert_eq!(pattern.filter(), "sensors/+/+/reading");
         assert_eq!(pattern.level("kind", "sensors/7/door/reading"), Some("door"));
         assert_eq!(pattern.level("nobody", "sensors/7/door/reading"), None);
@@ -155,8 +156,7 @@ mod tests {
 
     #[test]
     fn patterns_overlap_where_a_topic_is_in_both() {
-        let overlap =
-            |a, b| TopicPattern::new(a).expect("it is right").overlaps(&TopicPattern::new(b).expect("it is right"));
+        let overlap = |a, b| TopicPattern::new(a).expect("valid").overlaps(&TopicPattern::new(b).expect("valid"));
         for (a, b, both) in [
             ("a/b", "a/b", true),
             ("a/b", "a/c", false),

@@ -1,20 +1,20 @@
-//! Values without a schema of their own, handed on as they are: those of `google.protobuf.Value`, and payloads of a JSON
-//! Schema that go from JSON to MessagePack or back.
+//! Passes on untyped values unchanged: those of `google.protobuf.Value`, and payloads of a JSON Schema that are transcoded between JSON and
+//! MessagePack.
 
 use crate::sink::{AnyPosition, AnyScalar, AnyShape, Sink, check_size};
 use crate::source::{self, Source, Value};
 use crate::violation::{Checked, Rule, Violation};
 
-/// Whose values they are.
+/// The schema language of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchemaKind {
-    /// `google.protobuf.Value` and its kin, whose numbers are all of the type double.
+    /// `google.protobuf.Value` and similar, whose numbers are all doubles.
     Protobuf,
     JsonSchema,
 }
 
-/// Nesting is counted as in the binary form, so that a payload is not too deep in one format and right in another: there, lists
-/// and maps are messages in a `Value`, their items are `Value`s, and entries are messages too.
+/// Nesting is counted as in the binary form, so that a payload has the same depth in every format: there, lists and maps are messages in a
+/// `Value`, their items are `Value`s, and entries are messages too.
 impl SchemaKind {
     fn depth(self, wrapped: bool) -> u16 {
         u16::from(self == SchemaKind::JsonSchema || wrapped)
@@ -29,7 +29,7 @@ impl SchemaKind {
     }
 }
 
-/// Hands on the value that begins with `value`. `wrapped` is whether Protocol Buffers say what it is.
+/// Passes on the value that begins with `value`. `wrapped`: whether it is inside a `google.protobuf.Value`.
 pub(crate) fn walk<'a>(
     source: &mut impl Source<'a>,
     sink: &mut impl Sink,
@@ -108,7 +108,7 @@ fn walk_deeper<'a>(
     Ok(())
 }
 
-/// JSON has no way to say what is not finite.
+/// JSON cannot represent non-finite numbers.
 fn finite<'a>(source: &impl Source<'a>, value: f64) -> Checked<f64> {
     if value.is_finite() {
         return Ok(value);
@@ -116,7 +116,7 @@ fn finite<'a>(source: &impl Source<'a>, value: f64) -> Checked<f64> {
     Err(Violation::new(Rule::Range, source.offset(), "a finite number", "another"))
 }
 
-/// Whether a double would be another number.
+/// Whether a conversion to double would change the number.
 fn is_rounded(whole: i128) -> bool {
     whole as f64 as i128 != whole
 }

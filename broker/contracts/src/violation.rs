@@ -1,55 +1,55 @@
-//! What is wrong with a payload, said so that its sender can mend it.
+//! Violations of a contract, described so that the sender can fix them.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A payload breaks its contract: where, what was expected there, and what was there.
+/// A violation of a contract: where, what was expected, and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What kind of fault it is.
+    /// The kind of violation.
     pub rule: Rule,
     /// The offset in the payload at which it was found, in bytes.
     pub offset: usize,
-    /// From the innermost field out, as it is found while leaving the walk.
+    /// From the innermost field outwards, as it is built while the walk returns.
     path: Vec<Step>,
     expected: Cow<'static, str>,
     found: Cow<'static, str>,
 }
 
-/// A part of the way to a field.
+/// A step of the path to a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Field(Box<str>),
     Index(usize),
 }
 
-/// Kinds of violations, with names that stay.
+/// Kinds of violations, with stable names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// The payload is not what its format says: cut short, a length past the end, a bad token.
+    /// The payload is malformed in its format: truncated, a length past the end, a bad token.
     Malformed,
     /// A string is not UTF-8.
     Utf8,
-    /// A value of another type than the field's.
+    /// A value does not have the field's type.
     Type,
-    /// A number that the field's type, or its limits, cannot hold.
+    /// A number is out of range for the field's type or its limits.
     Range,
-    /// A length, count or size beyond the limits of the schema.
+    /// A length, count or size is beyond the limits of the schema.
     Length,
-    /// A value that is not among those that may stand there.
+    /// A value is not one of the allowed ones.
     Enumeration,
-    /// A string that does not match its pattern.
+    /// A string does not match its pattern.
     Pattern,
-    /// A string that is not of its format, such as a date or an identifier.
+    /// A string does not have its format, such as a date or an identifier.
     TextFormat,
-    /// A field that must be there is missing.
+    /// A required field is missing.
     Required,
-    /// A field that the schema does not know.
+    /// A field is not in the schema.
     UnknownField,
-    /// A field, or another of the same choice, stands there twice.
+    /// A field, or another of the same oneof, is repeated.
     Duplicate,
-    /// A group, which no contract may use.
+    /// A group, which is not supported.
     Group,
     /// Nested deeper than the limit.
     Depth,
@@ -57,13 +57,13 @@ pub enum Rule {
     Trailing,
     /// Items that must differ are equal.
     Unique,
-    /// A value fits none, or more than one, of the alternatives.
+    /// A value matches none, or more than one, of the alternatives.
     Alternatives,
-    /// A level of the topic differs from the field it is tied to.
+    /// A level of the topic differs from the field that it is tied to.
     TopicTie,
     /// The content type names a format that the contract does not list.
     Format,
-    /// The payload in another format would be larger than it may be. No payload breaks its contract by that.
+    /// The payload would exceed the limit in another format. This is not a violation by the payload.
     TooLarge,
 }
 
@@ -94,7 +94,7 @@ impl Rule {
     }
 }
 
-/// What a walk gives: boxed, so that the way without a fault stays short.
+/// The result of a walk: boxed, so that the fast path stays small.
 pub(crate) type Checked<T = ()> = Result<T, Box<Violation>>;
 
 impl Violation {
@@ -108,21 +108,21 @@ impl Violation {
         Box::new(Violation { rule, offset, path: Vec::new(), expected: expected.into(), found: found.into() })
     }
 
-    /// The same, found inside `field`.
+    /// Adds `field` in front of the path.
     #[cold]
     pub(crate) fn inside(mut self: Box<Violation>, field: &str) -> Box<Violation> {
         self.path.push(Step::Field(field.into()));
         self
     }
 
-    /// The same, found inside an item of a list.
+    /// Adds a list index in front of the path.
     #[cold]
     pub(crate) fn inside_item(mut self: Box<Violation>, index: usize) -> Box<Violation> {
         self.path.push(Step::Index(index));
         self
     }
 
-    /// The way to the field, such as `readings[2].unit`; empty for the payload itself.
+    /// The path of the field, such as `readings[2].unit`; empty for the payload itself.
     pub fn path(&self) -> String {
         let mut path = String::new();
         for step in self.path.iter().rev() {
@@ -135,12 +135,12 @@ impl Violation {
         path
     }
 
-    /// What should have been there.
+    /// What was expected.
     pub fn expected(&self) -> &str {
         &self.expected
     }
 
-    /// What was there. Never a value of the payload, only what kind of value it is.
+    /// What was found. Never a value of the payload, only its kind.
     pub fn found(&self) -> &str {
         &self.found
     }

@@ -38,7 +38,7 @@ fn checking_a_payload_allocates_nothing() {
         [("contracts.toml", MANIFEST), ("s.proto", PROTO), ("s.json", SCHEMA)]
             .map(|(name, text)| (name.into(), text.into())),
     );
-    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("it is right");
+    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("valid");
     for (name, formats) in
         [("p", &[Format::Protobuf, Format::Json, Format::MessagePack][..]), ("j", &[Format::Json, Format::MessagePack])]
     {
@@ -46,7 +46,7 @@ fn checking_a_payload_allocates_nothing() {
         let topic = format!("{name}/dev-17");
         for format in formats {
             let mut payload = Vec::new();
-            contract.transcode(Format::Json, *format, JSON, &mut payload, usize::MAX).expect("it is right");
+            contract.transcode(Format::Json, *format, JSON, &mut payload, usize::MAX).expect("valid");
             let check = |content_type| {
                 let mut checked = None;
                 let allocated = measure(|| checked = Some(contract.check(&topic, content_type, &payload)));
@@ -54,7 +54,7 @@ fn checking_a_payload_allocates_nothing() {
                 allocated.count_total
             };
             check(Some(format.content_type()));
-            // The engine of patterns keeps a place to work in after the first time.
+            // The regex engine allocates its cache on first use.
             assert_eq!(check(Some(format.content_type())), 0, "{name} {format:?}");
         }
     }

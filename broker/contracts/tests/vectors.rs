@@ -1,4 +1,4 @@
-//! The shared vectors of contracts, whose answers come from another implementation of Protocol Buffers.
+//! The shared vectors of contracts, created with another implementation of Protocol Buffers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// MessagePack with the entries of maps in the order of their keys.
+/// MessagePack with map entries sorted by key.
 fn sorted(pack: &[u8]) -> Vec<u8> {
     fn sort(value: &mut rmpv::Value) {
         match value {
@@ -62,14 +62,14 @@ fn sorted(pack: &[u8]) -> Vec<u8> {
     let mut value = rmpv::decode::read_value(&mut &*pack).expect("MessagePack");
     sort(&mut value);
     let mut out = Vec::new();
-    rmpv::encode::write_value(&mut out, &value).expect("memory takes it");
+    rmpv::encode::write_value(&mut out, &value).expect("writing to memory");
     out
 }
 
-/// Numbers as what two texts of one number have in common.
+/// Normalises numbers, so that different texts of one number are equal.
 fn settled(value: &Value) -> Value {
     match value {
-        // Rounded as a float, of which texts may have more or fewer digits; MessagePack shows whether a double is right.
+        // Rounded to a float, of which texts may have more or fewer digits; MessagePack verifies doubles.
         Value::Number(number) => Value::from(f64::from(number.as_f64().expect("a number") as f32)),
         Value::Array(items) => items.iter().map(settled).collect(),
         Value::Object(entries) => entries.iter().map(|(key, value)| (key.clone(), settled(value))).collect(),
@@ -135,7 +135,7 @@ fn every_vector_gets_its_result_and_transcodings() {
             }
             let protobuf = made(Format::Protobuf);
             let same = protobuf.as_ref().is_ok_and(|out| {
-                // JSON and maps have their fields and entries in any order.
+                // JSON and maps may have their fields and entries in any order.
                 let mut pack = Vec::new();
                 let again = contract.transcode(Format::Protobuf, Format::MessagePack, out, &mut pack, usize::MAX);
                 2 * out.len() == protobuf_wanted.len() && again.is_ok() && sorted(&pack) == sorted(&bytes(pack_wanted))
@@ -159,7 +159,7 @@ fn every_vector_gets_its_result_and_transcodings() {
     assert!(vectors.len() > 200, "only {} vectors", vectors.len());
 }
 
-/// `VECTORS_WRITE_SCHEMAS=1` writes them; the vectors are to be made again then.
+/// Set `VECTORS_WRITE_SCHEMAS=1` to write them; then generate the vectors again.
 #[test]
 fn the_descriptor_sets_of_the_oracle_are_those_of_the_schemas() {
     let messages = [("Scalars", SCHEMAS[0]), ("Needed", SCHEMAS[1])];

@@ -1,4 +1,4 @@
-// The shell: who is logged in, where to go, and whether the broker answers.
+// The shell: login, navigation, and whether the broker responds.
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -10,39 +10,39 @@ import { Navigation } from "./navigation";
 import { pageFor } from "./pages";
 import { useRoute } from "./router";
 import { Problem } from "./ui/page";
-import { Who } from "./who";
+import { SessionContext } from "./session";
 
-type Entrance = { at: "asking" } | { at: "failed"; error: ApiError } | { at: "out"; hasEnded: boolean } | { at: "in"; session: Session };
+type LoginState = { at: "asking" } | { at: "failed"; error: ApiError } | { at: "out"; hasEnded: boolean } | { at: "in"; session: Session };
 
 export function App(): JSX.Element {
-  const [entrance, setEntrance] = useState<Entrance>({ at: "asking" });
+  const [loginState, setLoginState] = useState<LoginState>({ at: "asking" });
   const [isReached, setIsReached] = useState(true);
   const [asked, setAsked] = useState(0);
   useEffect(() => {
-    watchRequests(() => setEntrance({ at: "out", hasEnded: true }), setIsReached);
+    watchRequests(() => setLoginState({ at: "out", hasEnded: true }), setIsReached);
     currentSession().then(
-      (session) => setEntrance(session === null ? { at: "out", hasEnded: false } : { at: "in", session }),
-      (error: unknown) => setEntrance({ at: "failed", error: asApiError(error) }),
+      (session) => setLoginState(session === null ? { at: "out", hasEnded: false } : { at: "in", session }),
+      (error: unknown) => setLoginState({ at: "failed", error: asApiError(error) }),
     );
   }, [asked]);
 
-  switch (entrance.at) {
+  switch (loginState.at) {
     case "asking":
-      return <main class="entrance faint">Loading…</main>;
+      return <main class="login-page faint">Loading…</main>;
     case "failed":
       return (
-        <main class="entrance">
+        <main class="login-page">
           <h1>Tautwire</h1>
-          <Problem error={entrance.error} retry={() => setAsked((times) => times + 1)} />
+          <Problem error={loginState.error} retry={() => setAsked((times) => times + 1)} />
         </main>
       );
     case "out":
-      return <Login hasEnded={entrance.hasEnded} onLogin={(session) => setEntrance({ at: "in", session })} />;
+      return <Login hasEnded={loginState.hasEnded} onLogin={(session) => setLoginState({ at: "in", session })} />;
     case "in":
       return (
-        <Who.Provider value={entrance.session}>
-          <Shell session={entrance.session} isReached={isReached} onLogout={() => setEntrance({ at: "out", hasEnded: false })} />
-        </Who.Provider>
+        <SessionContext.Provider value={loginState.session}>
+          <Shell session={loginState.session} isReached={isReached} onLogout={() => setLoginState({ at: "out", hasEnded: false })} />
+        </SessionContext.Provider>
       );
   }
 }
@@ -51,7 +51,7 @@ function Shell({ session, isReached, onLogout }: { session: Session; isReached: 
   const route = useRoute();
   const { section, page } = pageFor(route);
   const skip = (event: Event): void => {
-    // The address is the page's: a link to #main would leave it.
+    // The address selects the page, so a link to #main would leave it.
     event.preventDefault();
     document.querySelector<HTMLElement>("main h1")?.focus();
   };
@@ -65,7 +65,7 @@ function Shell({ session, isReached, onLogout }: { session: Session; isReached: 
         <div role="status">
           {!isReached && (
             <p class="banner">
-              <strong>The broker does not answer.</strong> What you see may be old. Check that the broker runs; this page goes on by itself as soon as it answers.
+              <strong>The broker does not answer.</strong> The data shown may be out of date. Check that the broker is running; this page updates automatically when it answers again.
             </p>
           )}
         </div>

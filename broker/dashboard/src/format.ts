@@ -1,18 +1,18 @@
-// Numbers and times as people read them.
+// Human-readable numbers and times.
 
 const COUNT = new Intl.NumberFormat("en-GB");
 const ONE_DIGIT = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 1 });
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY_AND_CLOCK = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
 
-/** Where nothing is known or nothing applies. */
+/** Unknown or not applicable. */
 export const NONE = "–";
 
 export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? NONE : COUNT.format(value);
 }
 
-/** Per second. */
+/** A rate per second. */
 export function rate(value: number | null | undefined): string {
   return value === null || value === undefined ? NONE : `${(value < 100 ? ONE_DIGIT : COUNT).format(value < 100 ? value : Math.round(value))}/s`;
 }
@@ -99,7 +99,7 @@ export function words(code: string): string {
 
 const MAX_EXPIRY_S = 0xffff_ffff;
 
-/** How long a session outlasts its connection. */
+/** When a session expires after its connection. */
 export function expiry(seconds: number | null): string {
   if (seconds === null || seconds >= MAX_EXPIRY_S) {
     return "never";

@@ -1,26 +1,26 @@
-// What a page asks the broker for: once, or again and again while somebody looks.
+// Loading of data from the broker: once, or periodically while the page is visible.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "./api/request";
 
 export interface Loaded<T> {
-  /** The last good answer, even if a later request has failed. */
+  /** The last successful response, even if a later request has failed. */
   data: T | null;
   error: ApiError | null;
   isLoading: boolean;
-  /** When `data` came, by the clock of this machine. */
+  /** The time of `data`, by the clock of this machine. */
   atMs: number | null;
   reload: () => void;
 }
 
 /**
- * Asks again when `key` changes, and every `everyMs` from the last answer on while the page is visible.
- * With `keeps`, the answer for the old key stays until the new one is there: what is shown beside it must come with it.
+ * Loads again when `key` changes, and `everyMs` after the last response while the page is visible.
+ * With `keeps`, the response for the old key stays until the new one has arrived: show it only with values from the same response.
  */
 export function useLoad<T>(
   key: string,
   load: (signal: AbortSignal) => Promise<T>,
-  { everyMs, keeps = false }: { everyMs?: number; keeps?: boolean } = {},
+  { everyMs, keepsPrevious = false }: { everyMs?: number; keepsPrevious?: boolean } = {},
 ): Loaded<T> {
   const [state, setState] = useState<{ key: string; data: T | null; error: ApiError | null; isLoading: boolean; atMs: number | null }>({
     key,
@@ -36,7 +36,7 @@ export function useLoad<T>(
   useEffect(() => {
     const controller = new AbortController();
     let timer: number | undefined;
-    setState((old) => (old.key === key || keeps ? { ...old, key, isLoading: true } : { key, data: null, error: null, isLoading: true, atMs: null }));
+    setState((old) => (old.key === key || keepsPrevious ? { ...old, key, isLoading: true } : { key, data: null, error: null, isLoading: true, atMs: null }));
 
     const again = (): void => {
       if (everyMs !== undefined && !controller.signal.aborted) {
@@ -47,7 +47,7 @@ export function useLoad<T>(
     const ask = (): void => {
       window.clearTimeout(timer);
       if (document.hidden && everyMs !== undefined) {
-        // `onVisible` goes on.
+        // `onVisible` continues.
         return;
       }
       current.current(controller.signal).then(
@@ -77,7 +77,7 @@ export function useLoad<T>(
       window.clearTimeout(timer);
       document.removeEventListener("visibilitychange", onVisible);
     };
-  }, [key, everyMs, keeps, asked]);
+  }, [key, everyMs, keepsPrevious, asked]);
 
   return { data: state.data, error: state.error, isLoading: state.isLoading, atMs: state.atMs, reload: () => setAsked((times) => times + 1) };
 }
@@ -86,7 +86,7 @@ export function asApiError(error: unknown): ApiError {
   return error instanceof ApiError ? error : new ApiError(0, "page_failed", error instanceof Error ? error.message : String(error));
 }
 
-/** Something that a person does: runs, and says how it went. */
+/** An action of the user, and its result. */
 export function useAction(): { isRunning: boolean; error: ApiError | null; run: (what: () => Promise<void>) => void; clear: () => void } {
   const [state, setState] = useState<{ isRunning: boolean; error: ApiError | null }>({ isRunning: false, error: null });
   const run = (what: () => Promise<void>): void => {

@@ -27,11 +27,11 @@ export function Login({ hasEnded, onLogin }: { hasEnded: boolean; onLogin: (sess
     clear();
   };
   return (
-    <main class="entrance">
+    <main class="login-page">
       <h1 ref={heading} tabIndex={-1}>
         Log in to Tautwire
       </h1>
-      {hasEnded && <p role="status">Your session has ended. Log in again to go on where you were.</p>}
+      {hasEnded && <p role="status">Your session has ended. Log in again to continue.</p>}
       <form onSubmit={submit}>
         <fieldset class="choice">
           <legend>Log in with</legend>
@@ -47,7 +47,7 @@ export function Login({ hasEnded, onLogin }: { hasEnded: boolean; onLogin: (sess
             Token
             <input type="password" required autocomplete="current-password" spellcheck={false} value={token} onInput={(event) => setToken(event.currentTarget.value)} />
             <span class="faint">
-              What is in the file that <code>admin.token_file</code> names, or what <code>tautwire token add</code> has printed.
+              The content of the file in <code>admin.token_file</code>, or the output of <code>tautwire token add</code>.
             </span>
           </label>
         ) : (

@@ -10,7 +10,7 @@ import { Problem } from "./ui/page";
 
 interface NavigationProps {
   session: Session;
-  /** The one that is shown. */
+  /** The current section. */
   section: string | null;
   onLogout: () => void;
 }
@@ -18,7 +18,7 @@ interface NavigationProps {
 export function Navigation({ session, section, onLogout }: NavigationProps): JSX.Element {
   const { isRunning, error, run } = useAction();
   const menu = useRef<HTMLDetailsElement>(null);
-  // On a phone the menu lies over the page: a choice closes it.
+  // On a phone the menu covers the page, so a selection closes it.
   useEffect(() => {
     const close = (): void => menu.current?.removeAttribute("open");
     window.addEventListener("hashchange", close);

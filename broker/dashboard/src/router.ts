@@ -1,9 +1,9 @@
-// Which page is shown: the part of the address behind `#`, as `#/clients/meter-7?topic=a%2Fb`.
+// The current page: the part of the address after `#`, as in `#/clients/meter-7?topic=a%2Fb`.
 
 import { useEffect, useState } from "preact/hooks";
 
 export interface Route {
-  /** Decoded. */
+  /** Path segments, decoded. */
   path: readonly string[];
   query: Readonly<Record<string, string>>;
 }
@@ -16,7 +16,7 @@ export function parseHash(hash: string): Route {
   };
 }
 
-/** The address of a page of this dashboard. What is `null` or empty is left out of the query. */
+/** The address of a page of this dashboard. `null` and empty values are omitted from the query. */
 export function href(path: readonly string[], query: Record<string, string | number | null | undefined> = {}): string {
   const set = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
@@ -36,7 +36,7 @@ export function go(to: string): void {
   location.hash = to;
 }
 
-/** Changes the address without a step back to the old one: for each letter of a search. */
+/** Changes the address without a history entry, as for each letter of a search. */
 export function replace(to: string): void {
   history.replaceState(null, "", to);
   window.dispatchEvent(new HashChangeEvent("hashchange"));

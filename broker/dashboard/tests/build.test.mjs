@@ -1,4 +1,4 @@
-// What is committed in dist/ is what the sources give, and keeps the rules of the page's security policy.
+// dist/ is up to date with the sources, and conforms to the page's content security policy.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -14,19 +14,19 @@ test("a fresh build equals what is committed", async () => {
   }
 });
 
-test("the compressed forms are the same files", async () => {
+test("the compressed files have the same content", async () => {
   for (const name of SERVED) {
     // Not compared byte for byte: versions of zlib compress differently.
     assert.deepEqual(gunzipSync(await dist(`${name}.gz`)), await dist(name), name);
   }
 });
 
-test("the page has no inline script or style, and names no other machine", async () => {
+test("the page has no inline script or style, and refers to no other host", async () => {
   const html = (await dist("index.html")).toString();
   assert.doesNotMatch(html, /<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)/i);
   for (const name of SERVED) {
     const foreign = [...(await dist(name)).toString().matchAll(/(?:https?:)?\/\/[\w-]+(?:\.[\w-]+)+/g)].map(([address]) => address);
-    // Names of XML, which nobody loads.
+    // XML namespaces, which are not loaded.
     assert.deepEqual(foreign.filter((address) => !address.endsWith("//www.w3.org")), [], name);
   }
 });

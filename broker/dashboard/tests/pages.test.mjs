@@ -1,4 +1,4 @@
-// Each page in a real browser, with 100,000 sessions behind it.
+// Each page in a real browser, with 100,000 mock sessions.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -19,18 +19,18 @@ before(async () => {
 
 after(() => browser?.close());
 
-/** A test with a server and a tab of its own. In the end nothing may have gone wrong unseen. */
+/** A test with its own server and tab. It fails on any unexpected error. */
 function onPage(title, at, { token = ADMINISTRATOR, ...options }, body) {
   test(title, async () => {
     const server = await MockServer.start();
     try {
       const tab = await openTab(browser, `${server.url}${at}`, options);
-      // Without a session, /session says 401, which the console repeats.
+      // Without a session, /session returns 401, which the console logs.
       tab.allow(/status of 401/);
       if (token !== null) await logIn(tab.page, token);
       await body({ ...tab, server });
       assert.deepEqual(tab.faults, []);
-      assert.deepEqual(server.faults, [], "the stand-in has answered what no broker does");
+      assert.deepEqual(server.faults, [], "the mock server has returned responses that no broker does");
       await tab.context.close();
     } finally {
       await server.stop();
@@ -38,7 +38,7 @@ function onPage(title, at, { token = ADMINISTRATOR, ...options }, body) {
   });
 }
 
-onPage("a wrong token is refused in words, and a right one leads to the page that was asked for", "#/bans", { token: null }, async ({ page }) => {
+onPage("a wrong token gives an error, and a valid one opens the requested page", "#/bans", { token: null }, async ({ page }) => {
   await page.getByRole("heading", { name: "Log in to Tautwire" }).waitFor();
   assert.deepEqual(await findings(page), []);
   await page.getByLabel("Token", { exact: false }).last().fill("not it");
@@ -49,7 +49,7 @@ onPage("a wrong token is refused in words, and a right one leads to the page tha
   await page.getByRole("heading", { name: "Bans", level: 1 }).waitFor();
 });
 
-onPage("a user logs in by keyboard alone, and out again", "", { token: null }, async ({ page, server }) => {
+onPage("a user logs in and out with the keyboard only", "", { token: null }, async ({ page, server }) => {
   await page.getByLabel("a user name").focus();
   await page.keyboard.press("Space");
   await page.keyboard.press("Tab");
@@ -63,7 +63,7 @@ onPage("a user logs in by keyboard alone, and out again", "", { token: null }, a
   assert.ok(server.asked.includes("DELETE /session"));
 });
 
-onPage("a session that ends leads to the login, and back to the page", "#/clients", {}, async ({ page, server }) => {
+onPage("an expired session leads to the login, and back to the page", "#/clients", {}, async ({ page, server }) => {
   await page.getByRole("table", { name: "Clients" }).waitFor();
   server.endSessions();
   await page.getByRole("button", { name: "Refresh" }).click();
@@ -81,21 +81,21 @@ onPage("the overview shows rates, limits, drops and the last hour", "", {}, asyn
   assert.deepEqual(await findings(page), []);
 });
 
-onPage("each line of a chart has a colour of its own", "", {}, async ({ page }) => {
+onPage("each line of a chart has its own colour", "", {}, async ({ page }) => {
   await page.getByText("journal write", { exact: true }).waitFor();
   const charts = await page.locator(".chart").evaluateAll((all) => all.map((chart) => [...chart.querySelectorAll(".key")].map((key) => getComputedStyle(key).backgroundColor)));
   assert.equal(Math.max(...charts.map((colours) => colours.length)), 3);
   for (const colours of charts) assert.equal(new Set(colours).size, colours.length, colours.join(" "));
 });
 
-onPage("the heading takes the focus without a box around it", "#/bans", {}, async ({ page }) => {
+onPage("the heading receives the focus without an outline", "#/bans", {}, async ({ page }) => {
   await page.locator("main h1:focus").waitFor();
   await page.reload();
   await page.locator("main h1:focus").waitFor();
   assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), "none");
 });
 
-onPage("what a list is sorted by is in sight on a screen of 1280 px", "#/clients", {}, async ({ page }) => {
+onPage("the sorted column is visible on a screen of 1280 px", "#/clients", {}, async ({ page }) => {
   const box = page.getByRole("group", { name: "Clients" });
   for (const name of ["Queued", "Queued bytes", "In flight", "Subscriptions", "Memory"]) {
     await page.getByRole("button", { name, exact: true }).click();
@@ -106,13 +106,13 @@ onPage("what a list is sorted by is in sight on a screen of 1280 px", "#/clients
   }
 });
 
-onPage("no name of a fact runs into its value", "#/clients/meter-00001", {}, async ({ page }) => {
-  await page.getByText("Acknowledgements waiting").waitFor();
+onPage("no name of a fact overlaps its value", "#/clients/meter-00001", {}, async ({ page }) => {
+  await page.getByText("Pending acknowledgements").waitFor();
   const wide = await page.locator("dl.facts dt").evaluateAll((all) => all.filter((name) => name.scrollWidth > name.clientWidth).map((name) => name.textContent));
   assert.deepEqual(wide, []);
 });
 
-onPage("the overview says what to do when the broker is gone, and goes on by itself", "", {}, async ({ page, server, allow }) => {
+onPage("the overview says what to do when the broker does not answer, and recovers automatically", "", {}, async ({ page, server, allow }) => {
   allow(/ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET/);
   await page.getByText("Messages in").waitFor();
   await server.stop();
@@ -122,7 +122,7 @@ onPage("the overview says what to do when the broker is gone, and goes on by its
   await page.getByText("The broker does not answer.").first().waitFor({ state: "hidden" });
 });
 
-onPage("clients are searched, sorted and paged, of 100,000", "#/clients", {}, async ({ page }) => {
+onPage("100,000 clients are searched, sorted and paged", "#/clients", {}, async ({ page }) => {
   const table = page.getByRole("table", { name: "Clients" });
   await page.getByText("1 to 100 of 100,001").waitFor();
   assert.deepEqual(await findings(page), []);
@@ -135,7 +135,7 @@ onPage("clients are searched, sorted and paged, of 100,000", "#/clients", {}, as
   await page.goBack();
   await page.getByText("201 to 300 of 100,001").waitFor();
 
-  // As long as the answer is on its way, the page says of which clients it is, and not of which it will be.
+  // While a response is pending, the page is labelled with the current data, not with the requested.
   let answer;
   const mayAnswer = new Promise((resolve) => (answer = resolve));
   await page.route("**/v1/clients?*", async (route) => {
@@ -152,20 +152,20 @@ onPage("clients are searched, sorted and paged, of 100,000", "#/clients", {}, as
   assert.match(await table.getByRole("row").nth(1).innerText(), /1,000/);
   await page.getByLabel("Client or user").fill("METER-0777");
   await page.getByText("1 to 10 of 10").waitFor();
-  await page.getByLabel("State").selectOption("away");
-  await page.getByText("No client fits.").or(page.getByText(/^1 to \d of \d$/)).waitFor();
-  await page.getByLabel("Client or user").fill("nobody is called so");
-  await page.getByText("No client fits.").waitFor();
+  await page.getByLabel("State").selectOption("offline");
+  await page.getByText("No client matches.").or(page.getByText(/^1 to \d of \d$/)).waitFor();
+  await page.getByLabel("Client or user").fill("no such name");
+  await page.getByText("No client matches.").waitFor();
   await page.getByRole("link", { name: "Show all clients" }).click();
   await page.getByText("1 to 100 of 100,001").waitFor();
 
-  // What was typed just before a link is followed does not take the reader back, however late the page is drawn.
-  await page.getByLabel("Client or user").fill("nobody is called so");
-  await page.getByText("No client fits.").waitFor();
+  // Input just before following a link does not navigate back, however late the page is redrawn.
+  await page.getByLabel("Client or user").fill("no such name");
+  await page.getByText("No client matches.").waitFor();
   await page.evaluate(() => {
     window.requestAnimationFrame = () => 0;
     const field = document.querySelector("input[type=search]");
-    field.value = "nor so";
+    field.value = "no such name either";
     field.dispatchEvent(new window.Event("input", { bubbles: true }));
     const link = [...document.querySelectorAll("a")].find(({ textContent }) => textContent === "Show all clients");
     setTimeout(() => link.click(), 245);
@@ -173,7 +173,7 @@ onPage("clients are searched, sorted and paged, of 100,000", "#/clients", {}, as
   await page.getByText("1 to 100 of 100,001").waitFor();
 });
 
-onPage("one client is shown, and disconnected after a question", "#/clients/meter-00001", {}, async ({ page, server }) => {
+onPage("a client is shown, and disconnected after confirmation", "#/clients/meter-00001", {}, async ({ page, server }) => {
   await page.getByRole("heading", { name: "Client meter-00001" }).waitFor();
   await page.getByRole("table", { name: "Subscriptions" }).waitFor();
   assert.deepEqual(await findings(page), []);
@@ -208,32 +208,32 @@ onPage("a client behind a mount point, with a name that must be escaped, is bann
   assert.equal(server.state.bans.length, 1);
 });
 
-onPage("a session is ended, and its page says that it is gone", "#/clients/meter-00002", {}, async ({ page, allow }) => {
+onPage("a session is ended, and its page says so", "#/clients/meter-00002", {}, async ({ page, allow }) => {
   allow(/status of 404/);
   await page.getByRole("button", { name: "End session…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "End session" }).click();
   await page.getByText("or its session has ended").waitFor();
 });
 
-onPage("whoever may only read is offered nothing else", "#/clients/meter-00001", { token: READER }, async ({ page }) => {
+onPage("a read-only user sees no actions", "#/clients/meter-00001", { token: READER }, async ({ page }) => {
   await page.getByRole("table", { name: "Subscriptions" }).waitFor();
   assert.equal(await page.getByRole("button", { name: /…$/ }).count(), 0);
 });
 
-onPage("why says what becomes of a message, and what to change", "#/clients/meter-00001", {}, async ({ page }) => {
+onPage("why explains the fate of a message, and what to change", "#/clients/meter-00001", {}, async ({ page }) => {
   await page.getByRole("link", { name: "Why?" }).and(page.locator(".button")).click();
   await page.getByText("Nothing is published.").waitFor();
-  await page.getByLabel("Topic, in full").fill("water/1");
+  await page.getByLabel("Topic name").fill("water/1");
   await page.keyboard.press("Enter");
   await page.getByText("nearest: $as/json/lax/#, power/#").waitFor();
   await page.getByText("The client does not get the message.").waitFor();
   assert.deepEqual(await findings(page), []);
-  await page.getByLabel("Topic, in full").fill("power/0/kwh");
+  await page.getByLabel("Topic name").fill("power/0/kwh");
   await page.getByRole("button", { name: "Ask" }).click();
   await page.getByText("The client gets the message at once.").waitFor();
 });
 
-onPage("why asks for a message with all that a message can have", "#/why?client=meter-00001&topic=power/1/kwh", {}, async ({ page, server }) => {
+onPage("why sends all properties of the message", "#/why?client=meter-00001&topic=power/1/kwh", {}, async ({ page, server }) => {
   await page.getByText("The client gets the message at once.").waitFor();
   const asked = () => server.asked.filter((line) => line.includes("/why?")).map((line) => Object.fromEntries(new URL(line.split(" ")[1], server.url).searchParams));
   assert.deepEqual(asked(), [{ topic: "power/1/kwh", qos: "1" }]);
@@ -256,19 +256,19 @@ onPage("why asks for a message with all that a message can have", "#/why?client=
   assert.deepEqual(asked()[2], { mount_point: "nowhere", topic: "power/1/kwh", qos: "2", retain: "true", payload_bytes: "0", publisher: "meter-00002" });
 });
 
-onPage("why says which member of a group got the last message", "#/why?client=meter-00001&topic=jobs/1", {}, async ({ page }) => {
+onPage("why shows which member of a group got the last message", "#/why?client=meter-00001&topic=jobs/1", {}, async ({ page }) => {
   await page.getByText("The message goes to one member of a shared subscription.").waitFor();
   await page.getByText("1 for other members, the last for worker-2").waitFor();
   assert.deepEqual(await findings(page), []);
 });
 
-onPage("why says when another node has to be asked", "#/why?client=elsewhere&topic=a", {}, async ({ page }) => {
-  await page.getByText("This node does not know: it does not serve the client.").waitFor();
+onPage("why says when another node must be asked", "#/why?client=elsewhere&topic=a", {}, async ({ page }) => {
+  await page.getByText("This node cannot tell: it does not serve the client.").waitFor();
   await page.getByText("To change it: ask the other nodes").waitFor();
   assert.deepEqual(await findings(page), []);
 });
 
-onPage("topics are opened level by level, down to a message that its contract decodes", "#/topics", {}, async ({ page }) => {
+onPage("topics are opened level by level, down to a message decoded by its contract", "#/topics", {}, async ({ page }) => {
   await page.getByRole("button", { name: "power", exact: true }).click();
   await page.getByRole("button", { name: "17", exact: true }).click();
   assert.deepEqual(await findings(page), []);
@@ -286,7 +286,7 @@ onPage("topics are opened level by level, down to a message that its contract de
   await page.getByText("00 01 ff 41").waitFor();
 });
 
-onPage("messages are counted by topic filters, and the page says how to name one", "#/topics", {}, async ({ page, server }) => {
+onPage("messages are counted by topic filters, and the page says how to add one", "#/topics", {}, async ({ page, server }) => {
   const row = page.getByRole("row", { name: "power/+/kwh" });
   await row.getByText("12,345", { exact: true }).waitFor();
   await row.getByText("12,342 / 2 / 1").waitFor();
@@ -294,19 +294,19 @@ onPage("messages are counted by topic filters, and the page says how to name one
   assert.deepEqual(await findings(page), []);
   server.answerOnce("/v1/topic-metrics", { status: 200, body: { topics: [] } });
   await page.getByRole("region", { name: "Messages by topic filter" }).getByRole("button", { name: "Refresh" }).click();
-  await page.getByText("No topic filter is counted.").waitFor();
+  await page.getByText("No topic filters are configured.").waitFor();
   await page.getByText("metrics.topics").waitFor();
   assert.deepEqual(await findings(page), []);
 });
 
-onPage("retained messages are deleted by a filter, after a question that says how many", "#/topics?filter=power/%2B/state", {}, async ({ page, server }) => {
+onPage("retained messages are deleted by a filter, after a confirmation with their number", "#/topics?filter=power/%2B/state", {}, async ({ page, server }) => {
   await page.getByText("1 to 100 of 150").waitFor();
   await page.getByRole("button", { name: "Next" }).click();
   await page.getByText("101 to 150 of 150").waitFor();
   await page.getByRole("button", { name: "Delete all 150…" }).click();
   assert.deepEqual(await findings(page), []);
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
-  await page.getByText("No retained message fits this filter.").waitFor();
+  await page.getByText("No retained message matches this filter.").waitFor();
   assert.equal(server.state.retained.has("power/1/state"), false);
   assert.equal(server.state.retained.has("power/1/kwh"), true);
 });
@@ -318,9 +318,9 @@ onPage("messages that the broker could not delete are counted", "#/topics?filter
   await page.getByText("1 of the messages could not be deleted.").waitFor();
 });
 
-onPage("the tap shows what comes, counts what it skips, and is closed with its page", "#/tap", {}, async ({ page, server }) => {
+onPage("the tap shows messages, counts skipped ones, and is closed with its page", "#/tap", {}, async ({ page, server }) => {
   await page.getByRole("textbox", { name: "Topic filter" }).fill("power/#");
-  await page.getByLabel("At most, per second").fill("20");
+  await page.getByLabel("Maximum per second").fill("20");
   await page.getByRole("button", { name: "Start" }).click();
   await page.getByText("3 messages shown, 1,200 skipped").waitFor();
   assert.equal(server.state.taps[0].filter, "power/#");
@@ -335,18 +335,18 @@ onPage("the tap shows what comes, counts what it skips, and is closed with its p
 
 onPage("the tap says why it was refused", "#/tap?filter=power/%23", {}, async ({ page, server, allow }) => {
   allow(/status of 503/);
-  server.answerOnce("/v1/tap", { status: 503, body: { code: "busy", message: "4 taps are open, which is as many as may be; close one" } });
+  server.answerOnce("/v1/tap", { status: 503, body: { code: "busy", message: "the limit of 4 open taps is reached; close one" } });
   await page.getByRole("button", { name: "Start" }).click();
-  await page.getByText("4 taps are open, which is as many as may be; close one.").waitFor();
+  await page.getByText("the limit of 4 open taps is reached; close one.").waitFor();
 });
 
-onPage("whoever may not see payloads is told so", "#/tap", { token: READER }, async ({ page, server }) => {
-  await page.getByText("You may not see payloads.").waitFor();
+onPage("a user without the permission to see payloads gets a notice", "#/tap", { token: READER }, async ({ page, server }) => {
+  await page.getByText("You are not allowed to see payloads.").waitFor();
   await page.getByRole("link", { name: "Topics" }).click();
   await page.getByRole("textbox", { name: "Topic filter" }).fill("firmware/image");
   await page.keyboard.press("Enter");
   await page.getByRole("link", { name: "firmware/image" }).click();
-  await page.getByText("You may not see payloads.").waitFor();
+  await page.getByText("You are not allowed to see payloads.").waitFor();
   assert.ok(!server.asked.some((line) => /\/v1\/(tap|retained\/)/.test(line)));
 });
 
@@ -361,7 +361,7 @@ onPage("contracts show their violations, and the reasons", "#/contracts", {}, as
   assert.deepEqual(await findings(page), []);
 });
 
-onPage("the rules say what decides", "#/rules", {}, async ({ page }) => {
+onPage("the rules are listed, and decisions explained", "#/rules", {}, async ({ page }) => {
   await page.getByText("1 to 100 of 114").waitFor();
   const second = page.getByRole("row", { name: /^2 / });
   assert.match(await second.innerText(), /device\s+deny\s+publish\s+site\/2\/#\s+all others\s+access\.toml:10/);
@@ -375,14 +375,14 @@ onPage("the rules say what decides", "#/rules", {}, async ({ page }) => {
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByText("denied", { exact: true }).waitFor();
   assert.deepEqual(await findings(page), []);
-  await page.getByLabel("Wants to").selectOption("subscribe to");
+  await page.getByLabel("Action").selectOption("subscribe to");
   await page.getByRole("textbox", { name: "Topic filter" }).fill("devices/#");
   await page.keyboard.press("Enter");
   await page.getByText("allowed", { exact: true }).waitFor();
   await page.getByText(/role all, .*access.toml:5/).waitFor();
 });
 
-onPage("listeners show their certificates, the one that ends first on top", "#/listeners", {}, async ({ page }) => {
+onPage("listeners show their certificates, the first to expire on top", "#/listeners", {}, async ({ page }) => {
   const certificates = page.getByRole("table", { name: /^Certificates/ }).getByRole("row");
   await page.getByText("has expired or will soon").waitFor();
   assert.match(await certificates.nth(1).innerText(), /old\.example\.org.*expired 2 days/s);
@@ -394,16 +394,16 @@ onPage("the configuration is compared and reloaded", "#/config", {}, async ({ pa
   await page.getByText("sys.interval_s", { exact: true }).waitFor();
   await page.getByText("maximum_packet_size = 16777216").waitFor();
   assert.equal(await page.getByText("Highest QoS served").count(), 0);
-  await page.getByLabel("with what each key means").check();
+  await page.getByLabel("with explanations").check();
   await page.getByText("Highest QoS served").waitFor();
   assert.deepEqual(await findings(page), []);
   await page.getByRole("button", { name: "Reload…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Reload" }).click();
-  await page.getByText("Nothing: the files say what holds.").waitFor();
+  await page.getByText("No changes: the files match the current configuration.").waitFor();
   assert.equal(server.state.reloads, 1);
 });
 
-onPage("a configuration that is wrong is told line by line", "#/config", { token: null }, async ({ page, server, allow }) => {
+onPage("errors of the configuration are shown line by line", "#/config", { token: null }, async ({ page, server, allow }) => {
   allow(/status of 422/);
   server.state.isDiffWrong = true;
   await logIn(page, ADMINISTRATOR);
@@ -411,10 +411,10 @@ onPage("a configuration that is wrong is told line by line", "#/config", { token
   assert.deepEqual(await findings(page), []);
 });
 
-onPage("a cluster shows its nodes, and any of them is drained after a question", "#/cluster", {}, async ({ page, server }) => {
+onPage("a cluster shows its nodes, and any of them is drained after confirmation", "#/cluster", {}, async ({ page, server }) => {
   const nodes = page.getByRole("table", { name: "Nodes" });
-  await nodes.getByRole("row", { name: /broker-1 \(this one\).*takes clients/ }).waitFor();
-  await nodes.getByRole("row", { name: /broker-3.*being freed/ }).waitFor();
+  await nodes.getByRole("row", { name: /broker-1 \(this one\).*accepts clients/ }).waitFor();
+  await nodes.getByRole("row", { name: /broker-3.*being released/ }).waitFor();
   assert.deepEqual(await findings(page), []);
   assert.ok(await page.getByRole("button", { name: "Drain broker-3" }).isDisabled());
   await page.getByRole("button", { name: "Drain broker-1" }).click();
@@ -424,20 +424,20 @@ onPage("a cluster shows its nodes, and any of them is drained after a question",
   assert.ok(server.asked.includes("POST /v1/cluster/drain?node=broker-1"));
 });
 
-onPage("a node without a way to its servers says so, and who only reads gets no orders to give", "#/cluster", { token: null }, async ({ page, server }) => {
+onPage("a node without a connection to NATS says so, and a read-only user sees no commands", "#/cluster", { token: null }, async ({ page, server }) => {
   server.state.cluster = makeClusterWithoutNats();
   await logIn(page, READER);
-  await page.getByText("This node has no way to NATS.").waitFor();
+  await page.getByText("This node cannot reach NATS.").waitFor();
   await page.getByText("serves no clients").waitFor();
   assert.equal(await page.getByRole("button", { name: /Drain|Rebalance/ }).count(), 0);
   assert.deepEqual(await findings(page), []);
 });
 
-onPage("a broker that is alone says how it becomes one of several", "#/cluster", { token: null }, async ({ page, server, allow }) => {
+onPage("a broker without a cluster says how to form one", "#/cluster", { token: null }, async ({ page, server, allow }) => {
   allow(/status of 404/);
   server.state.cluster = null;
   await logIn(page, ADMINISTRATOR);
-  await page.getByText("This broker is alone.").waitFor();
+  await page.getByText("This broker is not in a cluster.").waitFor();
   assert.deepEqual(await findings(page), []);
 });
 
@@ -447,7 +447,7 @@ for (const [title, options] of [
   ["in the dark", { dark: true }],
   ["on a phone", { width: 360, height: 720 }],
 ]) {
-  onPage(`every page keeps the rules of accessibility ${title}, and is not wider than the screen`, "", options, async ({ page }) => {
+  onPage(`every page conforms to the accessibility rules ${title}, and is not wider than the screen`, "", options, async ({ page }) => {
     for (const name of PAGES) {
       await page.evaluate((to) => (location.hash = to), `#/${name}`);
       await page.locator("main table, main form, main pre").first().waitFor();
@@ -458,7 +458,7 @@ for (const [title, options] of [
   });
 }
 
-onPage("on a phone the menu opens and closes by keyboard, and closes by a choice", "", { width: 360, height: 720 }, async ({ page }) => {
+onPage("on a phone the menu opens and closes with the keyboard, and closes on selection", "", { width: 360, height: 720 }, async ({ page }) => {
   await page.getByText("Menu", { exact: true }).focus();
   await page.keyboard.press("Enter");
   assert.deepEqual(await findings(page), []);
@@ -467,7 +467,7 @@ onPage("on a phone the menu opens and closes by keyboard, and closes by a choice
   await page.getByRole("link", { name: "Bans" }).waitFor({ state: "hidden" });
 });
 
-onPage("an unknown address leads back", "#/nowhere", {}, async ({ page }) => {
+onPage("an unknown address links to the overview", "#/nowhere", {}, async ({ page }) => {
   await page.getByRole("main").getByRole("link", { name: "overview" }).click();
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
 });

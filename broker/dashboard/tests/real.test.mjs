@@ -1,5 +1,5 @@
-// The same pages before a real broker with 100,000 sessions, where TAUTWIRE names its binary. A broker that serves no dashboard or has no
-// sessions yet stands behind the test's own server, which does both for it; what it does not answer is left out then.
+// The same pages with a real broker with 100,000 sessions, if TAUTWIRE names its binary. A broker without dashboard or sessions is put
+// behind the mock server, which provides both; what it does not support is skipped.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -15,7 +15,7 @@ const BINARY = process.env.TAUTWIRE;
 const TOKEN = "a-token-for-these-tests-alone-0123456789";
 const START_MS = 30_000;
 
-/** As the pages write it: those that are away, and one that is connected. */
+/** As formatted by the pages: the offline ones, and one that is connected. */
 const SESSIONS = (FLEET + 1).toLocaleString("en-GB");
 
 const SCHEMA = '{"type":"object","required":["kwh"],"properties":{"kwh":{"type":"number"}}}';
@@ -55,7 +55,7 @@ class Broker {
     this.port = found("mqtt")[2];
   }
 
-  /** A client that stays until `stop`, after it has subscribed. */
+  /** A client that stays connected until `stop`, after it has subscribed. */
   async subscribe(clientId, filter) {
     const child = spawn(resolve(BINARY), ["sub", "-p", this.port, "-i", clientId, filter], { stdio: "ignore" });
     while ((await this.get(`/v1/clients/${clientId}`)).subscriptions !== 1) assert.equal(child.exitCode, null);
@@ -71,7 +71,7 @@ class Broker {
     return (await fetch(this.url + path, { headers: { Authorization: `Bearer ${TOKEN}` } })).json();
   }
 
-  /** Whether it answers at a path. */
+  /** Whether it supports a path. */
   async has(path) {
     const answer = await fetch(this.url + path, { headers: { Authorization: `Bearer ${TOKEN}` } });
     await answer.arrayBuffer();
@@ -86,7 +86,7 @@ class Broker {
   }
 }
 
-test("the pages before a real broker", { skip: BINARY === undefined && "set TAUTWIRE to a binary" }, async (context) => {
+test("the pages with a real broker", { skip: BINARY === undefined && "set TAUTWIRE to a binary" }, async (context) => {
   const broker = await Broker.start();
   const front = (await broker.has("/session")) && (await broker.has("/")) ? undefined : await MockServer.start({ upstream: { url: broker.url, token: TOKEN } });
   const browser = await startChromium();
@@ -97,7 +97,7 @@ test("the pages before a real broker", { skip: BINARY === undefined && "set TAUT
     const tab = await openTab(browser, front?.url ?? `${broker.url}/`);
     const { page } = tab;
     tab.allow(/status of 401/);
-    // The page that comes first asks for what an older broker does not answer.
+    // The first page requests paths that an older broker does not have.
     if (front !== undefined) tab.allow(/status of 404/);
     await logIn(page, TOKEN);
     const open = (at) => page.evaluate((to) => (location.hash = to), `#/${at}`);
@@ -108,7 +108,7 @@ test("the pages before a real broker", { skip: BINARY === undefined && "set TAUT
       ["clients?search=METER", null, async () => (await shows("1 to 1 of 1"), await page.getByRole("link", { name: "meter-1" }).waitFor())],
       ["clients", null, () => shows(`1 to 100 of ${SESSIONS}`)],
       ["clients?search=AWAY-0777", null, async () => (await shows("1 to 100 of 100"), await page.getByRole("link", { name: nameOf(77_700) }).waitFor())],
-      [`clients/${busy()}`, null, async () => (await shows("fleet/+"), await shows("away"))],
+      [`clients/${busy()}`, null, async () => (await shows("fleet/+"), await shows("offline"))],
       ["clients/meter-1", null, async () => (await shows("127.0.0.1:"), await page.getByRole("rowheader", { name: "power/#" }).waitFor())],
       ["why?client=meter-1&topic=power/1/kwh", null, () => shows("The client gets the message at once.")],
       ["topics?filter=power/%23&topic=power/1/kwh", "/v1/retained", () => shows('"kwh": 1.5')],
@@ -116,9 +116,9 @@ test("the pages before a real broker", { skip: BINARY === undefined && "set TAUT
       ["contracts/power", null, () => shows('"required":["kwh"]')],
       ["rules", "/v1/rules", () => shows("1 to 1 of 1")],
       ["listeners", null, () => page.getByRole("cell", { name: `127.0.0.1:${broker.port}` }).waitFor()],
-      ["config", null, async () => (await shows("Nothing: the files say what holds."), await shows("maximum_packet_size = "))],
-      ["bans", null, () => shows("Nobody is banned.")],
-      ["cluster", null, async () => (tab.allow(/status of 404/), await shows("This broker is alone."))],
+      ["config", null, async () => (await shows("No changes: the files match the current configuration."), await shows("maximum_packet_size = "))],
+      ["bans", null, () => shows("There are no bans.")],
+      ["cluster", null, async () => (tab.allow(/status of 404/), await shows("This broker is not in a cluster."))],
     ];
     for (const [at, needs, look] of steps) {
       if (needs !== null && !(await broker.has(needs))) {
@@ -157,7 +157,7 @@ test("the pages before a real broker", { skip: BINARY === undefined && "set TAUT
     }
 
     await open("clients/meter-1");
-    // Its session ends with its connection, so its page finds nobody afterwards.
+    // Its session ends with its connection, so its page is not found afterwards.
     tab.allow(/status of 404/);
     await page.getByRole("button", { name: "Ban…" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Ban", exact: true }).click();
@@ -166,7 +166,7 @@ test("the pages before a real broker", { skip: BINARY === undefined && "set TAUT
     await open("bans");
     await page.getByRole("button", { name: "Lift the ban of meter-1" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Lift" }).click();
-    await shows("Nobody is banned.");
+    await shows("There are no bans.");
     assert.deepEqual(tab.faults, []);
   } finally {
     client.stop();

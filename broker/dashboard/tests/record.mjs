@@ -1,4 +1,4 @@
-// Writes the recordings that the stand-in answers with: `TAUTWIRE=PROGRAM TAUTWIRE_NATS_SERVER=PROGRAM npm run record`.
+// Writes the recordings that the mock server uses: `TAUTWIRE=PROGRAM TAUTWIRE_NATS_SERVER=PROGRAM npm run record`.
 
 import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-// The stand-in answers with what was recorded of a broker: so that must be what today's broker answers.
+// The recordings that the mock server uses match the current broker.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -9,20 +9,20 @@ import { NATS_SERVER } from "./support/cluster.mjs";
 import { RECORDED, RECORDED_CLUSTER, record, recordCluster, recorded, shapeOf } from "./support/recording.mjs";
 import { BINARY } from "./support/scenario.mjs";
 
-test("the types are those of the description of the admin API", async () => {
+test("the types match the description of the admin API", async () => {
   assert.equal(await readFile(GENERATED, "utf8"), await types(), "run `npm run types`");
 });
 
-test("recorded answers are as the description has them", async () => {
+test("recorded responses match the description", async () => {
   const answers = { ...(await recorded(RECORDED)), ...(await recorded(RECORDED_CLUSTER)) };
   for (const [name, { status, body }] of Object.entries(answers)) {
     const [method, path] = name.split(/[ ?]/);
-    // The events of the tap are no answers.
+    // Events of the tap are not responses.
     if (path !== "/v1/tap") assert.deepEqual(faultsOf(method, path, status, typeof body === "string" ? undefined : body), [], name);
   }
 });
 
-test("today's broker answers with the members and types that are recorded", { skip: BINARY === undefined && "set TAUTWIRE to a binary" }, async () => {
+test("the current broker responds with the recorded members and types", { skip: BINARY === undefined && "set TAUTWIRE to a binary" }, async () => {
   assert.deepEqual(shapes(await record()), shapes(await recorded(RECORDED)), "run `npm run record`, and see what has changed");
 });
 

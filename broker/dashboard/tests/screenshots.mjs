@@ -1,4 +1,4 @@
-// Takes the pictures of docs/operating/dashboard.md. They differ each time by the time of day alone.
+// Takes the screenshots of docs/operating/dashboard.md. They differ only in the time of day.
 
 import { fileURLToPath } from "node:url";
 import { MockServer } from "./mock/server.mjs";
@@ -6,13 +6,13 @@ import { logIn, openTab, startChromium } from "./support/browser.mjs";
 
 const FOLDER = fileURLToPath(new URL("../../../docs/images/", import.meta.url));
 
-/** Each page as a picture, and what has to be there first. */
+/** Each page, and the text to wait for. */
 const PICTURES = [
   { name: "overview", at: "#/overview", ready: "12,400/s" },
   { name: "overview-dark", at: "#/overview", ready: "12,400/s", options: { dark: true } },
   { name: "clients", at: "#/clients?sort=queued_messages&descending=true", ready: "1 to 100 of 100,001" },
   { name: "why", at: "#/why?client=meter-00001&topic=water/1", ready: "nearest: $as/json/lax/#, power/#", options: { height: 520 } },
-  { name: "contract", at: "#/contracts/power", ready: "The last violations", options: { height: 720 } },
+  { name: "contract", at: "#/contracts/power", ready: "Recent violations", options: { height: 720 } },
   { name: "cluster", at: "#/cluster", ready: "broker-2", options: { width: 1280, height: 660 } },
   { name: "phone", at: "#/listeners", ready: "has expired or will soon", options: { width: 390, height: 720 } },
 ];

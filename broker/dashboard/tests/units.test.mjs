@@ -1,4 +1,4 @@
-// What needs no browser: addresses and figures.
+// Tests without a browser: addresses and figures.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ async function load(path) {
 const { href, parseHash } = await load("router.ts");
 const format = await load("format.ts");
 
-test("an address is read as it was written, whatever a client is called", () => {
+test("an address is parsed as it was written, whatever the client identifier", () => {
   for (const name of ["a", "a/b", "größe #?%&=+", "..", "%2F"]) {
     assert.deepEqual(parseHash(href(["clients", name], { topic: name })), { path: ["clients", name], query: { topic: name } });
   }
@@ -23,7 +23,7 @@ test("an address is read as it was written, whatever a client is called", () => 
   assert.equal(href(["clients"], { a: "", b: null }), "#/clients");
 });
 
-test("figures are as people read them", () => {
+test("figures are human-readable", () => {
   assert.equal(format.bytes(0), "0 B");
   assert.equal(format.bytes(1_536), "1.5 KiB");
   assert.equal(format.bytes(2 ** 60), "1,048,576 TiB");
@@ -40,7 +40,7 @@ test("figures are as people read them", () => {
   assert.equal(format.expiry(0xffff_ffff), "never");
 });
 
-test("events are read however their text is cut", async () => {
+test("events are parsed however their text is split", async () => {
   const { EventParser } = await load("api/events.ts");
   const text = ': open\n\nevent: message\ndata: {"a":1}\n\ndata: one\r\ndata: two\r\n\r\nevent: nothing\n\n';
   for (let at = 0; at <= text.length; at += 1) {

@@ -1,4 +1,4 @@
-//! Keeps the log short while it is written: puts its state into a snapshot, so that what lies before is not needed any more.
+//! Compaction: replaces the oldest part of the log with a snapshot while the log is written.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,61 +12,61 @@ use crate::recovery::RecoveryError;
 use crate::snapshot::SnapshotHead;
 use crate::spill_queue::SpillStore;
 
-/// The log may grow to so much before a snapshot is made, however little state there is.
+/// The log size below which no snapshot is made, however small the state is.
 pub const LOG_MIN_BYTES: u64 = 32 << 20;
-/// A log that has so many times what makes a snapshot due has been left behind: no run lasted until its snapshot was there.
+/// A log of this multiple of the due size has never been compacted in time: every run ended before its snapshot was complete.
 const OVERDUE_FACTOR: u64 = 8;
-/// How often the size of the log is looked at.
+/// How often the log size is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// After a failure, so many looks are left out.
+/// The number of checks to skip after a failure.
 const FAILURE_BACKOFF_CHECKS: u32 = 60;
-/// A log that is full rests at most so many times as long as the last snapshot took.
+/// The longest idle time of a full log, as a multiple of the duration of the last snapshot.
 const IDLE_FACTOR_MAX: u32 = 9;
 
-/// Makes snapshots of a log on a thread of its own, from what is on disk alone: no shard stands still for it, and none gives it
-/// anything. A snapshot is due when the log behind the last one has [`LOG_MIN_BYTES`], and half of what that one has. While the log is full,
-/// one is due after any change, since it may be the one that makes room. With each that makes none they become rarer, until they take a
-/// tenth of the time.
+/// Makes snapshots of a log on its own thread, only from the data on disk. Shards neither wait for it nor pass it anything.
+///
+/// A snapshot is due when the log after the last one exceeds [`LOG_MIN_BYTES`] and half the size of that snapshot. While the log is full,
+/// one is due after any change, because it may free space. Snapshots that free none become rarer, until they take a tenth of the time.
 #[derive(Debug)]
 pub struct Compactor {
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is asked of the thread.
+/// Tells the thread to stop.
 #[derive(Debug, Default)]
 struct StopSignal {
     ends: Mutex<bool>,
     changed: Condvar,
 }
 
-/// The log that is compacted.
+/// The log to compact.
 pub struct CompactionTarget<D> {
-    /// Where it is.
+    /// The disk of the log.
     pub disk: D,
-    /// Which it is.
+    /// The identifier of the log.
     pub log: LogId,
-    /// Its writer.
+    /// The log's writer.
     pub writer: WriterHandle,
-    /// Makes a store for the messages of one snapshot, so that the state need not fit into memory a second time.
+    /// Creates a store for the messages of one snapshot, so that the state need not fit into memory a second time.
     pub new_store: Box<dyn Fn() -> std::io::Result<Box<dyn SpillStore>> + Send>,
-    /// Called after each attempt, when the memory that it took is free.
+    /// Called after each attempt, once its memory is freed.
     pub freed: Box<dyn Fn() + Send>,
 }
 
 impl Compactor {
-    /// Starts the thread. `new_epoch` draws a number at random; `now_ms` gives Unix time.
+    /// Starts the thread. `new_epoch` returns a random number; `now_ms` returns Unix time.
     ///
     /// # Errors
-    /// Where the system gives no thread.
+    /// The thread cannot be started.
     pub fn start<D: Disk>(
-        compacted: CompactionTarget<D>,
+        target: CompactionTarget<D>,
         new_epoch: impl Fn() -> Epoch + Send + 'static,
         now_ms: impl Fn() -> u64 + Send + 'static,
     ) -> std::io::Result<Compactor> {
         let stop = Arc::new(StopSignal::default());
-        let mut work = Work {
-            compacted,
+        let mut work = CompactionWorker {
+            target,
             new_epoch,
             now_ms,
             stop: stop.clone(),
@@ -81,7 +81,7 @@ impl Compactor {
     }
 }
 
-/// A snapshot that is being made is given up.
+/// Dropping the compactor aborts a snapshot in progress.
 impl Drop for Compactor {
     fn drop(&mut self) {
         *self.stop.lock() = true;
@@ -89,7 +89,7 @@ impl Drop for Compactor {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            log::error!("the thread that makes snapshots ended in a panic");
+            log::error!("the thread that makes snapshots panicked");
         }
     }
 }
@@ -103,35 +103,35 @@ impl StopSignal {
         *self.lock()
     }
 
-    /// Waits until the next look; false where there is none.
+    /// Waits until the next check. Returns false if the thread must stop.
     fn wait(&self) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), CHECK_INTERVAL, |ends| !*ends);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-struct Work<D, E, N> {
-    compacted: CompactionTarget<D>,
+struct CompactionWorker<D, E, N> {
+    target: CompactionTarget<D>,
     new_epoch: E,
     now_ms: N,
     stop: Arc<StopSignal>,
-    /// Up to where the last attempt went.
+    /// The end of the log at the last attempt.
     last_attempt: Position,
     checks_to_skip: u32,
-    /// So many looks pass before a snapshot is made only because the log is full.
+    /// The number of checks to skip before a snapshot is made only because the log is full.
     idle_checks: u32,
-    /// So many times as long as the last snapshot took.
+    /// The idle time as a multiple of the duration of the last snapshot.
     idle_factor: u32,
 }
 
-/// Why no snapshot could be made.
+/// Why a snapshot failed.
 #[derive(Debug)]
 pub enum CompactError {
-    /// The log cannot be read, or the snapshot not be written.
+    /// The log cannot be read, or the snapshot cannot be written.
     Log(LogError),
-    /// What the log says cannot be made sense of.
+    /// The records of the log are invalid.
     Records(RecoveryError),
-    /// There is no store for its messages.
+    /// The store for the messages cannot be created.
     Store(std::io::Error),
 }
 
@@ -139,7 +139,7 @@ impl fmt::Display for CompactError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CompactError::Log(error) => error.fmt(f),
-            CompactError::Store(error) => write!(f, "there is no folder for its messages: {error}"),
+            CompactError::Store(error) => write!(f, "cannot create a directory for its messages: {error}"),
             CompactError::Records(error) => write!(f, "{error} [{}]", error.code()),
         }
     }
@@ -159,7 +159,7 @@ impl From<RecoveryError> for CompactError {
     }
 }
 
-impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
+impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> CompactionWorker<D, E, N> {
     fn run(&mut self) {
         while self.stop.wait() {
             self.idle_checks = self.idle_checks.saturating_sub(1);
@@ -167,50 +167,50 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
                 self.checks_to_skip -= 1;
                 continue;
             }
-            let writer = &self.compacted.writer;
+            let writer = &self.target.writer;
             if !(is_due(writer) || self.can_free_space()) || writer.failure().is_some() {
                 continue;
             }
             self.last_attempt = writer.durable();
             let began = Instant::now();
-            let compacted = self.compact(self.last_attempt);
-            let looks_taken = began.elapsed().as_millis() / CHECK_INTERVAL.as_millis();
-            let writer = &self.compacted.writer;
+            let result = self.compact(self.last_attempt);
+            let checks_taken = began.elapsed().as_millis() / CHECK_INTERVAL.as_millis();
+            let writer = &self.target.writer;
             self.idle_factor = idle_factor_after(self.idle_factor, !writer.is_full() && !is_near_limit(writer));
             self.idle_checks =
-                u32::try_from(looks_taken).unwrap_or(u32::MAX).saturating_add(1).saturating_mul(self.idle_factor);
-            (self.compacted.freed)();
-            if let Err(error) = compacted {
-                log::warn!("no snapshot of the log could be made, so it grows: {error}");
-                self.compacted.writer.count_snapshot_failure();
+                u32::try_from(checks_taken).unwrap_or(u32::MAX).saturating_add(1).saturating_mul(self.idle_factor);
+            (self.target.freed)();
+            if let Err(error) = result {
+                log::warn!("cannot make a snapshot of the journal, which keeps growing: {error}");
+                self.target.writer.count_snapshot_failure();
                 self.checks_to_skip = FAILURE_BACKOFF_CHECKS;
             }
         }
     }
 
-    /// Whether the log is full and has changed since the last attempt: even a few bytes may have taken all that a snapshot holds.
+    /// Whether the log is full and has changed since the last attempt. Even a few bytes may obsolete everything a snapshot holds.
     fn can_free_space(&self) -> bool {
-        let writer = &self.compacted.writer;
+        let writer = &self.target.writer;
         self.idle_checks == 0 && writer.is_full() && writer.durable() > self.last_attempt
     }
 
-    /// A shard whose processor this thread has is not to wait until the system thinks that others should have their turn, which takes
-    /// milliseconds. Where the log has become half as long again as makes a snapshot due, this thread takes what is its own.
+    /// Yields the processor, so that a shard on the same processor does not wait for a time slice of milliseconds. Once the log has reached
+    /// one and a half times the due size, the thread no longer yields.
     fn run_at_low_priority(&self) {
-        let writer = &self.compacted.writer;
+        let writer = &self.target.writer;
         if writer.held_bytes() < due_bytes(writer.snapshot_bytes()) / 2 * 3 {
             thread::yield_now();
         }
     }
 
-    /// Makes a snapshot of what is durable so far, and has the log let go of what it covers.
+    /// Makes a snapshot of the durable log, and releases the segments that it covers.
     fn compact(&self, until: Position) -> Result<(), CompactError> {
-        let CompactionTarget { disk, log, writer, .. } = &self.compacted;
+        let CompactionTarget { disk, log, writer, .. } = &self.target;
         let should_continue = || {
             self.run_at_low_priority();
             !self.stop.is_stopped()
         };
-        let mut store = (self.compacted.new_store)().map_err(CompactError::Store)?;
+        let mut store = (self.target.new_store)().map_err(CompactError::Store)?;
         let head = SnapshotHead { log: *log, epoch: (self.new_epoch)(), covered: until, now_ms: (self.now_ms)() };
         let made = compact(disk, head, &mut *store, should_continue)?;
         if let Some(snapshot_bytes) = made {
@@ -222,7 +222,7 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
     }
 }
 
-/// Whether the log is long for what it holds, or for what it may take.
+/// Whether the log is large relative to its snapshot, or near its limit.
 fn is_due(writer: &WriterHandle) -> bool {
     let held_bytes = writer.held_bytes();
     let worthwhile_bytes = (LOG_MIN_BYTES / 2).min(writer.limit_bytes() / 4);
@@ -233,13 +233,13 @@ fn is_near_limit(writer: &WriterHandle) -> bool {
     writer.held_bytes() + writer.snapshot_bytes() > writer.limit_bytes() / 4 * 3
 }
 
-/// Refusing what must be kept is worse than a snapshot in vain, as long as there are few of those.
+/// Rejecting messages is worse than a useless snapshot, as long as useless snapshots are rare.
 fn idle_factor_after(idle_factor: u32, has_room: bool) -> u32 {
     if has_room { 1 } else { idle_factor.saturating_mul(2).clamp(1, IDLE_FACTOR_MAX) }
 }
 
-/// Whether a log that has been read needs a snapshot before anybody is served. Otherwise runs that end soon, one after the other, would
-/// make it longer and each start slower, without an end.
+/// Whether a log that was read at start needs a snapshot before the broker accepts clients. Otherwise, a series of short runs would make
+/// the log longer and each start slower without bound.
 pub fn is_overdue(held_bytes: u64, snapshot_bytes: u64) -> bool {
     held_bytes >= OVERDUE_FACTOR * due_bytes(snapshot_bytes)
 }

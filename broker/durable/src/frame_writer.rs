@@ -1,4 +1,4 @@
-//! From changes to the bytes of a frame.
+//! Encodes changes as the bytes of a frame.
 
 use std::collections::HashSet;
 
@@ -10,21 +10,21 @@ use tautwire_session::{
     Change, PendingMessage, Receivers, Record, RetainedChange, SessionNumber, ShardNumber, ShardPlacement, StoredWill,
 };
 
-/// Puts one frame together.
+/// Builds one frame.
 #[derive(Debug, Default)]
 pub struct FrameWriter {
     body: Vec<u8>,
     /// Messages that are in the frame.
     messages: Identities,
-    /// Messages of earlier frames that are being taken from another shard.
+    /// Messages of earlier frames that are being accepted from another shard.
     known: Identities,
 }
 
-/// No client chooses the identities of messages.
+/// Clients cannot choose message identities, so a fast hash is safe.
 type Identities = HashSet<MessageId, foldhash::fast::RandomState>;
 
 impl FrameWriter {
-    /// Adds a record, with the messages that it names unless they are in the frame.
+    /// Adds a record, and the messages that it names unless they are in the frame.
     pub fn add(&mut self, record: &Record<'_>) {
         match *record {
             Record::Opened { session, client_id, at_ms } => {
@@ -67,7 +67,7 @@ impl FrameWriter {
         }
     }
 
-    /// Adds the record that a topic retains `message`, which somebody else has in memory.
+    /// Adds the record that `message` becomes the retained message of its topic.
     pub(crate) fn add_retained(&mut self, sequence: u64, message: &MessageRef<'_>) {
         if self.messages.insert(message.id) {
             self.append(&record::Record::Message(*message));
@@ -75,7 +75,8 @@ impl FrameWriter {
         self.append(&record::Record::RetainedSet { sequence, message: message.id });
     }
 
-    /// The message is on its way from another shard, so an earlier frame has it: until the record that says it has been taken.
+    /// Marks a message that is being forwarded from another shard. An earlier frame has it, so it is not written again until its acceptance
+    /// is recorded.
     pub fn mark_forwarded(&mut self, message: MessageId) {
         self.known.insert(message);
     }
@@ -118,7 +119,7 @@ impl FrameWriter {
         self.append(&record);
     }
 
-    /// A cold message is read before it is written down.
+    /// Adds the message if it is in memory; a spilled one must be loaded first.
     fn add_body(&mut self, body: &Body) {
         match body {
             Body::Loaded(message) => self.add_message(message),
@@ -136,22 +137,22 @@ impl FrameWriter {
         record.append_to(&mut self.body);
     }
 
-    /// Bytes that have been added.
+    /// Returns the number of bytes added.
     pub fn bytes(&self) -> usize {
         self.body.len()
     }
 
-    /// Whether nothing has been added.
+    /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.body.is_empty()
     }
 
-    /// Bytes of it so far.
+    /// Returns the number of bytes added.
     pub fn len(&self) -> usize {
         self.body.len()
     }
 
-    /// The frame's body; the next one begins in `buffer`.
+    /// Returns the frame's body, and starts the next one in `buffer`.
     pub fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
         debug_assert!(buffer.is_empty());
         self.messages.clear();
@@ -177,7 +178,7 @@ fn shard(number: ShardNumber) -> tautwire_journal::ShardNumber {
     tautwire_journal::ShardNumber(number.0)
 }
 
-/// A message starts only where there is an identifier for it, and is written down only where it is in memory.
+/// Reports a bug: a started message without a Packet Identifier, or a message that is not in memory.
 fn missing(what: &str) {
-    debug_assert!(false, "{what} without what is to be written down with it");
+    debug_assert!(false, "{what} is incomplete and cannot be written");
 }

@@ -1,4 +1,4 @@
-//! All that a data directory has, read without changing it.
+//! Reads the content of a data directory without changing it.
 
 use std::ops::Range;
 
@@ -11,34 +11,33 @@ use tautwire_session::Replay;
 use crate::recovery::{Recovery, RecoveryError};
 use crate::salvage::SkippedRecords;
 
-/// What a snapshot was, from which a state was read.
+/// The snapshot from which a state was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotInfo {
-    /// The last frame that it covers; [`Position::START`] where there is none.
+    /// The last frame that it covers; [`Position::START`] if there is no snapshot.
     pub covered: Position,
-    /// Bytes of the file; 0 where there is none.
+    /// The size of the file in bytes; 0 if there is no snapshot.
     pub bytes: u64,
-    /// When it was made, in milliseconds of Unix time.
+    /// The time of the snapshot, in milliseconds of Unix time.
     pub written_at_ms: u64,
-    /// Frames in it.
+    /// The frames in it.
     pub frames: u64,
-    /// Names of snapshots that are not whole, the newest first.
+    /// Names of damaged snapshots, the newest first.
     pub damaged: Vec<String>,
-    /// Where the newest of those was read as far as possible, since no other one is there, the bytes of it that are lost.
+    /// The lost bytes of the newest damaged snapshot, if it was salvaged because no intact one exists.
     pub lost: Vec<Range<u64>>,
 }
 
-/// Takes the newest snapshot that is whole. Where none is, and `recovery` passes over what does not fit, takes what is left of
-/// the newest.
+/// Reads the newest intact snapshot. If there is none and `recovery` skips inconsistent records, reads the intact parts of the newest one.
 ///
 /// # Errors
-/// Those of the journal; [`LogError::Refused`] where `recovery` does not understand it.
+/// Journal errors; [`LogError::Refused`] if `recovery` rejects a record.
 pub fn read_snapshot<D: Disk>(disk: &D, recovery: &mut Recovery) -> Result<SnapshotInfo, LogError> {
     let mut found = SnapshotInfo::default();
     let mut unread = SnapshotCandidates::of(disk)?;
     while let Some((name, reader)) = unread.next_candidate()? {
         if let Some(mut reader) = reader {
-            // Whether it is whole shows at its end. To read it twice would take most of the time of a start.
+            // Only its end shows whether it is intact. Reading it twice would take most of the time of a start.
             let (mut refused, mut frames) = (None, 0);
             let is_whole = reader.read_to_end(|frame| {
                 frames += 1;
@@ -80,37 +79,37 @@ fn refusal(at: Position, error: &RecoveryError) -> LogError {
     LogError::Refused { at, cause: format!("{error} [{}]", error.code()).into() }
 }
 
-/// What a data directory has.
+/// The content of a data directory.
 #[derive(Debug)]
 pub struct Inspection {
     /// The version of its format.
     pub format: u32,
     /// Its files.
     pub files: DirectoryUsage,
-    /// From which snapshot the state was read.
+    /// The snapshot from which the state was read.
     pub snapshot: SnapshotInfo,
-    /// Frames of the log behind the snapshot.
+    /// The frames of the log after the snapshot.
     pub frames: u64,
     /// Records in them.
     pub records: u64,
-    /// Bytes of them.
+    /// The bytes of these frames.
     pub frame_bytes: u64,
-    /// What is gone.
+    /// The lost data.
     pub damage: Vec<Damage>,
-    /// How the log ends.
+    /// The end of the log.
     pub end: LogEnd,
-    /// What does not fit to what was before.
+    /// Records that are inconsistent with earlier ones.
     pub skipped_records: SkippedRecords,
     /// The state.
     pub state: Replay,
 }
 
 impl Inspection {
-    /// Reads a directory. `in_use`: somebody writes to it; the state is that of a moment of the reading then. Needs as much memory
-    /// as the state does.
+    /// Reads a directory. `in_use`: a process writes to it; the state is then that of a moment during the read. Needs as much memory as the
+    /// state.
     ///
     /// # Errors
-    /// Those of the journal. Damage is none.
+    /// Journal errors. Damage is not an error.
     pub fn of<D: Disk>(disk: &D, in_use: bool) -> Result<Inspection, LogError> {
         if in_use { read_consistently(disk, || Inspection::once(disk, true)) } else { Inspection::once(disk, false) }
     }

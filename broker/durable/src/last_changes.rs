@@ -1,68 +1,67 @@
-//! Which change of the retained message of each topic is the last in a stretch of the log.
+//! Finds the last change of each topic's retained message in a part of the log.
 
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::mutant::{Mutant, is};
 
-/// Changes are put in order whenever there are twice as many, and at first when there are so many.
+/// Changes are deduplicated at this size at first, and then whenever their number has doubled.
 const DEDUP_MIN: usize = 1 << 12;
 
-/// The last change of each topic, in 24 bytes: a topic may have 65,535.
+/// The last change of each topic, in 24 bytes each. A topic may have 65,535 bytes.
 #[derive(Debug, Default)]
 pub(crate) struct LastChanges {
     hashers: [RandomState; 2],
-    /// In order up to `settled`, which have one of each topic.
+    /// Sorted up to `sorted_len`, with one change per topic.
     changes: Vec<Change>,
-    settled: usize,
+    sorted_len: usize,
     last_sequence: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Change {
-    /// 128 bits by two keys drawn at random, so that no two topics have the same.
+    /// A hash of 128 bits with two random keys, so that topics do not collide.
     topic: [u64; 2],
-    /// 0 where the snapshot before has a later one.
+    /// 0 if the previous snapshot has a later change.
     sequence: u64,
 }
 
 impl LastChanges {
-    /// The topic has been changed.
+    /// Adds a change of the topic.
     pub(crate) fn add(&mut self, topic: &str, sequence: u64) {
-        if self.changes.len() >= DEDUP_MIN.max(2 * self.settled) {
+        if self.changes.len() >= DEDUP_MIN.max(2 * self.sorted_len) {
             self.dedup();
         }
         self.last_sequence = self.last_sequence.max(sequence);
         self.changes.push(Change { topic: self.hash(topic), sequence });
     }
 
-    /// All have been noted.
+    /// Sorts the changes and keeps the last one of each topic. Call after the last [`LastChanges::add`].
     pub(crate) fn dedup(&mut self) {
         self.changes.sort_unstable_by_key(|change| (change.topic, Reverse(change.sequence)));
         if is(Mutant::MergeTakesFirstChange) {
             self.changes.sort_unstable_by_key(|change| (change.topic, change.sequence));
         }
         self.changes.dedup_by_key(|change| change.topic);
-        self.settled = self.changes.len();
+        self.sorted_len = self.changes.len();
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes of memory that the changes take.
     pub(crate) fn held_bytes(&self) -> usize {
         self.changes.capacity() * size_of::<Change>()
     }
 
-    /// The number of the last change of all.
+    /// Returns the highest sequence number of all changes.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.last_sequence
     }
 
-    /// Whether this change, which is one of those noted, is the last of its topic.
+    /// Whether this change, which must have been added, is the last of its topic.
     pub(crate) fn is_last(&mut self, topic: &str, sequence: u64) -> bool {
         self.last_of(topic).is_some_and(|last| last.sequence == sequence)
     }
 
-    /// Whether the change, which the snapshot before has, is still the last of its topic. A change that has taken effect later may
-    /// stand in the log before it.
+    /// Whether a change in the previous snapshot is still the last of its topic. A change that took effect later may precede it in the log.
     pub(crate) fn is_unchanged(&mut self, topic: &str, sequence: u64) -> bool {
         let Some(last) = self.last_of(topic) else { return !is(Mutant::MergeForgetsUnchanged) };
         if last.sequence > sequence && !is(Mutant::MergeKeepsReplaced) {
@@ -97,10 +96,10 @@ mod tests {
         assert_eq!(changes.last_sequence(), 9);
         assert!(changes.is_last("a", 7) && !changes.is_last("a", 6));
         assert!(changes.is_last("b", 8) && !changes.is_last("b", 5));
-        // What the snapshot before has.
+        // These changes are in the previous snapshot.
         assert!(changes.is_unchanged("other", 1), "nothing has changed it");
         assert!(!changes.is_unchanged("a", 3), "it was replaced");
-        assert!(changes.is_unchanged("c", 10) && !changes.is_last("c", 9), "the log says so late");
+        assert!(changes.is_unchanged("c", 10) && !changes.is_last("c", 9), "the log has it late");
     }
 
     #[test]

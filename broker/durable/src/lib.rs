@@ -1,9 +1,8 @@
-//! Between the engine and the log on disk.
+//! Connects the engine to the log on disk.
 //!
-//! The engine tells its [`Journal`](tautwire_session::Journal) what changes. A [`FrameWriter`] puts that into the bytes of a
-//! frame; [`ShardLog`] posts frames to the thread that makes them durable. At the next start, [`Recovery`] takes the frames and
-//! gives sessions and retained messages. [`Inspection`], [`Stats`], [`compact_offline`] and
-//! [`create_log_with`] are for the command line.
+//! The engine passes changes to its [`Journal`](tautwire_session::Journal). A [`FrameWriter`] encodes them as a frame; [`ShardLog`] posts
+//! frames to the thread that makes them durable. At the next start, [`Recovery`] turns frames back into sessions and retained messages.
+//! [`Inspection`], [`Stats`], [`compact_offline`] and [`create_log_with`] serve the command line.
 
 #![forbid(unsafe_code)]
 

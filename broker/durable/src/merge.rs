@@ -1,12 +1,12 @@
-//! The next snapshot, from the last one and the log behind it, without holding in memory what topics retain: of a million messages
-//! most have not changed since the last snapshot, and go from file to file.
+//! Merges the last snapshot and the log after it into the next snapshot. Retained messages are not held in memory: of a million, most have
+//! not changed since the last snapshot, and are copied from file to file.
 
 use std::ops::Range;
 
 use tautwire_journal::record::{Record, Records};
 use tautwire_journal::{Disk, DurableFrames, LogError, Position, Reader, SnapshotCandidates, SnapshotReader, Step};
 use tautwire_message::{MessageId, MessageRef};
-use tautwire_session::{LATE_CHANGES_MAX, Record as Kept, RetainedChange};
+use tautwire_session::{LATE_CHANGES_MAX, Record as SessionRecord, RetainedChange};
 
 use crate::compactor::CompactError;
 use crate::inspection::read_snapshot;
@@ -16,18 +16,19 @@ use crate::recovery::{ById, Recovery, RecoveryError};
 use crate::snapshot::{SnapshotBuilder, SnapshotHead, write_snapshot};
 use crate::spill_queue::SpillStore;
 
-/// What is in memory whatever the state is: pieces of the log and of both snapshots.
+/// Memory that is used regardless of the state: parts of the log and of both snapshots.
 const BUFFERS_BYTES: usize = 6 << 20;
 
-/// Records of a frame that are taken before it is asked whether to go on.
+/// The number of records of a frame that are processed between calls of `should_continue`.
 const RECORDS_PER_CHECK: usize = 256;
 
-/// Makes a snapshot of what the log has come to with the frame that `head` names, which is durable. Reads what is on disk; the log may be
-/// written meanwhile, but nothing else may remove what it has retired. Messages of sessions for which there is no memory go to `store`. Gives
-/// the size of the snapshot in bytes; `None` where `should_continue` has said that it is to be given up.
+/// Makes a snapshot of the log up to the frame that `head` names, which must be durable.
+///
+/// Reads from disk. The log may be written meanwhile, but nothing else may remove its retired segments. Messages of sessions go to `store`
+/// if memory is short. Returns the size of the snapshot in bytes, or `None` if `should_continue` has returned false.
 ///
 /// # Errors
-/// See [`CompactError`]. There is no new snapshot then.
+/// See [`CompactError`]. No snapshot was made.
 pub fn compact<D: Disk>(
     disk: &D,
     head: SnapshotHead,
@@ -41,10 +42,10 @@ pub fn compact<D: Disk>(
     }
 }
 
-/// Why a snapshot could not be made by merging.
+/// Why merging failed.
 enum MergeError {
-    /// Something is not whole, or a record names a message that is not in its own frame: the format allows it, although nothing of
-    /// ours writes it.
+    /// The data is damaged, or a record names a message outside of its own frame. The format allows that, although this program never
+    /// writes it.
     NotMergeable,
     Failed(CompactError),
 }
@@ -61,7 +62,7 @@ impl From<RecoveryError> for MergeError {
     }
 }
 
-/// The same with all of the state in memory, and a reader that says what is damaged.
+/// Does the same with the whole state in memory and a reader that reports damage.
 fn rebuild<D: Disk>(
     disk: &D,
     head: SnapshotHead,
@@ -72,7 +73,7 @@ fn rebuild<D: Disk>(
     recovery.other_bytes = BUFFERS_BYTES;
     let mut covered = read_snapshot(disk, &mut recovery)?.covered;
     let mut reader = Reader::open(disk, covered)?;
-    // It ends earlier where the last frames are no turns.
+    // The log may end earlier if its last frames are not turns.
     while covered < head.covered
         && let Some(step) = reader.step()?
     {
@@ -89,7 +90,7 @@ fn rebuild<D: Disk>(
         }
     }
     let replay = recovery.finish();
-    Ok(write_snapshot(&replay, disk, head, |cold| store.read(cold), should_continue)?)
+    Ok(write_snapshot(&replay, disk, head, |spilled| store.read(spilled), should_continue)?)
 }
 
 fn merge<D: Disk>(
@@ -111,17 +112,17 @@ fn merge<D: Disk>(
     changes.dedup();
     let mut recovery = Recovery::new(store.ledger()).spill_into(&mut *store);
     recovery.other_bytes = BUFFERS_BYTES + changes.held_bytes();
-    let mut merging = Merging { recovery, changes, snapshot: SnapshotBuilder::begin(disk, head)? };
-    let merged = merging.take_all(disk, last, covered..head.covered, should_continue);
-    let Merging { recovery, mut snapshot, .. } = merging;
+    let mut merger = Merger { recovery, changes, snapshot: SnapshotBuilder::begin(disk, head)? };
+    let merged = merger.take_all(disk, last, covered..head.covered, should_continue);
+    let Merger { recovery, mut snapshot, .. } = merger;
     let replay = recovery.finish();
-    let added =
-        merged.and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |cold| store.read(cold), should_continue)?));
+    let added = merged
+        .and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |spilled| store.read(spilled), should_continue)?));
     snapshot.end(added)
 }
 
-/// Calls `visit` with the bodies of the frames of the log behind `range.start` up to `range.end`, all of which are durable. Says whether that
-/// were all: `should_continue` may have said that no more are wanted.
+/// Calls `visit` with the bodies of the frames after `range.start` up to `range.end`, all of which are durable. Returns whether these were
+/// all frames, which is false if `should_continue` returned false.
 fn for_each_frame<D: Disk>(
     disk: &D,
     range: Range<Position>,
@@ -146,7 +147,7 @@ fn for_each_frame<D: Disk>(
     Ok(true)
 }
 
-/// The messages of a frame, and whether the recovery has them.
+/// The messages of a frame, with a flag whether the recovery has them.
 type MessagesOfFrame<'a> = ById<(MessageRef<'a>, bool)>;
 
 fn collect_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), MergeError> {
@@ -155,7 +156,7 @@ fn collect_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), MergeEr
         match record.map_err(RecoveryError::Record)? {
             Record::Message(message) => last = Some(message),
             Record::RetainedSet { sequence, message } => {
-                // Nearly always the last one, so they need not be remembered.
+                // It is nearly always the last one, so no map is needed.
                 let last = last.filter(|last| last.id == message);
                 let message = last.or_else(|| find_message(body, message)).ok_or(MergeError::NotMergeable)?;
                 changes.add(message.topic, sequence);
@@ -167,7 +168,7 @@ fn collect_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), MergeEr
     Ok(())
 }
 
-/// The first message of that identity in a frame.
+/// Finds the first message with this identity in a frame.
 #[cold]
 fn find_message(body: &[u8], id: MessageId) -> Option<MessageRef<'_>> {
     Records::new(body).map_while(Result::ok).find_map(|record| match record {
@@ -176,22 +177,22 @@ fn find_message(body: &[u8], id: MessageId) -> Option<MessageRef<'_>> {
     })
 }
 
-/// Where a frame is from.
+/// Whether a frame is from the snapshot or from the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Snapshot,
     Log,
 }
 
-struct Merging<'s, D: Disk> {
-    /// All but what topics retain.
+struct Merger<'s, D: Disk> {
+    /// The state without retained messages.
     recovery: Recovery<'s>,
     changes: LastChanges,
     snapshot: SnapshotBuilder<D>,
 }
 
-impl<D: Disk> Merging<'_, D> {
-    /// Takes the last snapshot and the frames of the log behind it; says whether that were all.
+impl<D: Disk> Merger<'_, D> {
+    /// Processes the last snapshot and the frames of the log after it. Returns whether it has processed all of them.
     fn take_all(
         &mut self,
         disk: &D,
@@ -216,7 +217,7 @@ impl<D: Disk> Merging<'_, D> {
         })
     }
 
-    /// `should_continue` is asked now and then, since it may let others go first; who has called asks again.
+    /// Processes a frame. Calls `should_continue` now and then only to let it yield; the caller checks its result.
     fn take(&mut self, body: &[u8], from: Source, should_continue: &impl Fn() -> bool) -> Result<(), MergeError> {
         let mut messages = MessagesOfFrame::default();
         for (number, record) in Records::new(body).enumerate() {
@@ -242,7 +243,7 @@ impl<D: Disk> Merging<'_, D> {
                         && !is(Mutant::MergeForgetsCleared)
                     {
                         let change = &RetainedChange::Cleared(topic.into());
-                        self.snapshot.add(&Kept::Retained { sequence, change })?;
+                        self.snapshot.add(&SessionRecord::Retained { sequence, change })?;
                     }
                 }
                 record => self.apply_other(&record, &mut messages)?,
@@ -263,7 +264,7 @@ impl<D: Disk> Merging<'_, D> {
         }
     }
 
-    /// The numbers of changes go on behind this one.
+    /// Continues the sequence numbers of changes after this one.
     fn count(&mut self, sequence: u64) -> Result<(), RecoveryError> {
         self.recovery.record(&Record::Counted { last_session: 0, last_sequence: sequence })
     }
@@ -297,17 +298,17 @@ mod tests {
         message.to_message()
     }
 
-    /// A message need not stand right before the record that names it.
+    /// A message need not directly precede the record that names it.
     #[test]
     fn a_retained_message_is_found_wherever_it_stands_in_its_frame() {
         let (one, other) = (message(1, "one"), message(2, "other"));
         let mut frame = FrameWriter::default();
         for (sequence, message) in [(1, &one), (2, &other), (3, &one)] {
-            frame.add(&Kept::Retained { sequence, change: &RetainedChange::Set(message.clone()) });
+            frame.add(&SessionRecord::Retained { sequence, change: &RetainedChange::Set(message.clone()) });
         }
         let body = frame.take(Vec::new());
         let messages = Records::new(&body).filter(|record| matches!(record, Ok(Record::Message(_)))).count();
-        assert_eq!(messages, 2, "each stands there once");
+        assert_eq!(messages, 2, "each one is present once");
         let mut changes = LastChanges::default();
         assert!(collect_changes(&body, &mut changes).is_ok());
         changes.dedup();

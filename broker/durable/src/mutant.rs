@@ -1,37 +1,37 @@
-//! Faults that can be put in on purpose: tests show with them that simulations find such faults.
+//! Deliberate faults, with which tests verify that the simulations find such faults.
 
-/// A fault of what becomes of records.
+/// A fault of persistence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// A snapshot says nothing of what is on its way between shards.
+    /// A snapshot lacks the messages that are being forwarded between shards.
     SnapshotForgetsHandovers,
-    /// A snapshot lacks the last frame that it is said to cover.
+    /// A snapshot lacks the last frame that it claims to cover.
     SnapshotEndsOneFrameEarly,
-    /// The Packet Identifiers of QoS 2 messages that clients have sent are not read back.
+    /// The Packet Identifiers of received QoS 2 messages are not restored.
     ForgetsTakenIdentifiers,
-    /// Merging leaves out what topics retain and the log does not speak of.
+    /// Merging drops retained messages that the log does not mention.
     MergeForgetsUnchanged,
-    /// Merging takes what the last snapshot has, whatever the log says of the topic.
+    /// Merging keeps retained messages of the last snapshot although the log replaces them.
     MergeKeepsReplaced,
-    /// Merging takes the first change of a topic in the log, not the last.
+    /// Merging uses the first change of a topic in the log instead of the last.
     MergeTakesFirstChange,
-    /// Merging does not say which topics were cleared, although an older change may follow.
+    /// Merging drops the record that a topic was cleared, although an older change may follow.
     MergeForgetsCleared,
 }
 
 #[cfg(feature = "mutants")]
 std::thread_local! {
-    /// Of the thread, so that tests do not disturb each other.
+    /// Per thread, so that tests do not disturb each other.
     static MUTANT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
-/// Puts a fault into all that this thread does from now on, or takes it out.
+/// Enables a fault for everything this thread does from now on, or disables it.
 #[cfg(feature = "mutants")]
 pub fn mutate(mutant: Option<Mutant>) {
     MUTANT.set(mutant);
 }
 
-/// Whether this fault has been put in.
+/// Whether this fault is enabled.
 #[inline(always)]
 pub(crate) fn is(mutant: Mutant) -> bool {
     #[cfg(feature = "mutants")]

@@ -1,4 +1,4 @@
-//! A log made as short as its state is, or begun with one, while no broker has it.
+//! Compacts or creates a log while no broker uses it.
 
 use tautwire_journal::{
     DirectoryUsage, Disk, Epoch, Log, LogError, LogId, Position, Settings, ShardNumber, TornWrite, TurnNumber,
@@ -10,25 +10,24 @@ use crate::inspection::read_snapshot;
 use crate::recovery::Recovery;
 use crate::snapshot::{SnapshotHead, write_snapshot};
 
-/// What became of a directory.
+/// The result of an offline compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactReport {
-    /// Its files before.
+    /// The files before.
     pub before: DirectoryUsage,
-    /// Its files now.
+    /// The files after.
     pub after: DirectoryUsage,
     /// The last frame that the snapshot covers.
     pub covered: Position,
-    /// What was begun behind that, is not whole, and was cut off.
+    /// An incomplete write after that frame, which was cut off.
     pub torn: Option<TornWrite>,
 }
 
-/// Opens the log in `disk`, writes a snapshot of its state, and releases all segments that were there. `epochs` have been drawn at
-/// random, the first for the log, the second for the snapshot. `now_ms`: Unix time.
+/// Opens the log in `disk`, writes a snapshot of its state, and releases all old segments. `epochs` are random numbers, the first for the
+/// log, the second for the snapshot. `now_ms`: Unix time.
 ///
 /// # Errors
-/// [`LogError::Locked`] while a broker has the directory, [`LogError::Damaged`], and others of the journal. The state is what it was
-/// then.
+/// [`LogError::Locked`] while a broker uses the directory, [`LogError::Damaged`], and other journal errors. The state is then unchanged.
 pub fn compact_offline<D: Disk>(
     disk: &D,
     settings: Settings,
@@ -42,7 +41,7 @@ pub fn compact_offline<D: Disk>(
     let [epoch, snapshot_epoch] = epochs;
     let mut recovery = Recovery::new(None);
     let covered = read_snapshot(disk, &mut recovery)?.covered;
-    // There is a log, so it has a number.
+    // The log exists and has an identifier, so this one is not used.
     let opened = Log::open(disk, settings, covered, epoch, LogId(0), now_ms, |frame| {
         recovery.frame(frame.body).map_err(|error| format!("{error} [{}]", error.code()).into())
     });
@@ -55,11 +54,12 @@ pub fn compact_offline<D: Disk>(
     Ok(CompactReport { before, after: DirectoryUsage::of(disk)?, covered, torn: found.end.torn })
 }
 
-/// Begins a log in `disk`, where there is none, and writes a snapshot of `state`, all of whose messages are in memory. It is durable when
-/// this returns. `id` and `epochs` have been drawn at random, the first epoch for the log, the second for the snapshot. `now_ms`: Unix time.
+/// Creates a log in the empty `disk` and writes a snapshot of `state`, all of whose messages are in memory. Both are durable when this
+/// returns. `id` and `epochs` are random numbers, the first epoch for the log, the second for the snapshot. `now_ms`: Unix time.
 ///
 /// # Errors
-/// [`LogError::Locked`], [`LogError::Settings`] where there is a log, and those of the disk. Then what is in `disk` is to be thrown away.
+/// [`LogError::Locked`], [`LogError::Settings`] if there is a log already, and disk errors. The caller must then discard the content of
+/// `disk`.
 pub fn create_log_with<D: Disk>(
     disk: &D,
     state: &Replay,
@@ -68,11 +68,11 @@ pub fn create_log_with<D: Disk>(
     now_ms: u64,
 ) -> Result<(), LogError> {
     if DirectoryUsage::of(disk)? != DirectoryUsage::default() {
-        return Err(LogError::Settings("a log begins where there is none"));
+        return Err(LogError::Settings("the directory already contains a log"));
     }
     let [epoch, snapshot_epoch] = epochs;
     let (mut log, _) = Log::open(disk, Settings::default(), Position::START, epoch, id, now_ms, |_| Ok(()))?;
-    // A snapshot covers frames, so there has to be one.
+    // A snapshot covers at least one frame, so write one.
     let mut frame = FrameWriter::default();
     frame.add(&Record::Counted { last_session: state.last_session(), last_sequence: state.last_sequence() });
     let appended = log.append(ShardNumber(0), TurnNumber(1), &frame.take(Vec::new()));

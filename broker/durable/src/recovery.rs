@@ -1,4 +1,4 @@
-//! From the frames of a log to sessions and retained messages.
+//! Restores sessions and retained messages from the frames of a log.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,33 +9,33 @@ use tautwire_journal::record::{PendingRecord, Record, RecordError, Records};
 use tautwire_memory::MemoryLedger;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_session::{
-    Change, PendingMessage, Receivers, Record as Kept, Replay, ReplayError, RetainedChange, SessionNumber, ShardNumber,
-    ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
+    Change, PendingMessage, Receivers, Record as SessionRecord, Replay, ReplayError, RetainedChange, SessionNumber,
+    ShardNumber, ShardPlacement, StoredWill, SubscriptionIds, SubscriptionRecord,
 };
 
 use crate::mutant::{Mutant, is};
 use crate::salvage::SalvageState;
 use crate::spill_queue::{SpillQueue, SpillStore};
 
-/// The store is told what is in memory whenever so much has been read, and an eighth of what was read before: looking takes longer the more
-/// there is.
+/// The store is informed of the memory in use each time this much was read, plus an eighth of what was read before, because determining it
+/// takes longer as the state grows.
 const REPORT_INTERVAL_BYTES: u64 = 16 << 20;
 
-/// Why the frames of a log cannot be made sense of.
+/// Why the frames of a log cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoveryError {
-    /// The body of a frame is not records.
+    /// The body of a frame is not a sequence of records.
     Record(RecordError),
-    /// The records do not belong together.
+    /// The records are inconsistent.
     Replay(ReplayError),
-    /// A record names a message that is not in the log before it.
+    /// A record names a message that does not precede it in the log.
     MessageMissing(MessageId),
-    /// A message that was put on disk to leave memory cannot be read back.
+    /// A spilled message cannot be read back.
     UnreadableMessage(MessageId),
 }
 
 impl RecoveryError {
-    /// A code that stays the same.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             RecoveryError::Record(error) => error.fault.code(),
@@ -55,10 +55,7 @@ impl fmt::Display for RecoveryError {
                 write!(f, "a record names message {id}, which is not in the log before it; part of the log is missing")
             }
             RecoveryError::UnreadableMessage(id) => {
-                write!(
-                    f,
-                    "message {id} cannot be read back from the folder for cold messages; look at the disk, and start again"
-                )
+                write!(f, "cannot read message {id} back from the spill directory; check the disk and start again")
             }
         }
     }
@@ -72,35 +69,35 @@ impl From<ReplayError> for RecoveryError {
     }
 }
 
-/// What belongs to messages, whose identities no client chooses.
+/// A map by message identity. Clients cannot choose the identities, so a fast hash is safe.
 pub(crate) type ById<T> = HashMap<MessageId, T, foldhash::fast::RandomState>;
 
-/// Takes the frames of a snapshot, if there is one, and then those of the log behind it, in order.
+/// Processes the frames of a snapshot, if there is one, and then those of the log after it, in order.
 #[derive(Debug)]
 pub struct Recovery<'s> {
     pub(crate) replay: Replay,
-    /// Those that the frame, or the snapshot so far, has brought.
+    /// The messages of the current frame, or of the snapshot so far.
     messages: ById<Body>,
-    /// Those of them that are retained, in a snapshot.
+    /// The identities of the retained ones, in a snapshot.
     retained: Vec<MessageId>,
     spill_queue: SpillQueue<'s>,
-    /// Filters of shared subscriptions that messages name, each once.
+    /// Filters of shared subscriptions that messages name, deduplicated.
     shares: HashMap<Box<str>, Arc<str>>,
     ledger: Option<Arc<MemoryLedger>>,
-    /// The last moment that a record names.
+    /// The latest time in a record.
     last_ms: u64,
     read_bytes: u64,
-    /// With so much read, the store is told again what is in memory.
+    /// The number of bytes read at which memory use is reported to the store again.
     next_report_bytes: u64,
-    /// What is in memory for it elsewhere.
+    /// Memory that the recovery uses elsewhere, in bytes.
     pub(crate) other_bytes: usize,
-    /// Where records that do not fit are passed over, what they were.
+    /// The skipped records, if inconsistent records are skipped.
     pub(crate) salvage: Option<SalvageState>,
 }
 
 impl<'s> Recovery<'s> {
-    /// Nothing yet. Messages are entered in `ledger`, if one is given; only the thread of that ledger's shard may go on then,
-    /// or any one before there are threads.
+    /// Creates an empty recovery. Messages are charged to `ledger`, if given; then only the thread of that ledger's shard may use the
+    /// recovery, or any thread before shards run.
     pub fn new(ledger: Option<Arc<MemoryLedger>>) -> Recovery<'s> {
         let (replay, messages, shares) = (Replay::default(), ById::default(), HashMap::new());
         let (retained, spill_queue) = (Vec::new(), SpillQueue::default());
@@ -120,14 +117,14 @@ impl<'s> Recovery<'s> {
         }
     }
 
-    /// Messages in queues and retained ones go to `store` when it wants them.
+    /// Spills messages in queues and retained messages to `store` when memory is short.
     #[must_use]
     pub fn spill_into(mut self, store: &'s mut dyn SpillStore) -> Recovery<'s> {
         self.spill_queue = SpillQueue::into(store);
         self
     }
 
-    /// What was taken so far was from a snapshot that is not whole.
+    /// Discards everything, because it came from a damaged snapshot.
     pub(crate) fn clear(&mut self) {
         self.replay = Replay::default();
         self.messages.clear();
@@ -140,35 +137,35 @@ impl<'s> Recovery<'s> {
         }
     }
 
-    /// The last moment at which a client came or went, in milliseconds of Unix time; 0 for none.
+    /// Returns the last time at which a client connected or disconnected, in milliseconds of Unix time; 0 for never.
     pub fn last_ms(&self) -> u64 {
         self.last_ms
     }
 
-    /// Takes the body of the next frame of a snapshot. Its records may name messages of all its frames so far.
+    /// Processes the body of the next frame of a snapshot. Its records may name messages of all its frames so far.
     ///
     /// # Errors
     /// As for [`Recovery::frame`].
     pub fn snapshot_frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
         let taken = self.records(body);
-        // They may be most of all there is, and a snapshot that we write names none of them in a later frame.
+        // Retained messages may be the largest part of the state, and our snapshots do not name them in a later frame.
         for id in self.retained.drain(..) {
             self.messages.remove(&id);
         }
         taken
     }
 
-    /// Takes the body of the next frame of a log. Its records may name messages that it brings itself, and those that are on their
-    /// way between shards.
+    /// Processes the body of the next frame of a log. Its records may name messages of the same frame, and messages that are being
+    /// forwarded between shards.
     ///
     /// # Errors
-    /// See [`RecoveryError`]. Records before the one that is wrong have been taken.
+    /// See [`RecoveryError`]. Records before the invalid one were applied.
     pub fn frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
         self.begin_frame();
         self.records(body)
     }
 
-    /// A frame of the log names no messages of those before.
+    /// Drops the messages of earlier frames, which a frame of the log does not name.
     pub(crate) fn begin_frame(&mut self) {
         self.messages.clear();
         self.retained.clear();
@@ -186,7 +183,7 @@ impl<'s> Recovery<'s> {
         Ok(())
     }
 
-    /// All records of a frame of so many bytes have been taken.
+    /// Ends a frame of this size, all of whose records were applied.
     pub(crate) fn end_frame(&mut self, bytes: usize) {
         if self.spill_queue.is_full() {
             self.spill();
@@ -204,13 +201,13 @@ impl<'s> Recovery<'s> {
         self.spill_queue.set_held_bytes(self.replay.held_bytes() + by_id_bytes + self.other_bytes);
     }
 
-    /// Messages that later records may name.
+    /// Returns the number of messages that later records may name.
     #[cfg(test)]
-    pub(crate) fn kept_by_id(&self) -> usize {
+    pub(crate) fn message_count(&self) -> usize {
         self.messages.len()
     }
 
-    /// All that the frames have led to. Messages that nobody holds are forgotten.
+    /// Returns the resulting state. Messages that nothing holds are dropped.
     pub fn finish(mut self) -> Replay {
         self.spill();
         self.replay
@@ -228,24 +225,24 @@ impl<'s> Recovery<'s> {
     pub(crate) fn record(&mut self, record: &Record<'_>) -> Result<(), RecoveryError> {
         match *record {
             Record::Message(message) => {
-                self.messages.entry(message.id).or_insert_with(|| kept(&message, self.ledger.as_ref()).into());
+                self.messages.entry(message.id).or_insert_with(|| to_message(&message, self.ledger.as_ref()).into());
             }
             Record::Opened { session, at_ms, client_id } => {
                 self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&Kept::Opened { session: number(session), client_id, at_ms })?;
+                self.replay.apply(&SessionRecord::Opened { session: number(session), client_id, at_ms })?;
             }
-            Record::Ended { session } => self.replay.apply(&Kept::Ended(number(session)))?,
+            Record::Ended { session } => self.replay.apply(&SessionRecord::Ended(number(session)))?,
             Record::Connected { session, at_ms } => {
                 self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&Kept::Returned { session: number(session), at_ms })?;
+                self.replay.apply(&SessionRecord::Returned { session: number(session), at_ms })?;
             }
             Record::Disconnected { session, at_ms } => {
                 self.last_ms = self.last_ms.max(at_ms);
-                self.replay.apply(&Kept::Left { session: number(session), at_ms })?;
+                self.replay.apply(&SessionRecord::Left { session: number(session), at_ms })?;
             }
             Record::ExpiryInterval { session, seconds } => self.change(session, &Change::ExpiryInterval(seconds))?,
             Record::Will { session, delay_s, message_expiry_s, message } => {
-                let message = kept(&message, self.ledger.as_ref());
+                let message = to_message(&message, self.ledger.as_ref());
                 let will = StoredWill { message, delay_s, message_expiry_s };
                 self.change(session, &Change::Will(Some(Box::new(will))))?;
             }
@@ -265,11 +262,11 @@ impl<'s> Recovery<'s> {
             Record::Started { session, packet_id, delivery } => {
                 let change = Change::Started(self.pending(&delivery)?);
                 let (session, packet_id) = (number(session), Some(packet_id));
-                self.replay.apply(&Kept::Changed { session, change: &change, packet_id })?;
+                self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id })?;
             }
             Record::StartedQueued { session, packet_id } => {
                 let (session, packet_id) = (number(session), Some(packet_id));
-                self.replay.apply(&Kept::Changed { session, change: &Change::StartedQueued, packet_id })?;
+                self.replay.apply(&SessionRecord::Changed { session, change: &Change::StartedQueued, packet_id })?;
             }
             Record::Received { session, packet_id } => self.change(session, &Change::Received(packet_id))?,
             Record::Completed { session, packet_id } => self.change(session, &Change::Completed(packet_id))?,
@@ -279,13 +276,14 @@ impl<'s> Recovery<'s> {
             Record::NextPacketId { session, packet_id } => self.change(session, &Change::NextPacketId(packet_id))?,
             Record::AwaitingPubComp { session, packet_id } => {
                 let (session, change) = (number(session), Change::AwaitingPubComp(packet_id));
-                self.replay.apply(&Kept::Changed { session, change: &change, packet_id: Some(packet_id) })?;
+                self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id: Some(packet_id) })?;
             }
             Record::Counted { last_session, last_sequence } => {
-                self.replay.apply(&Kept::Counted { last_session: SessionNumber(last_session), last_sequence })?;
+                self.replay
+                    .apply(&SessionRecord::Counted { last_session: SessionNumber(last_session), last_sequence })?;
             }
             Record::RetainedSet { sequence, message } => {
-                // Whose topic is needed.
+                // The topic is needed, so the message must be in memory.
                 let message = match self.message(message)? {
                     Body::Loaded(message) => message,
                     Body::Spilled(cold) => {
@@ -294,15 +292,15 @@ impl<'s> Recovery<'s> {
                 };
                 self.retained.push(message.id());
                 let change = RetainedChange::Set(message.clone());
-                self.replay.apply(&Kept::Retained { sequence, change: &change })?;
+                self.replay.apply(&SessionRecord::Retained { sequence, change: &change })?;
                 self.spill_queue.add_retained(&message, &self.replay);
             }
             Record::RetainedCleared { sequence, topic } => {
                 let change = RetainedChange::Cleared(topic.into());
-                self.replay.apply(&Kept::Retained { sequence, change: &change })?;
+                self.replay.apply(&SessionRecord::Retained { sequence, change: &change })?;
             }
             Record::RunStarted { shards, seed } => {
-                self.replay.apply(&Kept::RunStarted(ShardPlacement { shards, seed }))?
+                self.replay.apply(&SessionRecord::RunStarted(ShardPlacement { shards, seed }))?
             }
             Record::Forwarded { from, to, sequence, message, member } => {
                 let message = match self.message(message)? {
@@ -314,23 +312,23 @@ impl<'s> Recovery<'s> {
                 let receivers = member
                     .map_or(Receivers::Subscribers, |member| Receivers::Member(number(member.session), member.share));
                 let (from, to, message) = (shard(from), shard(to), &message);
-                self.replay.apply(&Kept::Forwarded { from, to, sequence, message, receivers })?;
+                self.replay.apply(&SessionRecord::Forwarded { from, to, sequence, message, receivers })?;
             }
             Record::ForwardAccepted { from, to, sequence } => {
-                self.replay.apply(&Kept::ForwardAccepted { from: shard(from), to: shard(to), sequence })?;
+                self.replay.apply(&SessionRecord::ForwardAccepted { from: shard(from), to: shard(to), sequence })?;
             }
         }
         Ok(())
     }
 
     fn change(&mut self, session: SessionId, change: &Change) -> Result<(), ReplayError> {
-        self.replay.apply(&Kept::Changed { session: number(session), change, packet_id: None })
+        self.replay.apply(&SessionRecord::Changed { session: number(session), change, packet_id: None })
     }
 
     fn message(&self, id: MessageId) -> Result<Body, RecoveryError> {
-        let handed = || self.replay.forwarded_message(id).map(|message| message.clone().into());
+        let forwarded = || self.replay.forwarded_message(id).map(|message| message.clone().into());
         let retained = || self.replay.retained().find(|body| body.id() == id).cloned();
-        self.messages.get(&id).cloned().or_else(handed).or_else(retained).ok_or(RecoveryError::MessageMissing(id))
+        self.messages.get(&id).cloned().or_else(forwarded).or_else(retained).ok_or(RecoveryError::MessageMissing(id))
     }
 
     fn pending(&mut self, delivery: &PendingRecord<'_>) -> Result<PendingMessage, RecoveryError> {
@@ -348,7 +346,7 @@ impl<'s> Recovery<'s> {
     }
 }
 
-fn kept(message: &tautwire_message::MessageRef<'_>, ledger: Option<&Arc<MemoryLedger>>) -> Message {
+fn to_message(message: &tautwire_message::MessageRef<'_>, ledger: Option<&Arc<MemoryLedger>>) -> Message {
     match ledger {
         Some(ledger) => message.to_message_in(ledger),
         None => message.to_message(),

@@ -1,42 +1,42 @@
-//! Recovery from a log of which a part is lost: what does not fit is passed over and named.
+//! Recovery from a log with lost parts: skips and reports inconsistent records.
 
 use std::collections::{BTreeMap, HashMap};
 
 use tautwire_journal::SessionId;
 use tautwire_journal::record::{Record, RecordError};
 use tautwire_protocol::PacketId;
-use tautwire_session::{Change, Record as Kept, ReplayError, ReplayedSession, Session, SessionNumber};
+use tautwire_session::{Change, Record as SessionRecord, ReplayError, ReplayedSession, Session, SessionNumber};
 
 use crate::recovery::{Recovery, RecoveryError};
 
-/// So many sessions are named, and so many messages.
+/// The limit of listed sessions, and of listed messages.
 pub const LISTED_MAX: usize = 100;
 
-/// What a recovery has read and what of it did not fit.
+/// The number of records read, and of records skipped by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedRecords {
     /// Records that were read.
     pub records: u64,
-    /// Records that speak of a session that is not there: its beginning is lost.
+    /// Records of a session that does not exist because its beginning is lost.
     pub unknown_session: u64,
-    /// Records that name a message that is not there.
+    /// Records that name a missing message.
     pub message_missing: u64,
-    /// Frames of which a part is no record, or one that this version does not know. The rest of the frame is passed over.
+    /// Frames with an undecodable or unknown record. The rest of such a frame is skipped.
     pub undecodable: u64,
-    /// Messages that were sent with another Packet Identifier than the records before say: their place in the sequence is theirs.
+    /// Messages sent with another Packet Identifier than earlier records imply. The identifier in the record is used.
     pub mismatched_packet_id: u64,
-    /// Sessions that are there twice, since the end of the older one is lost. The older one is gone.
+    /// Sessions that were removed because a newer one of the same client exists and their end is lost.
     pub replaced: u64,
-    /// The sessions that this concerns, with their Client Identifiers where they are known; at most [`LISTED_MAX`].
+    /// The affected sessions, with their Client Identifiers if known; at most [`LISTED_MAX`].
     pub sessions: BTreeMap<u64, Option<String>>,
-    /// There are more sessions than are listed.
+    /// More sessions are affected than are listed.
     pub more_sessions: bool,
-    /// The first thing that did not fit, in words.
+    /// A description of the first inconsistency.
     pub first: Option<String>,
 }
 
 impl SkippedRecords {
-    /// Whether everything fits.
+    /// Whether no record was skipped.
     pub fn is_none(&self) -> bool {
         self.first.is_none()
     }
@@ -50,14 +50,13 @@ pub(crate) struct SalvageState {
 }
 
 impl Recovery<'_> {
-    /// From now on records that do not fit to those before are passed over, and no frame is refused. The state stays consistent:
-    /// a client has one session besides those that are ending, identifiers go on where the log says, and nothing is held for a
-    /// session that is not there.
+    /// Makes the recovery skip inconsistent records instead of failing. The state stays consistent: a client has one session besides those
+    /// that are ending, Packet Identifiers continue where the log says, and no message is held for a missing session.
     pub fn skip_inconsistent_records(&mut self) {
         self.salvage.get_or_insert_default();
     }
 
-    /// What has been passed over.
+    /// Returns what was skipped.
     pub fn skipped_records(&self) -> Option<&SkippedRecords> {
         self.salvage.as_ref().map(|salvage| &salvage.skipped)
     }
@@ -74,38 +73,38 @@ impl Recovery<'_> {
             self.replace(SessionNumber(session.get()), client_id);
         }
         if let Err(error) = self.record(&record) {
-            self.settle(&record, &error);
+            self.handle_error(&record, &error);
         }
     }
 
-    /// A client has one session [MQTT-3.1.4-3]. Where the log begins another one, the end of the one before is lost, unless that has
-    /// ended but for the messages it leaves to others.
+    /// Removes the previous session of a client, because a client has one session [MQTT-3.1.4-3]. If the log begins another one, the end of
+    /// the previous one is lost, unless that has ended except for messages it leaves to others.
     fn replace(&mut self, session: SessionNumber, client_id: &str) {
         let Some(salvage) = &mut self.salvage else { return };
         let older = salvage.clients.insert(client_id.into(), session);
-        // A number that is given twice comes from a log that was put together by hand.
+        // A duplicate number comes from a log that was assembled by hand.
         let taken = self.replay.session_of(session).map(|_| session);
         for older in [older, taken].into_iter().flatten() {
             let is_lost = |found: &ReplayedSession| found.session.name() == client_id && !is_ending(&found.session);
             if self.replay.session_of(older).is_some_and(|found| Some(older) == taken || is_lost(found)) {
                 let error = RecoveryError::Replay(ReplayError::DuplicateSession(older));
                 self.skip(Some(older), &error, |skipped| &mut skipped.replaced);
-                let _ = self.replay.apply(&Kept::Ended(older));
+                let _ = self.replay.apply(&SessionRecord::Ended(older));
             }
         }
     }
 
-    fn settle(&mut self, record: &Record<'_>, error: &RecoveryError) {
+    fn handle_error(&mut self, record: &Record<'_>, error: &RecoveryError) {
         let session = record.session().map(number);
         match error {
             RecoveryError::Replay(ReplayError::UnknownSession(session)) => {
-                // Its number must not be given to another one.
-                let _ = self.replay.apply(&Kept::Counted { last_session: *session, last_sequence: 0 });
+                // Reserve its number, so that it is not assigned again.
+                let _ = self.replay.apply(&SessionRecord::Counted { last_session: *session, last_sequence: 0 });
                 self.skip(Some(*session), error, |skipped| &mut skipped.unknown_session);
             }
             RecoveryError::Replay(ReplayError::PacketIdMismatch(session)) => {
                 self.skip(Some(*session), error, |skipped| &mut skipped.mismatched_packet_id);
-                self.go_on_with(*session, record);
+                self.continue_with(*session, record);
             }
             RecoveryError::Replay(ReplayError::DuplicateSession(session)) => {
                 self.skip(Some(*session), error, |skipped| &mut skipped.replaced);
@@ -115,11 +114,12 @@ impl Recovery<'_> {
         }
     }
 
-    /// The identifier was free when it was given, so whatever had it before was complete. What is lost says so.
-    fn go_on_with(&mut self, session: SessionNumber, record: &Record<'_>) {
+    /// Continues the identifiers as the record implies. The identifier was free when it was assigned, so its previous use was complete; the
+    /// record of that is lost.
+    fn continue_with(&mut self, session: SessionNumber, record: &Record<'_>) {
         let Some(id) = packet_id(record) else { return };
         for change in [Change::Completed(id), Change::NextPacketId(id)] {
-            let _ = self.replay.apply(&Kept::Changed { session, change: &change, packet_id: None });
+            let _ = self.replay.apply(&SessionRecord::Changed { session, change: &change, packet_id: None });
         }
         if let Err(error) = self.record(record) {
             self.skip(Some(session), &error, |skipped| &mut skipped.message_missing);
@@ -146,7 +146,7 @@ impl Recovery<'_> {
     }
 }
 
-/// Whether the session has ended, but for the messages that it leaves to others. Its will was published or discarded before.
+/// Whether the session has ended except for messages it leaves to others. Its will was published or discarded before.
 fn is_ending(session: &Session) -> bool {
     session.expiry_interval_s() == 0 && session.will().is_none()
 }

@@ -1,4 +1,4 @@
-//! The journal of a shard, whose frames a thread of their own makes durable.
+//! The journal of one shard, whose frames the writer thread makes durable.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use tautwire_session::{Change, Journal, LogPosition, LogState, NoClusterBox, Rec
 
 use crate::frame_writer::FrameWriter;
 
-/// With less room than this for further frames, the log is behind.
+/// The log counts as lagging with less space than this for pending frames.
 const FREE_MIN_BYTES: usize = 1 << 20;
 
-/// Numbers for the sessions of one shard. Those of several shards never meet.
+/// Assigns session numbers for one shard, distinct from those of other shards.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionNumbers {
     next: u64,
@@ -19,12 +19,12 @@ pub struct SessionNumbers {
 }
 
 impl SessionNumbers {
-    /// Numbers for shard `index` of `shards`, above `last`, which is the highest that has been given.
+    /// Creates the numbers of shard `index` of `shards`, above `last`, the highest number assigned so far.
     pub fn above(last: SessionNumber, index: usize, shards: usize) -> SessionNumbers {
         SessionNumbers { next: last.0 + 1 + index as u64, step: shards as u64 }
     }
 
-    /// The next one.
+    /// Returns the next number.
     pub fn next_number(&mut self) -> SessionNumber {
         let number = SessionNumber(self.next);
         self.next += self.step;
@@ -32,35 +32,35 @@ impl SessionNumbers {
     }
 }
 
-/// Takes down what a shard changes.
+/// Records the changes of a shard.
 #[derive(Debug)]
 pub struct ShardLog {
     port: FrameSender,
     numbers: SessionNumbers,
     frame: FrameWriter,
-    /// The frame has records for whose durability somebody may wait.
+    /// Whether the frame has records whose durability something may wait for.
     is_awaited: bool,
-    /// Frames that are complete and for which the way has had no room.
+    /// Complete frames that did not fit into the channel.
     pending_frames: VecDeque<PendingFrame>,
     has_failed: bool,
 }
 
-/// A frame that is complete and has not been posted.
+/// A complete frame that was not posted yet.
 #[derive(Debug)]
 struct PendingFrame {
     body: Vec<u8>,
-    /// It has records for whose durability somebody may wait.
+    /// Whether it has records whose durability something may wait for.
     is_awaited: bool,
 }
 
 impl ShardLog {
-    /// The journal of the shard that `port` is for.
+    /// Creates the journal of the shard to which `port` belongs.
     pub fn new(port: FrameSender, numbers: SessionNumbers) -> ShardLog {
         let (frame, pending_frames) = (FrameWriter::default(), VecDeque::new());
         ShardLog { port, numbers, frame, is_awaited: false, pending_frames, has_failed: false }
     }
 
-    /// Posts the frames that wait, as far as there is room.
+    /// Posts pending frames as long as there is space.
     fn post_pending(&mut self) {
         while let Some(PendingFrame { body, is_awaited }) = self.pending_frames.pop_front() {
             let posted = if is_awaited { self.port.post(body) } else { self.port.post_deferred(body) };
@@ -75,19 +75,19 @@ impl ShardLog {
         }
     }
 
-    /// Nothing becomes durable any more: what would have to is told to nobody.
+    /// Stops persisting: nothing is persisted any more, so nothing that depends on it is acknowledged.
     #[cold]
     fn fail(&mut self) {
         self.pending_frames.clear();
         if !std::mem::replace(&mut self.has_failed, true) {
             let why = self.port.failure().map_or_else(|| "a frame is too large".to_owned(), ToString::to_string);
-            log::error!("nothing is kept on disk any more: {why}");
+            log::error!("nothing is persisted any more: {why}");
         }
     }
 }
 
-/// Whether anything waits for the record to be durable. Nobody does for a message's end, which a client has told us: where it is lost the
-/// message is sent again, or at QoS 2 its PUBREL, as after an acknowledgement that got lost on its way.
+/// Whether anything waits for the durability of a record. Nothing waits for the completion of a message, which the client has acknowledged:
+/// if the record is lost, the message or, at QoS 2, its PUBREL is sent again, as after a lost acknowledgement.
 fn is_awaited(record: &Record<'_>) -> bool {
     !matches!(record, Record::Changed { change: Change::Completed(_), .. })
 }
@@ -147,7 +147,7 @@ impl Journal for ShardLog {
     }
 
     fn is_lagging(&self) -> bool {
-        // One that has failed never catches up, and takes whatever it is told for nothing.
+        // A failed log never catches up, and drops everything it is given.
         !self.has_failed && (!self.pending_frames.is_empty() || !self.port.has_room(FREE_MIN_BYTES))
     }
 

@@ -1,4 +1,4 @@
-//! The present state in one file, so that the log before it is not needed any more.
+//! Writes the current state to one file, which replaces the log before it.
 
 use tautwire_journal::{Disk, Epoch, LogError, LogId, Position, SnapshotWriter};
 use tautwire_message::{Message, MessageRef, Spilled};
@@ -7,15 +7,15 @@ use tautwire_session::{Record, Replay};
 use crate::frame_writer::FrameWriter;
 use crate::mutant::{Mutant, is};
 
-/// A frame of a snapshot ends once it has so much.
+/// A frame of a snapshot ends at this size.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// What a snapshot says of itself.
+/// The header data of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct SnapshotHead {
-    /// Of which log it is.
+    /// The log to which it belongs.
     pub log: LogId,
-    /// Drawn at random.
+    /// A random number.
     pub epoch: Epoch,
     /// The last frame of the log that it covers.
     pub covered: Position,
@@ -23,11 +23,12 @@ pub struct SnapshotHead {
     pub now_ms: u64,
 }
 
-/// Writes down what `replay` has come to after the frame that `head` names, as long as `should_continue` says so. It is durable when this
-/// returns, which gives its size in bytes; `None` where it was given up. `read` gives messages that are not in memory.
+/// Writes the state of `replay` after the frame that `head` names, unless `should_continue` returns false.
+///
+/// The snapshot is durable when this returns its size in bytes; `None` if it was aborted. `read` loads messages that are not in memory.
 ///
 /// # Errors
-/// Those of the disk, and [`LogError::Refused`] where a message cannot be read. There is no new snapshot then.
+/// Disk errors, and [`LogError::Refused`] if a message cannot be read. No snapshot was made.
 pub fn write_snapshot<D: Disk>(
     replay: &Replay,
     disk: &D,
@@ -40,11 +41,11 @@ pub fn write_snapshot<D: Disk>(
     snapshot.end(added)
 }
 
-/// A snapshot to which records are added.
+/// Writes records to a snapshot.
 pub(crate) struct SnapshotBuilder<D: Disk> {
     writer: SnapshotWriter<D>,
     frame: FrameWriter,
-    /// The memory of the frame before, to be used again.
+    /// The buffer of the previous frame, for reuse.
     written: Vec<u8>,
     covered: Position,
 }
@@ -56,19 +57,19 @@ impl<D: Disk> SnapshotBuilder<D> {
         Ok(SnapshotBuilder { writer, frame: FrameWriter::default(), written: Vec::new(), covered })
     }
 
-    /// Adds a record; says whether something was written, which is when somebody may want it given up.
+    /// Adds a record. Returns whether data was written, which is a good time to check for an abort.
     pub(crate) fn add(&mut self, record: &Record<'_>) -> Result<bool, LogError> {
         self.frame.add(record);
         self.flush_if_full()
     }
 
-    /// Adds what a topic retains, which need not be copied for it.
+    /// Adds a retained message without copying it first.
     pub(crate) fn add_retained(&mut self, sequence: u64, message: &MessageRef<'_>) -> Result<bool, LogError> {
         self.frame.add_retained(sequence, message);
         self.flush_if_full()
     }
 
-    /// Adds the records that lead to `replay`; says whether it has added all, since `should_continue` may have said that it is to be given up.
+    /// Adds the records that lead to `replay`. Returns whether all were added, which is false if `should_continue` returned false.
     pub(crate) fn add_all(
         &mut self,
         replay: &Replay,
@@ -94,7 +95,7 @@ impl<D: Disk> SnapshotBuilder<D> {
         Ok(true)
     }
 
-    /// Makes it durable if `added` says that all is in it, and removes it otherwise. Gives its size in bytes; `None` where it was given up.
+    /// Finishes the snapshot if `added` is true, and discards it otherwise. Returns its size in bytes, or `None` if it was discarded.
     pub(crate) fn end<E: From<LogError>>(mut self, added: Result<bool, E>) -> Result<Option<u64>, E> {
         let written = added.and_then(|is_all| if is_all { Ok(self.write().map(|()| true)?) } else { Ok(false) });
         match written {

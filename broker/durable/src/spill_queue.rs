@@ -1,4 +1,4 @@
-//! Messages that leave memory while a log is read, so that a broker starts with more than fits.
+//! Spills messages to disk while a log is read, so that a broker can start with more than fits in memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use tautwire_session::{Replay, SessionNumber};
 
 use crate::recovery::ById;
 
-/// So much is written at a time.
+/// The number of bytes written at a time.
 const BATCH_BYTES: usize = 1 << 20;
-/// A message that takes less stays in memory: its record would take as much.
+/// A smaller message stays in memory, because its record would take as much.
 const SPILL_MIN_BYTES: usize = 192;
 
-/// Where messages go that need not be in memory, before there are threads.
+/// A store for messages that leave memory before shards run.
 pub trait SpillStore {
-    /// Writes messages; `None` for those that stay in memory.
+    /// Writes messages. Returns `None` for those that stay in memory.
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>>;
 
-    /// Reads a message; `None` where that fails.
-    fn read(&mut self, cold: &Spilled) -> Option<Message>;
+    /// Reads a message. Returns `None` on failure.
+    fn read(&mut self, spilled: &Spilled) -> Option<Message>;
 
-    /// Whether so much is in memory that more should leave it.
+    /// Whether so much memory is used that messages should be spilled.
     fn should_spill(&self) -> bool;
 
-    /// In which messages are entered while they are in memory, where that is asked for.
+    /// Returns the ledger to which messages in memory are charged, if any.
     fn ledger(&self) -> Option<Arc<MemoryLedger>> {
         None
     }
 
-    /// So many bytes are in memory now besides messages.
+    /// Reports the memory in use besides messages.
     fn set_held_bytes(&mut self, _bytes: usize) {}
 }
 
-/// A store for states that fit into memory: nothing goes there.
+/// A store that spills nothing, for states that fit into memory.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct NoSpillStore;
 
@@ -52,13 +52,13 @@ impl SpillStore for NoSpillStore {
     }
 }
 
-/// Messages that are about to leave memory, and who holds them.
+/// Messages that are about to be spilled, and their holders.
 #[derive(Default)]
 pub(crate) struct SpillQueue<'s> {
     store: Option<&'s mut dyn SpillStore>,
     batch: Vec<Message>,
     bytes: usize,
-    /// Places in the batch.
+    /// Indexes in the batch.
     by_id: ById<usize>,
     holders: Vec<(usize, SpillHolder)>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct SpillQueue<'s> {
 #[derive(Debug, Clone, Copy)]
 enum SpillHolder {
     Queue(SessionNumber, u64),
-    /// Where its topic stands.
+    /// The index of the topic.
     Retained(usize),
 }
 
@@ -81,11 +81,11 @@ impl<'s> SpillQueue<'s> {
         SpillQueue { store: Some(store), ..SpillQueue::default() }
     }
 
-    pub(crate) fn read(&mut self, cold: &Spilled) -> Option<Message> {
-        self.store.as_mut()?.read(cold)
+    pub(crate) fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+        self.store.as_mut()?.read(spilled)
     }
 
-    /// So many bytes are in memory now besides messages, and what is here.
+    /// Reports the memory in use besides messages, plus that of this queue.
     pub(crate) fn set_held_bytes(&mut self, bytes: usize) {
         let own_bytes = self.holders.capacity() * size_of::<(usize, SpillHolder)>()
             + self.by_id.capacity() * size_of::<(MessageId, usize)>();
@@ -94,7 +94,7 @@ impl<'s> SpillQueue<'s> {
         }
     }
 
-    /// Nobody holds what has come together.
+    /// Drops the batch, because nothing holds its messages any more.
     pub(crate) fn clear(&mut self) {
         self.batch.clear();
         self.by_id.clear();
@@ -102,7 +102,7 @@ impl<'s> SpillQueue<'s> {
         self.bytes = 0;
     }
 
-    /// A message has joined the end of a session's queue.
+    /// Adds a message that was appended to a session's queue.
     pub(crate) fn add_queued(&mut self, message: Option<&Message>, session: SessionNumber, replay: &Replay) {
         if let Some(message) = message
             && let Some(number) = replay.last_queued(session)
@@ -111,7 +111,7 @@ impl<'s> SpillQueue<'s> {
         }
     }
 
-    /// A message is what its topic retains, by the last change of all topics.
+    /// Adds the message that was retained by the last change.
     pub(crate) fn add_retained(&mut self, message: &Message, replay: &Replay) {
         self.add(message, SpillHolder::Retained(replay.last_retained()));
     }
@@ -132,25 +132,25 @@ impl<'s> SpillQueue<'s> {
         self.holders.push((at, holder));
     }
 
-    /// Whether so much has come together that it is to be written.
+    /// Whether the batch is large enough to be written.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES
     }
 
-    /// Writes what has come together; `found` is told of each message that is cold now.
+    /// Writes the batch. Calls `found` for each message that was spilled.
     pub(crate) fn write(&mut self, replay: &mut Replay, mut found: impl FnMut(MessageId, &Spilled)) {
         let Some(store) = &mut self.store else { return };
         let written = store.write(&self.batch);
         for (at, holder) in self.holders.drain(..) {
-            let Some(Some(cold)) = written.get(at) else { continue };
+            let Some(Some(spilled)) = written.get(at) else { continue };
             match holder {
-                SpillHolder::Queue(session, number) => replay.spill_queued(session, number, cold),
-                SpillHolder::Retained(place) => replay.spill_retained(place, cold),
+                SpillHolder::Queue(session, number) => replay.spill_queued(session, number, spilled),
+                SpillHolder::Retained(place) => replay.spill_retained(place, spilled),
             }
         }
-        for (message, cold) in self.batch.drain(..).zip(written) {
-            if let Some(cold) = cold {
-                found(message.id(), &cold);
+        for (message, spilled) in self.batch.drain(..).zip(written) {
+            if let Some(spilled) = spilled {
+                found(message.id(), &spilled);
             }
         }
         self.by_id.clear();
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::{FrameWriter, Recovery};
 
-    /// A store in memory that wants everything.
+    /// A store in memory that spills everything.
     #[derive(Default)]
     struct TestSlots {
         messages: Vec<Message>,
@@ -176,15 +176,15 @@ mod tests {
 
     impl SpillStore for TestSlots {
         fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
-            let shelf = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
+            let account = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
             let first = self.messages.len();
             self.messages.extend_from_slice(messages);
-            let cold = |(at, message)| Some(Spilled::new(message, SpillSlot((first + at) as u32), &shelf));
-            messages.iter().enumerate().map(cold).collect()
+            let spilled = |(at, message)| Some(Spilled::new(message, SpillSlot((first + at) as u32), &account));
+            messages.iter().enumerate().map(spilled).collect()
         }
 
-        fn read(&mut self, cold: &Spilled) -> Option<Message> {
-            self.messages.get(cold.slot().0 as usize).cloned().filter(|_| !self.loses)
+        fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+            self.messages.get(spilled.slot().0 as usize).cloned().filter(|_| !self.loses)
         }
 
         fn should_spill(&self) -> bool {
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Frames of two sessions whose queues hold the same messages, some of which are retained, withdrawn or started.
+    /// Frames of two sessions whose queues hold the same messages; some are retained, unqueued or started.
     fn frames() -> Vec<Vec<u8>> {
         let (one, two) = (SessionNumber(1), SessionNumber(2));
         let mut frames = Vec::new();
@@ -242,7 +242,7 @@ mod tests {
         frames
     }
 
-    /// A state as the bytes of the records that lead to it.
+    /// Encodes a state as the records that lead to it.
     fn described(replay: &Replay, read: impl FnMut(&Spilled) -> Option<Message>) -> Result<Vec<u8>, String> {
         let mut frame = FrameWriter::default();
         replay.describe(read, |record| frame.add(record)).map_err(|error| error.to_string())?;
@@ -252,26 +252,26 @@ mod tests {
     #[test]
     fn spilling_during_recovery_does_not_change_the_state() {
         let mut plain = Recovery::new(None);
-        let mut shelves = TestSlots::default();
-        let mut spill_queue = Recovery::new(None).spill_into(&mut shelves);
+        let mut slots = TestSlots::default();
+        let mut spill_queue = Recovery::new(None).spill_into(&mut slots);
         for body in frames() {
-            plain.frame(&body).expect("it is whole");
-            spill_queue.frame(&body).expect("it is whole");
+            plain.frame(&body).expect("intact");
+            spill_queue.frame(&body).expect("intact");
         }
-        let (plain, cold) = (plain.finish(), spill_queue.finish());
-        assert!(shelves.messages.len() >= 30, "{} have left", shelves.messages.len());
-        assert_eq!(described(&plain, |_| None), described(&cold, |cold| shelves.read(cold)));
+        let (plain, spilled) = (plain.finish(), spill_queue.finish());
+        assert!(slots.messages.len() >= 30, "{} have left", slots.messages.len());
+        assert_eq!(described(&plain, |_| None), described(&spilled, |spilled| slots.read(spilled)));
         let outbound = |replay: Replay| {
             let ReplayedState { sessions, retained, .. } = replay.finish();
             let memory = sessions.iter().map(|replayed| replayed.session.memory_bytes()).sum::<usize>();
             (memory, retained.iter().filter(|(_, _, body)| body.spilled().is_some()).count())
         };
-        let (memory_bytes, retained) = outbound(cold);
+        let (memory_bytes, retained) = outbound(spilled);
         assert!(memory_bytes < 2_000_000 && retained == 2, "{memory_bytes} bytes, {retained} retained");
         assert!(outbound(plain).0 > 40 * 200_000);
     }
 
-    /// The format allows it, although our snapshots bring a message in each frame that names it.
+    /// The format allows it, although our snapshots repeat a message in each frame that names it.
     #[test]
     fn a_snapshot_may_name_a_retained_message_of_an_earlier_frame() {
         let mut frame = FrameWriter::default();
@@ -283,26 +283,26 @@ mod tests {
         frame.add(&Record::Changed { session, change: &Change::Queued(delivery(7)), packet_id: None });
         let second = frame.take(Vec::new());
         let mut recovery = Recovery::new(None);
-        recovery.snapshot_frame(&first).expect("it is whole");
-        recovery.snapshot_frame(&second).expect("the message is there");
+        recovery.snapshot_frame(&first).expect("intact");
+        recovery.snapshot_frame(&second).expect("the message exists");
         let replay = recovery.finish();
         assert_eq!(
             replay.sessions().map(|replayed| replayed.session.outbound().map_or(0, |out| out.queued())).sum::<usize>(),
             1
         );
         let mut log = Recovery::new(None);
-        log.snapshot_frame(&first).expect("it is whole");
-        assert_eq!(log.kept_by_id(), 0, "nothing is kept for what is retained");
+        log.snapshot_frame(&first).expect("intact");
+        assert_eq!(log.message_count(), 0, "retained messages are dropped");
     }
 
     #[test]
     fn a_state_whose_messages_cannot_be_read_is_not_described() {
-        let mut shelves = TestSlots::default();
-        let mut recovery = Recovery::new(None).spill_into(&mut shelves);
-        frames().iter().for_each(|body| recovery.frame(body).expect("it is whole"));
+        let mut slots = TestSlots::default();
+        let mut recovery = Recovery::new(None).spill_into(&mut slots);
+        frames().iter().for_each(|body| recovery.frame(body).expect("intact"));
         let replay = recovery.finish();
-        shelves.loses = true;
-        let error = described(&replay, |cold| shelves.read(cold)).expect_err("nothing can be read");
-        assert!(error.contains("cannot be read from the folder for cold messages"), "{error}");
+        slots.loses = true;
+        let error = described(&replay, |spilled| slots.read(spilled)).expect_err("nothing can be read");
+        assert!(error.contains("from the spill directory"), "{error}");
     }
 }

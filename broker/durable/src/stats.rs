@@ -1,4 +1,4 @@
-//! What a state consists of, in numbers.
+//! Statistics of a state.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,15 +7,15 @@ use tautwire_session::{Outbound, Replay};
 
 use crate::frame_writer::FrameWriter;
 
-/// So many of the largest queues are listed.
+/// The number of largest queues that are listed.
 pub const QUEUES_LISTED: usize = 10;
-/// Records are counted in pieces of so many bytes.
+/// The number of bytes in which records are counted at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What is kept for one client that waits to be sent or acknowledged.
+/// The queue of one client: messages that wait to be sent or acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LargeQueue {
-    /// Bytes of its messages, each in full.
+    /// Bytes of its messages, each counted in full.
     pub bytes: u64,
     /// Messages.
     pub messages: u64,
@@ -23,12 +23,12 @@ pub struct LargeQueue {
     pub client_id: String,
 }
 
-/// What a state consists of. A message that several sessions hold counts for each.
+/// Statistics of a state. A message that several sessions hold counts for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Sessions that outlive their connection.
     pub sessions: u64,
-    /// Wills, also of clients whose session ends with their connection.
+    /// Wills, including those of clients whose session ends with their connection.
     pub wills: u64,
     /// Subscriptions of all sessions.
     pub subscriptions: u64,
@@ -36,11 +36,11 @@ pub struct Stats {
     pub queued_messages: u64,
     /// Bytes of them.
     pub queued_bytes: u64,
-    /// Messages that have been sent and not acknowledged.
+    /// Messages that were sent and not acknowledged.
     pub in_flight_messages: u64,
     /// Bytes of them.
     pub in_flight_bytes: u64,
-    /// QoS 2 messages that clients have sent and not released.
+    /// QoS 2 messages that were received from clients and not released.
     pub unreleased: u64,
     /// Retained messages.
     pub retained_messages: u64,
@@ -53,13 +53,13 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Counts what is there.
+    /// Computes the statistics of a state.
     pub fn of(state: &Replay) -> Stats {
         let mut stats = Stats::default();
         let mut largest = BinaryHeap::new();
         for replayed in state.sessions() {
             let session = &replayed.session;
-            // Of a session that ends with its connection the will alone is kept, and of one that has ended what others are to get.
+            // A session that ends with its connection persists only its will, and an ended session only messages for others.
             stats.sessions += u64::from(session.expiry_interval_s() > 0);
             stats.wills += u64::from(session.will().is_some());
             stats.subscriptions += session.subscriptions().len() as u64;

@@ -1,4 +1,4 @@
-//! A log that begins with a state.
+//! Tests creating a log with a state.
 
 use tautwire_durable::{Inspection, create_log_with};
 use tautwire_journal::disk::FaultyDisk;
@@ -39,7 +39,7 @@ fn a_log_that_begins_with_a_state_has_it_and_is_closed() {
     for state in [Replay::default(), state()] {
         let disk = FaultyDisk::new(1);
         create_log_with(&disk, &state, LogId(7), epochs(1), 1_000).expect("no faults");
-        let found = Inspection::of(&disk, false).expect("is there");
+        let found = Inspection::of(&disk, false).expect("exists");
         assert!(found.is_whole() && found.end.closed && found.end.torn.is_none(), "{found:?}");
         assert_eq!((found.frames, found.snapshot.written_at_ms), (0, 1_000), "all is in the snapshot");
         assert_eq!(found.state, state);
@@ -52,5 +52,5 @@ fn where_there_is_a_log_none_begins() {
     create_log_with(&disk, &state(), LogId(7), epochs(1), 1_000).expect("no faults");
     let again = create_log_with(&disk, &Replay::default(), LogId(8), epochs(3), 2_000);
     assert!(matches!(again, Err(LogError::Settings(_))), "{again:?}");
-    assert_eq!(Inspection::of(&disk, false).expect("is there").state, state());
+    assert_eq!(Inspection::of(&disk, false).expect("exists").state, state());
 }

@@ -1,4 +1,4 @@
-//! Snapshots made of the last one and the log behind it: they lead to the state that the whole log leads to.
+//! Tests that snapshots merged from the last snapshot and the log lead to the same state as the whole log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -46,7 +46,7 @@ fn queued(message: Message) -> Change {
     })
 }
 
-/// A source of numbers that is the same for the same seed.
+/// A deterministic source of numbers.
 struct Random(u64);
 
 impl Random {
@@ -89,7 +89,7 @@ impl Written {
 
     fn compact_into(&mut self, store: &mut dyn SpillStore) {
         let head = self.head();
-        compact(&self.disk, head, store, || true).expect("is whole").expect("is not given up");
+        compact(&self.disk, head, store, || true).expect("intact").expect("not aborted");
         self.log.release(head.covered).expect("no faults");
     }
 
@@ -98,7 +98,7 @@ impl Written {
     }
 }
 
-/// What is on the disk.
+/// Reads the state from the disk.
 fn read(disk: &FaultyDisk) -> Replay {
     let mut recovery = Recovery::new(None);
     let covered = read_snapshot(disk, &mut recovery).expect("no faults").covered;
@@ -110,7 +110,7 @@ fn read(disk: &FaultyDisk) -> Replay {
     recovery.finish()
 }
 
-/// Nobody may want to put anything there: what topics retain goes from file to file.
+/// A store that must not be used, because retained messages go from file to file.
 struct NeverSpill;
 
 impl SpillStore for NeverSpill {
@@ -128,20 +128,20 @@ impl SpillStore for NeverSpill {
     }
 }
 
-/// The state as records, with what topics retain in their order.
+/// Encodes the state as records, with retained messages in a fixed order.
 fn described(replay: &Replay) -> Vec<u8> {
     let mut frame = FrameWriter::default();
-    replay.describe(|_| None, |record| frame.add(record)).expect("nothing is cold");
+    replay.describe(|_| None, |record| frame.add(record)).expect("nothing is spilled");
     frame.take(Vec::new())
 }
 
-/// How many messages are retained by the records of the last snapshot, and the topics that it says are cleared.
+/// Returns the number of messages retained by the records of the last snapshot, and the topics that it clears.
 fn of_snapshot(disk: &FaultyDisk) -> (usize, Vec<String>) {
-    let mut snapshot = SnapshotReader::newest(disk).expect("no faults").expect("is there");
+    let mut snapshot = SnapshotReader::newest(disk).expect("no faults").expect("exists");
     let (mut set, mut cleared) = (0, Vec::new());
     while let Some(frame) = snapshot.step().expect("no faults") {
         for record in Records::new(frame.body) {
-            match record.expect("is whole") {
+            match record.expect("intact") {
                 OnDisk::RetainedSet { .. } => set += 1,
                 OnDisk::RetainedCleared { topic, .. } => cleared.push(topic.to_owned()),
                 _ => {}
@@ -161,14 +161,14 @@ fn set(message: Message) -> RetainedChange {
     RetainedChange::Set(message)
 }
 
-/// A log that is compacted now and then, while messages are queued and topics retain and are cleared, in an order that comes of the seed. In the
-/// end there is the state that all of the log leads to.
+/// Compacts a log now and then, while messages are queued and retained messages are set and cleared, in an order that depends on the seed.
+/// The final state must be that of the whole log.
 fn compact_now_and_then(seed: u64) {
     let mut random = Random(seed);
     let mut written = Written::begin(seed);
     let (one, mut number, mut sequence) = (SessionNumber(1), 0, 0);
     written.write(&[Record::Opened { session: one, client_id: "a", at_ms: 1 }]);
-    // Changes that took effect, and are written down later.
+    // Changes that took effect, and are recorded later.
     let mut late: Vec<(u64, RetainedChange)> = Vec::new();
     for _ in 0..300 {
         number += 1;
@@ -208,7 +208,7 @@ fn compact_now_and_then(seed: u64) {
     }
     written.compact();
     let found = read(&written.disk);
-    assert_eq!(of_snapshot(&written.disk).0, found.retained().count(), "seed {seed}: nothing is there twice");
+    assert_eq!(of_snapshot(&written.disk).0, found.retained().count(), "seed {seed}: a message is duplicated");
     assert!(described(&found) == described(&written.expected.finish()), "seed {seed}");
 }
 
@@ -217,7 +217,7 @@ fn a_snapshot_of_a_snapshot_is_the_state_whatever_has_changed_and_in_which_order
     (0..SEEDS).for_each(compact_now_and_then);
 }
 
-/// Faults of merging that are put in on purpose.
+/// Deliberate faults of merging are found.
 #[test]
 fn faults_of_merging_are_found() {
     use tautwire_durable::mutant::{Mutant, mutate};
@@ -268,7 +268,7 @@ fn a_cleared_topic_is_dropped_once_no_older_change_can_follow() {
     written.write(&[Record::Retained { sequence: 2 + LATE_CHANGES_MAX, change: &change }]);
     written.compact();
     assert_eq!(of_snapshot(&written.disk), (1, vec!["just in time".to_owned()]));
-    // The snapshot knows of a change that is later by so much, and the log behind it does not.
+    // The snapshot has a change that is later by this much, and the log after it does not.
     clear(&mut written, 1, "late");
     written.compact();
     assert_eq!(of_snapshot(&written.disk), (1, vec!["just in time".to_owned()]));
@@ -277,7 +277,7 @@ fn a_cleared_topic_is_dropped_once_no_older_change_can_follow() {
     assert_eq!(of_snapshot(&written.disk), (1, vec!["now".to_owned()]));
 }
 
-/// A snapshot of the log's first frames that can only be put together with all of it in memory, since it names a message of an earlier frame.
+/// Writes a snapshot of the log's first frames that cannot be merged, because it names a message of an earlier frame.
 fn snapshot_unfit_to_merge(written: &Written) {
     let mut frame = FrameWriter::default();
     frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 });
@@ -312,13 +312,13 @@ fn a_snapshot_has_the_frames_up_to_the_one_that_it_covers_and_no_other() {
         let head = written.head();
         write_queued(&mut written, 7..12);
         let before = described(&read(&written.disk));
-        compact(&written.disk, head, &mut NoSpillStore, || true).expect("is whole").expect("is not given up");
+        compact(&written.disk, head, &mut NoSpillStore, || true).expect("intact").expect("not aborted");
         assert!(
             names(&written.disk).contains(&format!("snapshot-{:016x}", head.covered.0)),
             "{:?}",
             names(&written.disk)
         );
-        // A frame too many would queue its message twice, and one too few would lose it.
+        // An extra frame would queue its message twice, and a missing one would lose it.
         assert_eq!(described(&read(&written.disk)), before, "unfit to merge: {is_unfit}");
     }
 }
@@ -333,9 +333,9 @@ fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
     let is_given_up_after = |frames: usize| {
         let left = std::cell::Cell::new(frames);
         let should_continue = || left.replace(left.get().saturating_sub(1)) > 0;
-        compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("is whole").is_none()
+        compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("intact").is_none()
     };
-    // The five frames of the log and the first of the snapshot, before it turns out that they cannot be merged; then those of the log again.
+    // The five frames of the log and the first of the snapshot, before merging turns out to be impossible; then those of the log again.
     for frames in 0..11 {
         assert!(is_given_up_after(frames), "{frames}");
         assert_eq!(names(&written.disk), before);
@@ -343,7 +343,7 @@ fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
     assert!(!is_given_up_after(100));
 }
 
-/// Nothing of ours writes such a snapshot, and the format allows it.
+/// Our code never writes such a snapshot, but the format allows it.
 #[test]
 fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
     let disk = FaultyDisk::new(5);
@@ -362,11 +362,11 @@ fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
     snapshot.finish().expect("no faults");
     let before = described(&read(&disk));
     let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
-    compact(&disk, head, &mut NoSpillStore, || true).expect("is understood").expect("is not given up");
+    compact(&disk, head, &mut NoSpillStore, || true).expect("is understood").expect("not aborted");
     assert_eq!(described(&read(&disk)), before);
 }
 
-/// Remembers the most that it was told.
+/// Records the highest reported memory use.
 #[derive(Default)]
 struct HeldBytesLog(usize);
 
@@ -402,7 +402,7 @@ fn held_bytes_are_reported_during_recovery_and_rebuild() {
         frame.add(&Record::Retained { sequence: number, change: &set(message(number, &topic(number))) });
     }
     let first = frame.take(Vec::new());
-    // A message of an earlier frame, so that merging does not do.
+    // A message of an earlier frame, so that merging is impossible.
     frame.mark_forwarded(message(1, &topic(1)).id());
     let change = queued(message(1, &topic(1)));
     frame.add(&Record::Changed { session: SessionNumber(1), change: &change, packet_id: None });
@@ -420,8 +420,8 @@ fn held_bytes_are_reported_during_recovery_and_rebuild() {
 
     let mut merged = HeldBytesLog::default();
     let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
-    compact(&disk, head, &mut merged, || true).expect("is understood").expect("is not given up");
-    // Buffers are told, too.
+    compact(&disk, head, &mut merged, || true).expect("is understood").expect("not aborted");
+    // Buffers are reported, too.
     assert!(merged.0 > told.0 + (1 << 20), "{} {}", merged.0, told.0);
 }
 
@@ -440,11 +440,11 @@ fn a_snapshot_that_is_given_up_or_fails_leaves_the_last_one() {
     for steps in 0..2 {
         let left = std::cell::Cell::new(steps);
         let should_continue = || left.replace(left.get() - 1) > 0;
-        assert_eq!(compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("is whole"), None);
+        assert_eq!(compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("intact"), None);
         assert_eq!(names(&written.disk), before, "{steps}");
     }
-    // Not whole any more, and nothing else has what it had.
-    let snapshot = before.iter().find(|name| name.starts_with("snapshot-")).expect("is there");
+    // The snapshot is damaged, and nothing else has its data.
+    let snapshot = before.iter().find(|name| name.starts_with("snapshot-")).expect("exists");
     written.disk.flip_bit(snapshot, 8_192 + 60, 1);
     assert!(compact(&written.disk, head, &mut NoSpillStore, || true).is_err());
     assert_eq!(names(&written.disk), before);

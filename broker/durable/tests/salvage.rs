@@ -1,4 +1,4 @@
-//! Recovery from a log of which frames are lost: whatever is missing, what is left is a state.
+//! Tests recovery from a log with lost frames: whatever is missing, the result is a consistent state.
 
 use std::collections::BTreeSet;
 
@@ -62,11 +62,11 @@ fn recovered(frames: &[Vec<u8>]) -> (Replay, SkippedRecords) {
     for frame in frames {
         recovery.frame(frame).expect("nothing is refused");
     }
-    let skipped_records = recovery.skipped_records().cloned().expect("it was asked for");
+    let skipped_records = recovery.skipped_records().cloned().expect("was requested");
     (recovery.finish(), skipped_records)
 }
 
-/// The numbers of the messages that wait for a session, in the order in which they will be sent.
+/// Returns the numbers of a session's queued messages, in the order in which they will be sent.
 fn waiting(state: &Replay, session: u64) -> Vec<u64> {
     let mut numbers = Vec::new();
     let Some(replayed) = state.session_of(SessionNumber(session)) else { return numbers };
@@ -97,7 +97,7 @@ fn a_session_without_its_first_record_is_skipped_and_its_number_is_not_reused() 
 
 #[test]
 fn messages_behind_one_that_is_lost_keep_their_identifiers() {
-    // Identifier 2 was given in what is lost; so was the news that 1 is free again.
+    // Identifier 2 was assigned in a lost frame, and identifier 1 was freed there.
     let frames = [
         opened(1, "a"),
         changed(1, &Change::Started(pending(1)), Some(1)),
@@ -111,7 +111,7 @@ fn messages_behind_one_that_is_lost_keep_their_identifiers() {
     let (state, passed) = recovered(&frames);
     assert_eq!(passed.mismatched_packet_id, 2);
     assert_eq!(passed.sessions.get(&1), Some(&Some("a".to_owned())));
-    let session = &state.session_of(SessionNumber(1)).expect("is there").session;
+    let session = &state.session_of(SessionNumber(1)).expect("exists").session;
     let outbound = session.outbound().expect("messages are in flight");
     let in_flight = |id| {
         let id = PacketId::new(id).expect("not 0");
@@ -135,7 +135,7 @@ fn a_session_that_ended_in_order_is_replaced_by_nobody() {
     assert!(passed.is_none() && state.sessions().count() == 1);
 }
 
-/// It has messages that others are to get.
+/// It has messages that others must receive.
 #[test]
 fn a_session_that_is_ending_may_share_its_client_with_another_one() {
     let queued = changed(1, &Change::Queued(pending(1)), None);
@@ -144,7 +144,7 @@ fn a_session_that_is_ending_may_share_its_client_with_another_one() {
     assert!(passed.is_none());
     assert_eq!((state.sessions().count(), waiting(&state, 1)), (2, vec![1]));
 
-    // The end of one whose will was neither published nor discarded is lost.
+    // The end of a session whose will was neither published nor discarded is lost.
     let (first, second, message) = (SessionNumber(1), SessionNumber(2), message(1));
     let will = Change::Will(Some(Box::new(StoredWill { message, delay_s: 0, message_expiry_s: None })));
     let frames = [(first, "a"), (second, "a")].map(|(session, client_id)| {
@@ -171,7 +171,7 @@ fn without_salvage_inconsistent_records_are_refused() {
     assert!(recovery.skipped_records().is_none());
 }
 
-/// A source of numbers that is the same for the same seed.
+/// A deterministic source of numbers.
 struct Random(u64);
 
 impl Random {
@@ -181,7 +181,7 @@ impl Random {
     }
 }
 
-/// Frames of a broker that did what brokers do, one record of importance in each.
+/// Returns frames of typical broker activity, with one important record in each.
 fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
     let mut model = Replay::default();
     let mut bodies = Vec::new();
@@ -195,26 +195,26 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
             let client_id = format!("c{client}");
             let [begins, lasts] = beginning(next_session, &client_id);
             model.apply(&begins).expect("is new");
-            model.apply(&lasts).expect("is there");
+            model.apply(&lasts).expect("exists");
             bodies.push(frame(&[begins, lasts]));
             next_session += 1;
             continue;
         };
         if let Some(session) = ending.pop() {
-            // It is cleared away while others do what they do.
+            // The session is cleared while other activity continues.
             let number = SessionNumber(session);
-            let state = &model.session_of(number).expect("is there").session;
+            let state = &model.session_of(number).expect("exists").session;
             let is_empty = state.outbound().is_none_or(|outbound| outbound.queued() == 0);
             let left = Record::Changed { session: number, change: &Change::Unqueued, packet_id: None };
             let record = if is_empty { Record::Ended(number) } else { left };
-            model.apply(&record).expect("is there");
+            model.apply(&record).expect("exists");
             bodies.push(frame(&[record]));
             if !is_empty {
                 ending.push(session);
             }
         }
         let number = SessionNumber(session);
-        let state = &model.session_of(number).expect("is there").session;
+        let state = &model.session_of(number).expect("exists").session;
         let free = state.next_packet_id();
         let in_flight: Vec<PacketId> = (1..200)
             .filter_map(PacketId::new)
@@ -248,7 +248,7 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
                 clients[client] = None;
                 let ends = Record::Changed { session: number, change: &Change::ExpiryInterval(0), packet_id: None };
                 let record = if queued > 0 { ends } else { Record::Ended(number) };
-                model.apply(&record).expect("is there");
+                model.apply(&record).expect("exists");
                 bodies.push(frame(&[record]));
                 if queued > 0 {
                     ending.push(session);
@@ -279,7 +279,7 @@ fn after_any_loss_the_remaining_state_can_be_written_and_read_back() {
         let mut random = Random(seed);
         let frames = history(&mut random, 150);
         let mut strict = Recovery::new(None);
-        frames.iter().for_each(|frame| strict.frame(frame).expect("it is whole"));
+        frames.iter().for_each(|frame| strict.frame(frame).expect("intact"));
         let (whole, passed) = recovered(&frames);
         assert!(passed.is_none() && whole == strict.finish(), "seed {seed}");
 
@@ -292,7 +292,7 @@ fn after_any_loss_the_remaining_state_can_be_written_and_read_back() {
         let clients: BTreeSet<_> = lasting().map(|found| found.session.client_id()).collect();
         assert_eq!(clients.len(), lasting().count(), "seed {seed}: a client has two sessions");
 
-        // What a snapshot says of it is taken without any tolerance, and leads to the same.
+        // A snapshot of the state is read without tolerance, and leads to the same state.
         let mut snapshot = FrameWriter::default();
         assert_eq!(state.describe(|_| None, |record| snapshot.add(record)), Ok(()));
         assert_eq!(Stats::of(&state).live_bytes, snapshot.bytes() as u64);
@@ -305,5 +305,5 @@ fn after_any_loss_the_remaining_state_can_be_written_and_read_back() {
         }
         assert_eq!((state.last_session(), state.last_sequence()), (again.last_session(), again.last_sequence()));
     }
-    assert!(with_loss > 200, "the losses were too small to be seen: {with_loss}");
+    assert!(with_loss > 200, "the losses were too small to matter: {with_loss}");
 }

@@ -1,4 +1,4 @@
-//! Rule files of any text: no panic, faults have a place, and a subscription that is granted reaches nothing that is denied.
+//! Rule files of arbitrary text: no panic, errors have a position, and a granted subscription matches no denied topic.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use tautwire_protocol::{QoS, TopicFilter, TopicName};
 fuzz_target!(|input: &[u8]| {
     let [kind, text @ ..] = input else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
-    // What is asked stands before the file.
+    // The request comes before the file.
     let mut parts = text.splitn(4, '\n');
     let mut part = || parts.next().unwrap_or_default();
     let (client_id, filter, topic, text) = (part(), part(), part(), part());
@@ -26,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
         Err(errors) => {
             assert!(!errors.is_empty());
             for error in errors {
-                assert!(kind % 3 != 2 || error.code == ErrorCode::Empty, "an import that is wrong: {error}\n{file}");
+                assert!(kind % 3 != 2 || error.code == ErrorCode::Empty, "an invalid import: {error}\n{file}");
                 let (line, column) = error.position.unwrap_or((1, 1));
                 assert!(line >= 1 && column >= 1 && line <= file.split('\n').count(), "{error}");
             }
@@ -55,7 +55,7 @@ fuzz_target!(|input: &[u8]| {
             assert!(is_allowed || !verdict.is_allowed() || in_a_format || !filter.matches(topic), "{topic} leaks");
         }
         if let (Some(example), false) = (example, verdict.is_allowed()) {
-            assert!(!permissions.may_receive(example, qos, is_shared).is_allowed(), "{example} is no example");
+            assert!(!permissions.may_receive(example, qos, is_shared).is_allowed(), "{example} is not an example");
         }
     }
 });

@@ -1,4 +1,4 @@
-//! The decoder takes any bytes: it never panics, and what it makes of them it can say again.
+//! Decodes arbitrary bytes: no panic, and every decoded packet can be encoded again.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use tautwire_protocol::{DecodeError, DecodeOptions, EncodeError, Fault, FixedHea
 
 const VERSIONS: [ProtocolVersion; 3] = [ProtocolVersion::V3_1, ProtocolVersion::V3_1_1, ProtocolVersion::V5];
 
-/// Of so many bytes at its start every beginning of a packet is tried.
+/// For this many leading bytes, every prefix of a packet is tried.
 const BEGINNINGS: usize = 64;
 
 fuzz_target!(|input: &[u8]| {
@@ -17,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
             Ok((packet, length)) => check_packet(&packet, &input[..length], &options),
             Err(error) => check_error(input, &error, &options),
         }
-        // A limit refuses and does nothing else.
+        // A limit rejects packets and has no other effect.
         let small = DecodeOptions { max_packet_size: 16, ..options };
         assert!(decode(input, &small).is_err() || decode(input, &options) == decode(input, &small));
     }
@@ -33,11 +33,11 @@ fn check_packet(packet: &Packet<'_>, bytes: &[u8], options: &DecodeOptions) {
     let owned = packet.to_owned_packet().expect("a decoded packet can be kept");
     assert_eq!(owned.as_packet(), *packet);
 
-    // CONNECT brings its own version.
+    // CONNECT names its own version.
     let version = if let Packet::Connect(connect) = packet { connect.version } else { options.version };
     let mut again = Vec::new();
     let length = match packet.append_to(version, &mut again) {
-        // A server has to read it, to refuse it [MQTT-3.1.3-7].
+        // A server has to decode it to refuse it [MQTT-3.1.3-7].
         Err(EncodeError::ClientIdMissing) => return,
         length => length.expect("a decoded packet can be encoded"),
     };
@@ -56,7 +56,7 @@ fn check_error(input: &[u8], error: &DecodeError, options: &DecodeOptions) {
             assert!(needed <= header.total_len(), "{needed} bytes needed of {}", header.total_len());
         }
     } else {
-        // What is wrong stays wrong, whatever comes behind it.
+        // An error stays one, whatever bytes follow.
         let mut longer = input.to_vec();
         longer.push(0);
         assert_eq!(decode(&longer, options).err(), Some(*error));

@@ -1,4 +1,4 @@
-//! Answers of a hook, and certificates, of any bytes: no panic, and who is let in is who the answer says.
+//! Responses of a hook, and certificates, of arbitrary bytes: no panic, and an accepted client is the one in the response.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use tautwire_identity::{
     HttpClient, HttpRequest, HttpRequestError, HttpResponse, Now, Secret, Settings, limits,
 };
 
-/// Gives this answer.
+/// Returns this response.
 struct Service<'a>(&'a [u8]);
 
 impl HttpClient for Service<'_> {
@@ -69,7 +69,7 @@ fuzz_target!(|input: &[u8]| {
         panic!("it is not asked")
     };
     let first = outcome(work.run(&Service(answer), now));
-    // What is kept says the same.
+    // A cached decision is the same.
     match chain.begin(attempt, now, &mut |_| Ok(())) {
         AuthStep::AuthWork(_) => {}
         step => assert_eq!(outcome(step), first),

@@ -1,5 +1,5 @@
-//! The journal takes any bytes: records from anywhere are read without a panic and mean what they say, and a log in which bits
-//! have changed gives the frames that were written, in order, and reports those that are missing.
+//! Reads arbitrary bytes as a journal: records are decoded without a panic and encode to the same bytes, and a log with changed bits gives
+//! the frames that were written, in order, and reports missing ones.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use tautwire_journal::{
 };
 
 const SEGMENTS: u64 = 2;
-/// Bytes that name one bit of a log.
+/// Bytes that select one bit of a log.
 const CHANGE_BYTES: usize = 4;
 const CHANGES_MAX: usize = 64;
 

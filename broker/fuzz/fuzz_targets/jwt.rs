@@ -1,4 +1,4 @@
-//! Tokens, key sets and keys of any text: no panic, and nobody gets in without a signature.
+//! Tokens, key sets and keys of arbitrary text: no panic, and nobody is authenticated without a signature.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use tautwire_identity::{
     Now, Secret, Settings,
 };
 
-/// The keys of RFC 7515, appendices A.1 and A.3, of which no input has the private part. The secret is another.
+/// The keys of RFC 7515, appendices A.1 and A.3, of which no input has the private part. The secret is a different one.
 const KEYS: &str = r#"{"keys":[{"kty":"oct","kid":"a","k":"cXVpdGUgYW5vdGhlciBzZWNyZXQgdGhhbiB0aGF0IG9mIHRoZSBzdGFuZGFyZA"},{"kty":"EC","kid":"b","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
 
 static CHAIN: LazyLock<Arc<Chain>> = LazyLock::new(|| chain(KeySet::of_file(KEYS).expect("keys")));

@@ -1,4 +1,4 @@
-//! Files of Mosquitto's state, of any bytes: they are read or refused, and what comes of them can be written down and read again, the same.
+//! Mosquitto state files of arbitrary bytes: they are read or refused, and an imported state can be written and read again unchanged.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use tautwire_mosquitto::{Database, ImportTime, MountPoints, import_database};
 use tautwire_session::Replay;
 
 const MOMENT: ImportTime = ImportTime { now_ms: 1_700_000_100_000, written_at_ms: 1_700_000_000_000, run: 7 };
-/// The port by which the clients of the seed have come.
+/// The listener port of the clients in the seed.
 const PORT: u16 = 12_345;
 
 fuzz_target!(|input: &[u8]| {
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     let written = describe(&taken.state);
     let mut again = Recovery::new(None);
     again.snapshot_frame(&written).unwrap_or_else(|error| panic!("a state can be read again: {error}"));
-    assert!(describe(&again.finish()) == written, "a state that was written down is another one");
+    assert!(describe(&again.finish()) == written, "a written state differs when it is read");
 });
 
 fn describe(state: &Replay) -> Vec<u8> {

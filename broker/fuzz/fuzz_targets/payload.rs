@@ -1,5 +1,5 @@
-//! Payloads of any bytes, held to a contract: no panic, and what satisfies it can be turned into each format that it has a form
-//! in, satisfies it there, and comes back as the same.
+//! Payloads of arbitrary bytes, checked by a contract: no panic, and a valid payload can be transcoded to each supported format, is valid
+//! there, and survives the round trip.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::fuzz_target;
 use tautwire_contracts::{Catalogue, Contract, Files, Format, LoadLimits};
 
-/// The messages that the shared vectors are about.
+/// The message types of the shared vectors.
 const MESSAGES: [(&str, &str); 8] = [
     ("Scalars", "types.proto"),
     ("Lists", "types.proto"),
@@ -53,7 +53,7 @@ static CONTRACTS: LazyLock<Vec<Arc<Contract>>> = LazyLock::new(|| {
         ("types.proto".to_owned(), include_str!("../../../spec/vectors/contracts/types.proto").to_owned()),
         ("legacy.proto".to_owned(), include_str!("../../../spec/vectors/contracts/legacy.proto").to_owned()),
     ]);
-    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("the files are right");
+    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("valid files");
     catalogue.contracts().to_vec()
 });
 
@@ -69,10 +69,9 @@ fuzz_target!(|input: &[u8]| {
     }
     for to in Format::ALL.into_iter().filter(|to| contract.can_transcode_to(*to)) {
         let Some(made) = transcoded(contract, from, to, payload) else { continue };
-        // What is unknown has been left out, or handed on by a JSON Schema.
+        // Unknown fields have been dropped, or passed on by a JSON Schema.
         assert!(check(to, &made), "{} {from:?} to {to:?}", contract.name());
-        // One more journey puts fields in order and settles of several entries with one key which counts; the next changes
-        // nothing.
+        // Another round trip sorts fields and resolves duplicate keys; further ones change nothing.
         let settled = transcoded(contract, to, to, &made).expect("it was made");
         assert_eq!(
             transcoded(contract, to, to, &settled).as_ref(),
@@ -83,7 +82,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// `None` where there is no other form, such as a moment after the year 9999.
+/// `None` if the other format cannot represent it, such as a timestamp after the year 9999.
 fn transcoded(contract: &Contract, from: Format, to: Format, payload: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     contract.transcode(from, to, payload, &mut out, usize::MAX).ok()?;

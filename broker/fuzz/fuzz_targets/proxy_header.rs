@@ -1,4 +1,4 @@
-//! A PROXY header: any bytes have one meaning, however many of them have come, and nothing behind a header is taken for a part of it.
+//! A PROXY header: any bytes have one meaning, however many have arrived, and no byte after a header is parsed as part of it.
 
 #![no_main]
 
@@ -7,10 +7,10 @@ use tautwire_proxy::{HEADER_MAX_BYTES, ParsedHeader, ProxyHeader, parse};
 
 fuzz_target!(|input: &[u8]| {
     let [how, input @ ..] = input else { return };
-    // Half of the inputs are behind the beginning of version 2, whose length is theirs if they do not say otherwise.
+    // Half of the inputs follow the beginning of version 2, whose length is theirs unless they set another.
     let bytes = if how & 1 == 0 { input.to_vec() } else { framed(input) };
     let whole = parse(&bytes);
-    // The first verdict is the last one.
+    // The first result is final.
     let first = (0..=bytes.len()).find_map(|len| match parse(&bytes[..len]) {
         Ok(None) => None,
         verdict => Some((len, verdict)),

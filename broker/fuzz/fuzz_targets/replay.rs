@@ -1,5 +1,5 @@
-//! Any records, in any order: they lead to a state, or are refused, or are passed over where that is asked for. A state that they have led
-//! to can be written down and read again, and a broker begins with it, on any number of threads, and writes down only what fits to it.
+//! Arbitrary records in any order: they produce a state, or are rejected, or are skipped if that is requested. The state can be written and
+//! read again, and a broker starts with it, on any number of threads, and writes only records that fit it.
 
 #![no_main]
 
@@ -46,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
         let body = if how & 4 == 0 { play.frame() } else { play.bytes() };
         let taken = if how & 8 == 0 { recovery.frame(&body) } else { recovery.snapshot_frame(&body) };
         if let Err(error) = taken {
-            assert!(how & 3 == 0, "nothing is refused where it is passed over: {error}");
+            assert!(how & 3 == 0, "nothing is rejected if it is skipped: {error}");
             assert!(!error.code().is_empty() && !error.to_string().is_empty());
             return;
         }
@@ -56,7 +56,7 @@ fuzz_target!(|input: &[u8]| {
     let mut again = Recovery::new(None);
     again.snapshot_frame(&written).unwrap_or_else(|error| panic!("a state can be read again: {error}"));
     let again = again.finish();
-    assert!(describe(&again) == written, "a state that was written down is another one");
+    assert!(describe(&again) == written, "a written state differs when it is read");
     begin(state, again, 1 + usize::from(how >> 4) % 3);
 });
 
@@ -66,7 +66,7 @@ fn describe(state: &Replay) -> Vec<u8> {
     frame.take(Vec::new())
 }
 
-/// A broker begins with the state, lets some time pass, and ends what is to end.
+/// Starts a broker with the state, lets some time pass, and ends what has expired.
 fn begin(state: Replay, model: Replay, shards: usize) {
     let settings = Settings { sys_interval_s: 0, max_session_expiry_s: u32::MAX, ..Settings::default() };
     let log = Rc::new(RefCell::new(Model { replay: Replay::default(), last_session: model.last_session().0 }));
@@ -81,7 +81,7 @@ fn begin(state: Replay, model: Replay, shards: usize) {
     }
 }
 
-/// The broker has what it has written down.
+/// Checks that the broker has the state that it has written.
 fn check(broker: &SimulatedBroker<ModelJournal>, replay: &Replay) {
     let totals = broker.totals();
     let (mut messages, mut subscriptions) = (0, 0);
@@ -93,17 +93,17 @@ fn check(broker: &SimulatedBroker<ModelJournal>, replay: &Replay) {
     }
     assert_eq!(totals.sessions, replay.sessions().count() as u64);
     assert_eq!(totals.stored_messages, messages as u64);
-    // What is no filter is passed over.
+    // Invalid filters are skipped.
     assert!(totals.subscriptions <= subscriptions as u64, "{} of {subscriptions}", totals.subscriptions);
 }
 
-/// The state that the log of all shards leads to.
+/// The state that results from the log of all shards.
 struct Model {
     replay: Replay,
     last_session: u64,
 }
 
-/// A log that is always safe.
+/// A log that is always durable.
 struct ModelJournal {
     log: Rc<RefCell<Model>>,
     frames: u64,
@@ -124,7 +124,7 @@ impl Journal for ModelJournal {
     fn record(&mut self, record: Record<'_>) -> LogPosition {
         self.has_begun = true;
         let taken = self.log.borrow_mut().replay.apply(&record);
-        taken.unwrap_or_else(|error| panic!("the broker has written what does not fit: {error}: {record:?}"));
+        taken.unwrap_or_else(|error| panic!("the broker has written a record that does not fit: {error}: {record:?}"));
         LogPosition(self.frames + 1)
     }
 
@@ -161,7 +161,7 @@ impl Play<'_> {
         items[usize::from(self.byte()) % items.len()]
     }
 
-    /// Bytes as they stand in the input.
+    /// Raw bytes of the input.
     fn bytes(&mut self) -> Vec<u8> {
         let (bytes, rest) = self.0.split_at(usize::from(self.byte()).min(self.0.len()));
         self.0 = rest;
@@ -259,7 +259,7 @@ impl Play<'_> {
         self.pick(&[QoS::AtLeastOnce, QoS::ExactlyOnce, QoS::AtMostOnce])
     }
 
-    /// Mostly one of the first, which are those that are given out.
+    /// Mostly one of the first, which are the assigned ones.
     fn packet_id(&mut self) -> PacketId {
         let id = match self.byte() {
             255 => 65_535,
@@ -268,7 +268,7 @@ impl Play<'_> {
         PacketId::new(id).unwrap_or_else(|| unreachable!("above zero"))
     }
 
-    /// The same number is the same message.
+    /// The same number gives the same message.
     fn message(&mut self) -> Message {
         let number = self.byte() % 8;
         let payload = vec![number; usize::from(number) * 40];

@@ -1,4 +1,5 @@
-//! Schemas and manifests of any text: no panic, no stack that overflows, and what loads can be compared, told of and checked by.
+//! Schemas and manifests of arbitrary text: no panic, no stack overflow, and a loaded schema can be compared, described and used for
+//! checks.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Messages of SCRAM of any text: no panic, and nobody gets in without the password.
+//! SCRAM messages of arbitrary text: no panic, and nobody is authenticated without the password.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::fuzz_target;
 use tautwire_identity::{AuthAttempt, AuthBackend, AuthStep, Chain, ClientOrigin, Now, PasswordFile, Secret, Settings};
 
-/// `user` with the password of RFC 7677, which no input knows, as it does not know the nonce.
+/// `user` with the password of RFC 7677. No input has the password, nor the nonce.
 const USERS: &str = "user:$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA:$scram-sha-256$i=4096$W22ZaJ0SNY7soEsUEjb6gQ$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY$wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU";
 
 static CHAIN: LazyLock<Arc<Chain>> = LazyLock::new(|| {
@@ -43,7 +43,7 @@ fuzz_target!(|input: &[u8]| {
             let challenge = String::from_utf8(data).expect("text");
             let (nonce, rest) = challenge.strip_prefix("r=").and_then(|text| text.split_once(',')).expect("a nonce");
             assert!(nonce.ends_with(&"AQEB".repeat(6)) && rest.contains(",i="), "{challenge}");
-            // With the nonce of this exchange, or as it is.
+            // With the nonce of this exchange, or unchanged.
             let last = if kind & 4 == 0 { last.to_vec() } else { [b"c=biws,r=", nonce.as_bytes(), last].concat() };
             let step = exchange.go_on(&last, now);
             assert!(matches!(step, AuthStep::Refuse(_)), "{step:?}");

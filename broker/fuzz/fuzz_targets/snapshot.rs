@@ -1,5 +1,5 @@
-//! Whatever has become of the bytes of snapshots: one that counts as whole gives the frames that were written, and what is salvaged of
-//! another one is frames that were written, in order.
+//! Snapshots with arbitrary changes: one that is reported as complete gives the frames that were written, and frames salvaged from another
+//! one were written, in order.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use tautwire_journal::{
 };
 
 const LOG: LogId = LogId(1);
-/// What the two snapshots cover, the newer one first.
+/// The positions that the two snapshots cover, the newer one first.
 const COVERED: [Position; 2] = [Position(0x9000), Position(0x3000)];
 const CHANGES_MAX: usize = 64;
 
@@ -39,7 +39,7 @@ fuzz_target!(|input: &[u8]| {
             let at = COVERED.iter().position(|covered| *covered == reader.covered()).expect("it was written");
             assert_eq!(damaged.len(), at, "all that are newer are damaged");
             for body in &written[at] {
-                let frame = reader.step().expect("the disk reads").expect("it is whole");
+                let frame = reader.step().expect("the disk reads").expect("complete");
                 assert!(frame.body == body, "other bytes than were written");
             }
             assert!(reader.step().expect("the disk reads").is_none(), "more than was written");
@@ -61,7 +61,7 @@ fn write(disk: &FaultyDisk, covered: Position) -> Vec<Vec<u8>> {
     bodies
 }
 
-/// Changes single bits, of the file with the number of the log too.
+/// Flips single bits, including those of the file with the number of the log.
 fn flip(disk: &FaultyDisk, input: &[u8]) {
     for change in input.chunks_exact(4).take(CHANGES_MAX) {
         let place = u64::from(u16::from_le_bytes([change[0], change[1]]));
@@ -73,26 +73,26 @@ fn flip(disk: &FaultyDisk, input: &[u8]) {
     }
 }
 
-/// Puts other bytes in the place of some.
+/// Overwrites some bytes.
 fn overwrite(disk: &FaultyDisk, mut input: &[u8]) {
     for _ in 0..CHANGES_MAX {
         let [low, high, which, len, rest @ ..] = input else { return };
         let (bytes, rest) = rest.split_at(usize::from(*len).min(rest.len()));
         input = rest;
-        let file = disk.open(&name_of(COVERED[usize::from(which % 2)])).expect("it is there");
+        let file = disk.open(&name_of(COVERED[usize::from(which % 2)])).expect("it exists");
         let offset = u64::from(u16::from_le_bytes([*low, *high]));
-        if offset + bytes.len() as u64 <= file.size_bytes().expect("the disk says so") {
+        if offset + bytes.len() as u64 <= file.size_bytes().expect("the disk responds") {
             file.write_at(offset, bytes).expect("no faults");
         }
     }
 }
 
-/// Keeps the beginning of the newer one, and has any bytes follow.
+/// Keeps the beginning of the newer one, followed by arbitrary bytes.
 fn replace(disk: &FaultyDisk, input: &[u8]) {
     let [low, high, input @ ..] = input else { return };
     let name = name_of(COVERED[0]);
-    let file = disk.open(&name).expect("it is there");
-    let size = file.size_bytes().expect("the disk says so");
+    let file = disk.open(&name).expect("it exists");
+    let size = file.size_bytes().expect("the disk responds");
     let mut bytes = vec![0; (u64::from(u16::from_le_bytes([*low, *high])) % (size + 1)) as usize];
     file.read_at(0, &mut bytes).expect("no faults");
     bytes.extend_from_slice(input);

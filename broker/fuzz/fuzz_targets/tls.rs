@@ -1,4 +1,4 @@
-//! A connection by TLS takes any bytes: it never panics, holds little, and a client that is not disturbed gets through.
+//! A TLS connection with arbitrary bytes: no panic, little memory, and an undisturbed client can connect.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tautwire_tls::{ClientCertificates, Identity, Pem, Protocol, Scratch, Tls, TlsServer, TlsServerConfig};
 
-/// Most that a connection may hold, its buffers included.
+/// Maximum memory of a connection, including its buffers.
 const HELD_MAX_BYTES: usize = 256 << 10;
 
 struct Ends {
@@ -43,12 +43,12 @@ fn ends() -> &'static Ends {
     })
 }
 
-/// A client, a server's end, and what is on its way to it.
+/// A client, the server side, and the bytes in transit to it.
 struct World {
     client: ClientConnection,
     tls: Tls,
     scratch: Scratch,
-    on_the_way: Vec<u8>,
+    in_transit: Vec<u8>,
     received: Vec<u8>,
     is_disturbed: bool,
 }
@@ -62,12 +62,12 @@ impl World {
         }
         let space = self.tls.space(&mut self.scratch, room_bytes);
         assert!(!space.is_empty(), "there is always room");
-        let count = space.len().min(read_bytes).min(self.on_the_way.len());
+        let count = space.len().min(read_bytes).min(self.in_transit.len());
         if count == 0 {
             return false;
         }
-        space[..count].copy_from_slice(&self.on_the_way[..count]);
-        self.on_the_way.drain(..count);
+        space[..count].copy_from_slice(&self.in_transit[..count]);
+        self.in_transit.drain(..count);
         let arrival = self.tls.receive(&mut self.scratch, count, &mut plain);
         self.received.extend_from_slice(&plain[..arrival.plain_bytes]);
         assert!(self.tls.held_bytes() < HELD_MAX_BYTES);
@@ -84,27 +84,27 @@ impl World {
 
     fn carry(&mut self, read_bytes: usize, room_bytes: usize) {
         loop {
-            while self.client.wants_write() && self.client.write_tls(&mut self.on_the_way).is_ok() {}
+            while self.client.wants_write() && self.client.write_tls(&mut self.in_transit).is_ok() {}
             if !self.server_reads(read_bytes, room_bytes) && !self.client.wants_write() {
                 return;
             }
         }
     }
 
-    /// Cuts the handshake record at the front, if there is one, into two.
+    /// Splits the handshake record at the front, if there is one, in two.
     fn split_record(&mut self, at: usize) {
-        if self.on_the_way.len() < 7 || self.on_the_way[0] != 22 {
+        if self.in_transit.len() < 7 || self.in_transit[0] != 22 {
             return;
         }
-        let length = usize::from(u16::from_be_bytes([self.on_the_way[3], self.on_the_way[4]]));
-        if length < 2 || self.on_the_way.len() < 5 + length {
+        let length = usize::from(u16::from_be_bytes([self.in_transit[3], self.in_transit[4]]));
+        if length < 2 || self.in_transit.len() < 5 + length {
             return;
         }
         let first = 1 + at % (length - 1);
         let second = (length - first) as u16;
         let header = [22, 3, 3, (second >> 8) as u8, second as u8];
-        self.on_the_way.splice(5 + first..5 + first, header);
-        self.on_the_way[3..5].copy_from_slice(&(first as u16).to_be_bytes());
+        self.in_transit.splice(5 + first..5 + first, header);
+        self.in_transit[3..5].copy_from_slice(&(first as u16).to_be_bytes());
     }
 }
 
@@ -115,14 +115,14 @@ fuzz_target!(|data: &[u8]| {
         client: ClientConnection::new(ends.client.clone(), name).expect("a client"),
         tls: ends.server.accept().expect("a connection"),
         scratch: Scratch::default(),
-        on_the_way: Vec::new(),
+        in_transit: Vec::new(),
         received: Vec::new(),
         is_disturbed: false,
     };
-    // What is written is written whole.
+    // Writes are never partial.
     world.client.set_buffer_limit(None);
     let mut sent = Vec::new();
-    let _ = world.client.write_tls(&mut world.on_the_way);
+    let _ = world.client.write_tls(&mut world.in_transit);
     let mut script = data.iter().copied();
     let mut next = || script.next().map(usize::from);
     while let (Some(what), Some(how)) = (next(), next()) {
@@ -137,7 +137,7 @@ fuzz_target!(|data: &[u8]| {
             2 => world.carry(usize::MAX, 128 << 10),
             3 => {
                 let place = how * 256 + next().unwrap_or(0);
-                if let Some(byte) = world.on_the_way.get_mut(place) {
+                if let Some(byte) = world.in_transit.get_mut(place) {
                     *byte ^= 1 << (what / 8 % 8);
                     world.is_disturbed = true;
                 }
@@ -145,14 +145,14 @@ fuzz_target!(|data: &[u8]| {
             4 => world.split_record(how * 256 + next().unwrap_or(0)),
             5 => {
                 let bytes: Vec<u8> = std::iter::from_fn(&mut next).take(how).map(|byte| byte as u8).collect();
-                world.on_the_way.extend(bytes);
+                world.in_transit.extend(bytes);
                 world.is_disturbed = true;
             }
             6 if world.tls.can_send() && world.tls.pending().is_empty() => {
                 let plain = vec![7; how * 250];
                 let (first, second) = plain.split_at(how);
                 let pieces = [IoSlice::new(first), IoSlice::new(second)];
-                let sealed = world.tls.seal(&pieces, &mut world.scratch).expect("keys last");
+                let sealed = world.tls.seal(&pieces, &mut world.scratch).expect("the keys are not exhausted");
                 let mut sealed = sealed.to_vec();
                 sealed.truncate(sealed.len().saturating_sub(what / 8));
                 world.is_disturbed |= what / 8 > 0;

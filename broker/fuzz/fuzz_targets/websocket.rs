@@ -1,4 +1,4 @@
-//! A WebSocket takes any bytes: it never panics, they mean the same however they are split, and what is said is frames.
+//! A WebSocket with arbitrary bytes: no panic, the same result however they are split, and the output consists of frames.
 
 #![no_main]
 
@@ -10,9 +10,9 @@ use tautwire_websocket::{CloseCode, EndReason, FrameLimits, Origins, Path, WebSo
 const REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
 
-/// What a client's bytes came to.
+/// The result of a client's bytes.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct Observed {
     mqtt: Vec<u8>,
     open: bool,
     ending: Option<EndReason>,
@@ -21,17 +21,17 @@ struct Seen {
 
 fuzz_target!(|input: &[u8]| {
     let [how, input @ ..] = input else { return };
-    // Half of the inputs are a handshake, the others come behind one.
+    // Half of the inputs are a handshake, the others follow one.
     let wire = if how & 1 == 0 { input.to_vec() } else { [REQUEST.as_bytes(), input].concat() };
     let whole = play(&wire, usize::MAX);
     let step = usize::from(how >> 1) + 1;
     assert_eq!(play(&wire, step), whole, "in pieces of {step} bytes");
     assert!(whole.mqtt.len() <= wire.len());
     assert!(whole.mqtt.is_empty() || whole.open, "no MQTT before the handshake");
-    check_said(&whole);
+    check_output(&whole);
 });
 
-fn play(wire: &[u8], step: usize) -> Seen {
+fn play(wire: &[u8], step: usize) -> Observed {
     let limits = FrameLimits { frame_bytes: 1000, message_bytes: 1500 };
     let rules = WebSocketConfig { path: Path::default(), origins: Origins::default(), limits };
     let mut websocket = WebSocket::new(Arc::new(rules));
@@ -43,7 +43,7 @@ fn play(wire: &[u8], step: usize) -> Seen {
     }
     let (open, ending) = (websocket.is_open(), websocket.take_end_reason());
     websocket.close(CloseCode::NORMAL);
-    // Everything that came is sent back, a few bytes at a time.
+    // Everything received is echoed, a few bytes at a time.
     let echo: &[u8] = if open { &mqtt } else { &[] };
     let mut said = Vec::new();
     let mut taken = 0;
@@ -59,11 +59,11 @@ fn play(wire: &[u8], step: usize) -> Seen {
     }
     assert_eq!(taken, echo.len());
     assert!(!websocket.has_output(0));
-    Seen { mqtt, open, ending, said }
+    Observed { mqtt, open, ending, said }
 }
 
-/// One answer in HTTP; then, if it accepts, frames that hold what was sent, and a Close frame at the end.
-fn check_said(seen: &Seen) {
+/// One HTTP response; then, if it accepts, frames with the echoed bytes, and a Close frame at the end.
+fn check_output(seen: &Observed) {
     let end = seen.said.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer") + 4;
     let (answer, mut frames) = seen.said.split_at(end);
     assert_eq!(answer.starts_with(b"HTTP/1.1 101 "), seen.open);
@@ -76,7 +76,7 @@ fn check_said(seen: &Seen) {
         assert!(!closed, "nothing follows a Close frame");
         let (header, length) = match frames[1] {
             126 => (4, usize::from(u16::from_be_bytes([frames[2], frames[3]]))),
-            127 => panic!("no input is so long"),
+            127 => panic!("no input is this long"),
             length => (2, usize::from(length)),
         };
         let payload = &frames[header..header + length];

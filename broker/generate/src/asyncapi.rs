@@ -6,12 +6,12 @@ use tautwire_contracts::{Catalogue, Contract};
 use crate::GenerateError;
 use crate::model::{Api, Binding, Enum, Kind, Level, Presence, Record, Repr, Scalar};
 
-/// What a document says of itself.
+/// The title and version of a document.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// What it describes.
+    /// The title of the API.
     pub title: String,
-    /// The version of what it describes.
+    /// The version of the API.
     pub version: String,
 }
 
@@ -21,8 +21,8 @@ impl Default for Document {
     }
 }
 
-/// A document in JSON that describes all contracts of a catalogue: a channel for each, with an operation to send and one to
-/// receive. Payloads of Protobuf schemas are described in their JSON form.
+/// Describes all contracts of a catalogue in JSON: a channel for each, with a send and a receive operation. Payloads of Protobuf schemas
+/// are described in their JSON form.
 ///
 /// # Errors
 /// As [`crate::generate`].
@@ -80,7 +80,7 @@ fn channel(binding: &Binding) -> Value {
         let (parameter, what) = match level {
             Level::Fixed(_) => continue,
             Level::One(parameter) => (parameter, "One level of the topic."),
-            Level::Rest(parameter) => (parameter, "All levels of the topic that are left."),
+            Level::Rest(parameter) => (parameter, "All remaining levels of the topic."),
         };
         parameters.insert(parameter.name.clone(), json!({ "description": what }));
     }
@@ -114,8 +114,8 @@ fn message(api: &Api, binding: &Binding, contract: &Contract) -> Value {
     })
 }
 
-/// A JSON Schema of 2020-12 as an AsyncAPI schema, which is one of draft 7: lists of different items are said otherwise, and
-/// references begin at the document.
+/// Converts a JSON Schema 2020-12 to an AsyncAPI schema, which is based on draft 7: tuples have another keyword, and references are
+/// relative to the document.
 fn json_schema(source: &str, name: &str) -> Value {
     let Ok(mut schema) = serde_json::from_str::<Value>(source) else { return json!(true) };
     if let Some(root) = schema.as_object_mut() {
@@ -166,7 +166,7 @@ fn object(api: &Api, record: &Record) -> Value {
     for (at, choice) in record.choices.iter().enumerate() {
         let fields = record.fields.iter().filter(|field| field.choice == Some(at));
         let fields: Vec<&str> = fields.map(|field| field.wire_name.as_str()).collect();
-        doc.push_str(&format!(" Of the choice {} there is at most one: {}.", choice.name, fields.join(", ")));
+        doc.push_str(&format!(" At most one field of the oneof {} is present: {}.", choice.name, fields.join(", ")));
     }
     let mut object = json!({ "type": "object", "description": doc, "properties": properties });
     if let (Some(object), false) = (object.as_object_mut(), required.is_empty()) {

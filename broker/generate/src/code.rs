@@ -1,6 +1,6 @@
-//! Text with indentation.
+//! Indented source text.
 
-/// Lines that are being written.
+/// Generated lines.
 pub(crate) struct Code {
     text: String,
     depth: usize,
@@ -12,7 +12,7 @@ impl Code {
         Code { text: String::new(), depth: 0, indent }
     }
 
-    /// One line, or several with the same indentation.
+    /// Adds one line, or several with the same indentation.
     pub(crate) fn line(&mut self, line: impl AsRef<str>) {
         for line in line.as_ref().split('\n') {
             if !line.is_empty() {
@@ -25,13 +25,13 @@ impl Code {
         }
     }
 
-    /// A line after which everything is indented.
+    /// Adds a line and indents the following ones.
     pub(crate) fn open(&mut self, line: impl AsRef<str>) {
         self.line(line);
         self.depth += 1;
     }
 
-    /// A line before which the indentation ends.
+    /// Ends the indentation and adds a line.
     pub(crate) fn close(&mut self, line: impl AsRef<str>) {
         self.depth = self.depth.saturating_sub(1);
         self.line(line);
@@ -47,13 +47,13 @@ impl Code {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// A line between two blocks, such as `} else {`.
+    /// Adds a line between two blocks, such as `} else {`.
     pub(crate) fn between(&mut self, line: impl AsRef<str>) {
         self.close(line);
         self.depth += 1;
     }
 
-    /// An empty line, unless there is one, or a block has just begun.
+    /// Adds an empty line, unless there is one, or a block has just begun.
     pub(crate) fn blank(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") && !self.text.ends_with("{\n") {
             self.text.push('\n');
@@ -64,7 +64,7 @@ impl Code {
         self.text.is_empty()
     }
 
-    /// A comment, wrapped.
+    /// Adds a wrapped comment.
     pub(crate) fn comment(&mut self, start: &str, text: &str) {
         let width = 100usize.saturating_sub(self.depth * 4 + start.len()).max(40);
         let mut line = String::new();
@@ -81,7 +81,7 @@ impl Code {
         self.line(format!("{start}{line}").trim_end());
     }
 
-    /// Lines whose columns are aligned with spaces, as gofmt does it.
+    /// Adds lines whose columns are aligned with spaces, as gofmt does it.
     pub(crate) fn columns(&mut self, rows: &[Vec<String>]) {
         let count = rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |at: usize| {

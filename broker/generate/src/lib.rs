@@ -1,6 +1,6 @@
-//! Source text from contracts: types and typed functions for clients in five languages, and AsyncAPI documents.
+//! Generates source code from contracts: types and typed functions for clients in five languages, and AsyncAPI documents.
 //!
-//! Nothing is read or written here: a catalogue goes in, texts of files come out. The same catalogue gives the same texts.
+//! There is no I/O: a catalogue goes in, the texts of files come out. Equal catalogues give equal texts.
 #![forbid(unsafe_code)]
 
 mod asyncapi;
@@ -20,10 +20,10 @@ use tautwire_contracts::Catalogue;
 
 pub use asyncapi::{Document, asyncapi};
 
-/// Texts by the names of the files they are for.
+/// The texts of files, by file name.
 pub type Sources = BTreeMap<String, String>;
 
-/// What can be generated.
+/// A target language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// ES modules for `@tautwire/client`.
@@ -38,12 +38,12 @@ pub enum Language {
     C,
 }
 
-/// How it is to be generated.
+/// Options of the generator.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The name of the Go package, and the beginning of all names in C.
+    /// The name of the Go package, and the prefix of all names in C.
     pub package: String,
-    /// Rust and Python: functions for the blocking client, in place of those for async code.
+    /// Rust and Python: functions for the blocking client instead of the async one.
     pub blocking: bool,
 }
 
@@ -53,12 +53,12 @@ impl Default for Options {
     }
 }
 
-/// Contracts for which nothing can be generated.
+/// Contracts for which no code can be generated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GenerateError {
     /// The contract, or the option.
     pub place: String,
-    /// What is wrong, and what to do.
+    /// The fault, and what to do.
     pub why: String,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for GenerateError {
 impl std::error::Error for GenerateError {}
 
 impl Language {
-    /// All, with their names on the command line.
+    /// All languages, with their names on the command line.
     pub const ALL: [(&'static str, Language); 5] = [
         ("typescript", Language::TypeScript),
         ("go", Language::Go),
@@ -81,15 +81,15 @@ impl Language {
     ];
 }
 
-/// Types and typed functions for all contracts of a catalogue.
+/// Generates types and typed functions for all contracts of a catalogue.
 ///
 /// # Errors
-/// A catalogue without contracts, a package name that is none, a schema that cannot be read back.
+/// A catalogue without contracts, an invalid package name, a schema that cannot be decoded.
 pub fn generate(catalogue: &Catalogue, language: Language, options: &Options) -> Result<Sources, GenerateError> {
     if !names::is_package(&options.package) {
         return Err(GenerateError {
             place: format!("package {:?}", options.package),
-            why: "a package name has lower case letters, digits and _, and begins with a letter".to_owned(),
+            why: "a package name must have only lower case letters, digits and _, and begin with a letter".to_owned(),
         });
     }
     let api = model::Api::new(catalogue)?;
@@ -112,7 +112,7 @@ mod tests {
 
     fn catalogue(files: &[(&str, &str)]) -> Catalogue {
         let files: Files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        Catalogue::load(&files, &LoadLimits::default()).expect("the contracts are right")
+        Catalogue::load(&files, &LoadLimits::default()).expect("valid contracts")
     }
 
     fn manifest(contracts: &[&str]) -> String {
@@ -148,13 +148,10 @@ mod tests {
         let one = catalogue(&[("contracts.toml", &manifest(&["a"])), ("a.proto", SCHEMA)]);
         for package in ["", "Upper", "1st", "a-b", "func", "ä"] {
             let options = Options { package: package.to_owned(), ..Options::default() };
-            let error = generate(&one, Language::Go, &options).expect_err("it is no name");
-            assert!(error.to_string().contains("a package name has lower case letters"), "{error}");
+            let error = generate(&one, Language::Go, &options).expect_err("an invalid name");
+            assert!(error.to_string().contains("a package name must have only lower case letters"), "{error}");
         }
-        let error = generate(&catalogue(&[]), Language::C, &Options::default()).expect_err("there is nothing");
-        assert_eq!(
-            error.to_string(),
-            "the folder: it has no contracts; say in contracts.toml which there are [generate]"
-        );
+        let error = generate(&catalogue(&[]), Language::C, &Options::default()).expect_err("there are no contracts");
+        assert_eq!(error.to_string(), "the folder: it has no contracts; add them to contracts.toml [generate]");
     }
 }

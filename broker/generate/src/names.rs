@@ -1,4 +1,4 @@
-//! Names in the manner of each language.
+//! Names in the naming conventions of each language.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ pub(crate) fn upper(name: &str) -> String {
     snake(name).to_ascii_uppercase()
 }
 
-/// `DeviceID`: as [`pascal`], with the abbreviations that Go writes in capitals.
+/// `DeviceID`: as [`pascal`], with Go's capitalised initialisms.
 pub(crate) fn go(name: &str) -> String {
     const ABBREVIATIONS: [&str; 10] = ["api", "http", "https", "id", "ip", "json", "uri", "url", "utc", "uuid"];
     let word = |word: &String| {
@@ -71,26 +71,26 @@ fn capital(word: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + characters.as_str())
 }
 
-/// Whether it can be the name of a Go package and the beginning of names in C.
+/// Whether it is a valid name of a Go package and prefix in C.
 pub(crate) fn is_package(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
         && !GO_WORDS.contains(&name)
 }
 
-/// Names of one scope, no two the same.
+/// Unique names of one scope.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
     taken: BTreeSet<String>,
 }
 
 impl Scope {
-    /// A scope in which some words are taken.
+    /// A scope in which some words are reserved.
     pub(crate) fn without(words: &[&str]) -> Scope {
         Scope { taken: words.iter().map(|word| (*word).to_owned()).collect() }
     }
 
-    /// `name`, with `_` or a number behind it where it is taken.
+    /// Takes `name`, with a suffix `_` or a number if it is taken.
     pub(crate) fn take(&mut self, name: String) -> String {
         let mut free = name.clone();
         let mut count = 1;
@@ -137,8 +137,7 @@ pub(crate) const RUST_WORDS: &[&str] = &[
     "try", "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// Of C and of C++, whose compilers read the header too.
-/// Those of the language, types that stand in annotations, and `self`.
+/// The keywords of Python, types that occur in annotations, and `self`.
 pub(crate) const PYTHON_WORDS: &[&str] = &[
     "and", "as", "assert", "async", "await", "bool", "break", "bytes", "class", "continue", "def", "del", "dict",
     "elif", "else", "except", "finally", "float", "for", "from", "global", "if", "import", "in", "int", "is", "lambda",
@@ -146,6 +145,7 @@ pub(crate) const PYTHON_WORDS: &[&str] = &[
     "yield",
 ];
 
+/// The keywords of C and of C++, whose compilers read the header too.
 pub(crate) const C_WORDS: &[&str] = &[
     "and",
     "asm",
@@ -211,13 +211,12 @@ pub(crate) const C_WORDS: &[&str] = &[
     "xor",
 ];
 
-/// Text for a comment: without what would end it, or begin another.
+/// Text for a comment, without comment delimiters.
 pub(crate) fn comment(text: &str) -> String {
     text.replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// Strings in double quotes, as all five languages and JSON read them. What is no plain character is written as an escape
-/// that they share.
+/// A string in double quotes that all five languages and JSON accept. Non-plain characters are written as an escape that they share.
 pub(crate) fn quoted(text: &str, escape: fn(char) -> String) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {

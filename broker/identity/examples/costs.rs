@@ -1,4 +1,4 @@
-//! What it costs to find out who a client is: `cargo run --release -p tautwire-identity --example costs`.
+//! Measures the cost of authentication: `cargo run --release -p tautwire-identity --example costs`.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn main() {
     let mut random = |bytes: &mut [u8]| bytes.fill(7);
     let password = Secret::new("password");
     let mut text = MOSQUITTO.to_owned();
-    report("keys of SCRAM and a hash, as for a new user", 5, || {
+    report("SCRAM keys and a hash, as for a new user", 5, || {
         let account = edit::account(&password, Derived { scram: true, cost: PasswordCost::default() }, &mut random)
             .expect("an account");
         text = edit::add(MOSQUITTO, "alice", &account).expect("added");
@@ -27,8 +27,8 @@ fn main() {
     let chain = chain(vec![AuthBackend::PasswordFile(file)]);
     for (what, times, user, password) in [
         ("Argon2id, 19 MiB, two iterations: the password", 20, "alice", "password"),
-        ("Argon2id: another password", 20, "alice", "wrong"),
-        ("a user that nobody knows: the cost of one that somebody knows", 20, "mallory", "password"),
+        ("Argon2id: a wrong password", 20, "alice", "wrong"),
+        ("an unknown user: the cost of a known one", 20, "mallory", "password"),
         ("$7$ of mosquitto, 101 iterations", 1_000, "bob", "pass-two"),
     ] {
         let attempt =
@@ -100,7 +100,7 @@ fn end(chain: &Arc<Chain>, attempt: &AuthAttempt) {
     }
 }
 
-/// The fastest of some runs.
+/// Prints the fastest of some runs.
 fn report(what: &str, times: u32, mut run: impl FnMut()) {
     let mut best = f64::MAX;
     for _ in 0..5 {
@@ -111,7 +111,7 @@ fn report(what: &str, times: u32, mut run: impl FnMut()) {
     println!("{what}: {:.1} us", best / 1e3);
 }
 
-/// Time that this thread has had a processor, as Linux counts it: others use the machine, too.
+/// CPU time of this thread in nanoseconds, from Linux, which excludes other processes.
 fn processor_ns() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     text.split(' ').next().and_then(|text| text.parse().ok()).expect("a time")

@@ -1,4 +1,4 @@
-//! Links that are asked one after the other.
+//! The authentication chain of a listener.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::{
     RefusalCode, ScramHash, VerifiedPasswords,
 };
 
-/// Random bytes in a nonce of SCRAM's server.
+/// Random bytes in the server's SCRAM nonce.
 const SCRAM_NONCE_BYTES: usize = 18;
 
-/// What a listener asks about a client: links, in their order. The first that says yes or no decides. Where each says that the client
-/// is not its own, the client is refused.
+/// The authentication backends of a listener, in order. The first that accepts or refuses a client decides. If each of them does not know
+/// the client, it is refused.
 #[derive(Debug)]
 pub struct Chain {
     backends: Box<[AuthBackend]>,
     settings: Settings,
 }
 
-/// One who may know clients.
+/// An authentication backend.
 #[derive(Debug, Clone)]
 pub enum AuthBackend {
-    /// Clients that do not say who they are.
+    /// Clients without credentials.
     Anonymous(Anonymous),
     /// Users with passwords, in a file.
     PasswordFile(Arc<PasswordFile>),
@@ -36,73 +36,73 @@ pub enum AuthBackend {
     Certificate(Arc<CertificateRules>),
     /// Clients with tokens: in the password, or as the data of the Authentication Method [`JWT_METHOD`].
     Jwt(Arc<Jwt>),
-    /// Whoever a service of the operator's knows.
+    /// Clients that a service of the operator knows.
     Hook(Arc<Hook>),
 }
 
-/// The Authentication Method by which a client gives a token, in CONNECT and to authenticate again before the token expires.
+/// The Authentication Method for tokens, in CONNECT and to re-authenticate before the token expires.
 pub const JWT_METHOD: &str = "JWT";
 
-/// Which clients are let in without a name.
+/// Which clients are accepted as anonymous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Anonymous {
-    /// Those that give neither user name nor password nor method. One that gives some must be known to another link.
+    /// Those without user name, password and method. A client with any of them must be known to another backend.
     #[default]
     WithoutCredentials,
-    /// All. User name and password are not looked at, and the client is nobody all the same.
+    /// All. User name and password are ignored, and the client is anonymous in any case.
     Everybody,
 }
 
-/// What holds for all links of a chain.
+/// Settings of a whole chain.
 #[derive(Clone)]
 pub struct Settings {
-    /// Whether a password or a token may come over a connection that others can read.
+    /// Whether a password or a token is accepted on a connection that others can read.
     pub allows_plain_passwords: bool,
-    /// Random, made once for the life of the process: what is done for unknown users must not change, or one could tell.
+    /// Random, created once per process: responses for unknown users must stay the same, or they could be recognised.
     pub key: [u8; 32],
-    /// Who is not let in, and how often one may fail.
+    /// Bans, and the rules for automatic bans.
     pub bans: Arc<Bans>,
-    /// Passwords that need no hash.
+    /// Cache of verified passwords.
     pub verified: Arc<VerifiedPasswords>,
 }
 
-/// The system gives no random bytes.
+/// The system's random number generator failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RandomUnavailable;
 
-/// What comes of an attempt.
+/// The result of an authentication step.
 #[derive(Debug)]
 pub enum AuthStep {
-    /// The client is known.
+    /// The client is authenticated.
     Admit {
-        /// Who it is.
+        /// The authenticated principal.
         principal: Principal,
         /// Authentication Data for CONNACK, or for the AUTH that ends a re-authentication.
         data: Option<Vec<u8>>,
     },
-    /// The client is not let in.
+    /// The client is refused.
     Refuse(Refusal),
-    /// It takes longer: to be run on a thread that may wait.
+    /// The step takes long: run it on a thread that may block.
     AuthWork(AuthWork),
-    /// The client must answer: an AUTH with 0x18 goes to it [MQTT-4.12.0-2].
+    /// The client must respond: send it an AUTH with 0x18 [MQTT-4.12.0-2].
     Challenge {
         /// The Authentication Data of the AUTH.
         data: Vec<u8>,
-        /// What goes on with the answer.
+        /// Continues with the client's response.
         exchange: Exchange,
     },
 }
 
-/// What a link says.
+/// The response of a backend.
 pub(crate) enum BackendResponse {
     Yes {
         principal: Principal,
         data: Option<Vec<u8>>,
     },
     No(Refusal),
-    /// With what would have to be computed if it were.
+    /// With the work that a known user would cost.
     Unknown(Option<Decoy>),
-    /// Unless another link knows it, this is why.
+    /// The reason to refuse, unless another backend knows the client.
     UnknownBecause(Refusal),
     NeedsWork(AuthJob),
     Challenge {
@@ -111,37 +111,37 @@ pub(crate) enum BackendResponse {
     },
 }
 
-/// What is done for a user that nobody knows, so that it looks like one that somebody knows.
+/// The work that is done for an unknown user, so that it cannot be distinguished from a known one.
 pub(crate) enum Decoy {
     Hash(PasswordHash),
-    /// The client is challenged, and refused whatever it answers.
+    /// The client is challenged, and refused whatever it responds.
     Exchange {
         data: Vec<u8>,
         scram_server: Box<ScramServer>,
     },
 }
 
-/// An attempt on its way through a chain.
+/// An attempt in progress.
 pub(crate) struct PendingAuth {
     attempt: AuthAttempt,
-    /// The link to be asked next.
+    /// The next backend to ask.
     at: usize,
-    /// What a refusal costs: as much as if the first password file had known the user.
+    /// The work before a refusal: as much as if the first password file had known the user.
     decoy: Option<Decoy>,
-    /// What SCRAM's server adds to the nonce of the client.
+    /// The server's part of the SCRAM nonce.
     nonce: String,
-    /// Why it is refused if no link knows it, where one can say that.
+    /// The reason to refuse if no backend knows the client, if there is a specific one.
     refusal: Option<Refusal>,
 }
 
 impl Chain {
-    /// A chain of [`BACKENDS_MAX`] links at most; `None` if there are more.
+    /// A chain of at most [`BACKENDS_MAX`] backends; `None` if there are more.
     #[must_use]
     pub fn new(backends: Vec<AuthBackend>, settings: Settings) -> Option<Chain> {
         (backends.len() <= BACKENDS_MAX).then(|| Chain { backends: backends.into(), settings })
     }
 
-    /// A chain that lets in everybody as nobody.
+    /// A chain that accepts everybody as anonymous.
     #[must_use]
     pub fn open() -> Chain {
         let settings =
@@ -149,7 +149,7 @@ impl Chain {
         Chain { backends: [AuthBackend::Anonymous(Anonymous::Everybody)].into(), settings }
     }
 
-    /// Begins with an attempt. `random` fills bytes by which nobody can guess; where it cannot, an attempt that needs them is refused.
+    /// Starts an attempt. `random` fills a buffer with unpredictable bytes; if it fails, attempts that need them are refused.
     pub fn begin(
         self: &Arc<Self>,
         attempt: AuthAttempt,
@@ -163,7 +163,7 @@ impl Chain {
         if progress.attempt.method.is_some() {
             let mut bytes = [0; SCRAM_NONCE_BYTES];
             if random(&mut bytes).is_err() {
-                let log = "the system gives no random bytes, so no challenge can be made";
+                let log = "the system's random number generator failed, so no challenge can be created";
                 return self.clone().refuse(progress, Refusal::new(RefusalCode::NoRandom, log), now);
             }
             progress.nonce = Base64::encode_string(&bytes);
@@ -171,31 +171,31 @@ impl Chain {
         self.clone().ask(progress, now, None)
     }
 
-    /// What is wrong with an attempt whoever it is from.
+    /// Checks that apply to every attempt.
     fn check(&self, attempt: &AuthAttempt, now: Now) -> Result<(), Refusal> {
         if let Some(who) = self.settings.bans.find(attempt, now) {
             return Err(banned(&who));
         }
         if attempt.has_secret() && attempt.origin.is_exposed() && !self.settings.allows_plain_passwords {
             let log = format!(
-                "a password or a token came unencrypted by listener {}; use TLS, or allow it for this listener",
+                "a password or a token was sent unencrypted on listener {}; use TLS, or allow it for this listener",
                 attempt.origin.listener
             );
             return Err(Refusal::new(RefusalCode::PlainPassword, log));
         }
         if attempt.origin.certificate.as_ref().is_some_and(|certificate| certificate.has_expired(now)) {
-            let log = "the client's certificate has expired since it was shown, and a session of TLS resumed";
+            let log = "the client's certificate has expired since the TLS session that was resumed";
             return Err(Refusal::new(RefusalCode::CertificateExpired, log));
         }
         Ok(())
     }
 
-    /// Asks the links that have not been asked yet. A worker may do what takes long.
+    /// Asks the remaining backends. A worker may do long work inline.
     fn ask(self: Arc<Self>, mut progress: PendingAuth, now: Now, worker: Option<AuthWorker<'_>>) -> AuthStep {
         while let Some(backend) = self.backends.get(progress.at) {
             progress.at += 1;
-            let mut answer = backend.ask(&progress.attempt, &progress.nonce, &self.settings, now);
-            if let BackendResponse::NeedsWork(job) = answer {
+            let mut response = backend.ask(&progress.attempt, &progress.nonce, &self.settings, now);
+            if let BackendResponse::NeedsWork(job) = response {
                 if matches!(job, AuthJob::Password { .. }) {
                     // It costs as much as the decoy would.
                     progress.decoy = None;
@@ -203,26 +203,26 @@ impl Chain {
                 let Some(worker) = worker.filter(|worker| worker.is_for(&job)) else {
                     return AuthStep::AuthWork(AuthWork::new(self, progress, job));
                 };
-                answer = job.run(&progress.attempt, worker.http_client, now);
+                response = job.run(&progress.attempt, worker.http_client, now);
             }
-            match answer {
-                BackendResponse::Unknown(_) | BackendResponse::UnknownBecause(_) => progress.record(answer),
-                answer => return self.continue_with(progress, answer, now, worker),
+            match response {
+                BackendResponse::Unknown(_) | BackendResponse::UnknownBecause(_) => progress.record(response),
+                response => return self.continue_with(progress, response, now, worker),
             }
         }
         let refusal = progress.refusal.take().unwrap_or_else(|| progress.attempt.unknown());
         self.continue_with(progress, BackendResponse::No(refusal), now, worker)
     }
 
-    /// What comes of a link's answer.
+    /// Continues with the response of a backend.
     pub(crate) fn continue_with(
         self: Arc<Self>,
         mut progress: PendingAuth,
-        answer: BackendResponse,
+        response: BackendResponse,
         now: Now,
         worker: Option<AuthWorker<'_>>,
     ) -> AuthStep {
-        match answer {
+        match response {
             BackendResponse::Yes { principal, data } => match self.admit(&progress.attempt, principal, now) {
                 Ok(principal) => AuthStep::Admit { principal, data },
                 Err(refusal) => self.refuse(progress, refusal, now),
@@ -232,8 +232,8 @@ impl Chain {
                     let job = AuthJob::Decoy { hash, password, refusal };
                     match worker.filter(|worker| worker.is_for(&job)) {
                         Some(known) => {
-                            let answer = job.run(&progress.attempt, known.http_client, now);
-                            self.continue_with(progress, answer, now, worker)
+                            let response = job.run(&progress.attempt, known.http_client, now);
+                            self.continue_with(progress, response, now, worker)
                         }
                         None => AuthStep::AuthWork(AuthWork::new(self, progress, job)),
                     }
@@ -244,22 +244,22 @@ impl Chain {
                 _ => self.refuse(progress, refusal, now),
             },
             BackendResponse::Unknown(_) | BackendResponse::UnknownBecause(_) => {
-                progress.record(answer);
+                progress.record(response);
                 self.ask(progress, now, worker)
             }
             BackendResponse::NeedsWork(job) => AuthStep::AuthWork(AuthWork::new(self, progress, job)),
             BackendResponse::Challenge { data, scram_server } => {
-                // The user is known now, so its exchange is the only one.
+                // The user is known, so its exchange is the only one.
                 progress.decoy = None;
                 AuthStep::Challenge { data, exchange: Exchange::new(self, progress, *scram_server) }
             }
         }
     }
 
-    /// Whoever a link has vouched for must fit the limits and may not be banned.
+    /// A principal must be within the limits and not banned.
     fn admit(&self, attempt: &AuthAttempt, principal: Principal, now: Now) -> Result<Principal, Refusal> {
         if principal.client_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > CLIENT_ID_BYTES_MAX) {
-            let log = format!("the client identifier that {} gives cannot be used", principal.backend);
+            let log = format!("the client identifier assigned by {} is not valid", principal.backend);
             return Err(Refusal::new(RefusalCode::ClientId, log));
         }
         let principal = with_peer(principal, attempt.origin.peer_uid);
@@ -274,7 +274,7 @@ impl Chain {
     fn refuse(self: Arc<Self>, progress: PendingAuth, mut refusal: Refusal, now: Now) -> AuthStep {
         if refusal.code.counts_as_failure() {
             for who in self.settings.bans.failed(&progress.attempt, now) {
-                refusal.log.to_mut().push_str(&format!("; {who} is banned for failing too often"));
+                refusal.log.to_mut().push_str(&format!("; {who} is banned after too many failures"));
             }
         }
         AuthStep::Refuse(refusal)
@@ -287,7 +287,7 @@ impl PendingAuth {
         self.decoy.is_some()
     }
 
-    /// Notes who the client says it is, where that is in the data of its method.
+    /// Records the user that the client claims to be, if the data of its method names it.
     pub(crate) fn set_user(&mut self, user: &str) {
         self.attempt.user_name.get_or_insert_with(|| user.into());
     }
@@ -296,9 +296,9 @@ impl PendingAuth {
         &self.attempt
     }
 
-    /// Keeps what a link says of a client that is not its own.
-    fn record(&mut self, answer: BackendResponse) {
-        match answer {
+    /// Records the response of a backend that does not know the client.
+    fn record(&mut self, response: BackendResponse) {
+        match response {
             BackendResponse::Unknown(decoy) => self.decoy = self.decoy.take().or(decoy),
             BackendResponse::UnknownBecause(refusal) => self.refusal = self.refusal.take().or(Some(refusal)),
             _ => {}
@@ -310,8 +310,8 @@ impl AuthBackend {
     fn ask(&self, attempt: &AuthAttempt, nonce: &str, settings: &Settings, now: Now) -> BackendResponse {
         match self {
             AuthBackend::Anonymous(who) => {
-                let gives_none = attempt.user_name.is_none() && attempt.password.is_none();
-                let is_mine = attempt.method.is_none() && (gives_none || *who == Anonymous::Everybody);
+                let has_no_credentials = attempt.user_name.is_none() && attempt.password.is_none();
+                let is_mine = attempt.method.is_none() && (has_no_credentials || *who == Anonymous::Everybody);
                 match is_mine {
                     true => BackendResponse::yes(Principal { backend: "anonymous", ..Principal::default() }),
                     false => BackendResponse::Unknown(None),
@@ -374,42 +374,40 @@ impl BackendResponse {
 }
 
 impl AuthAttempt {
-    /// Whether it gives something by which whoever reads it could come in, too. What SCRAM sends is no such thing.
+    /// Whether the attempt contains a replayable secret. SCRAM messages are none.
     fn has_secret(&self) -> bool {
         self.password.is_some() || self.method.as_deref() == Some(JWT_METHOD)
     }
 
-    /// Why it is refused when no link knows it.
+    /// The reason to refuse if no backend knows the client.
     fn unknown(&self) -> Refusal {
         if let Some(method) = &self.method {
-            let log = format!("nothing here authenticates by {}", shown(method));
+            let log = format!("authentication method {} is not supported", shown(method));
             return Refusal::new(RefusalCode::UnknownMethod, log);
         }
         match (&self.user_name, &self.password) {
             (None, None) => Refusal::new(
                 RefusalCode::NoCredentials,
                 format!(
-                    "the client does not say who it is, and listener {} lets in no such clients",
+                    "the client has no credentials, and listener {} does not accept anonymous clients",
                     self.origin.listener
                 ),
             ),
             (Some(name), None) => {
-                Refusal::new(RefusalCode::NoPassword, format!("user {} gives no password", shown(name)))
+                Refusal::new(RefusalCode::NoPassword, format!("user {} sent no password", shown(name)))
             }
             (Some(name), Some(_)) => {
                 Refusal::new(RefusalCode::UnknownUser, format!("there is no user {}", shown(name)))
             }
-            (None, Some(_)) => {
-                Refusal::new(RefusalCode::UnknownUser, "a password without a user name belongs to nobody")
-            }
+            (None, Some(_)) => Refusal::new(RefusalCode::UnknownUser, "a password without a user name"),
         }
     }
 }
 
-/// The claim by which access rules know the user of this machine at the other end of a Unix socket.
+/// The claim with the user ID of the peer on a Unix socket.
 const PEER_CLAIM: &str = "peer_uid";
 
-/// With the claim that the system vouches for, and nobody else: a token that has it says nothing by it.
+/// Adds the claim that only the system can set: a token cannot set it.
 fn with_peer(mut principal: Principal, peer_uid: Option<u32>) -> Principal {
     if peer_uid.is_some() || principal.claims.iter().any(|(name, _)| &**name == PEER_CLAIM) {
         let mut claims = principal.claims.into_vec();
@@ -424,13 +422,13 @@ fn banned(who: &BanTarget) -> Refusal {
     Refusal::new(RefusalCode::Banned, format!("{who} is banned"))
 }
 
-/// A name that a user or a client can have.
+/// A valid name of a user or a client.
 pub(crate) fn checked_name(name: &str, bytes_max: usize) -> Option<Arc<str>> {
     let is_usable = !name.is_empty() && name.len() <= bytes_max && !name.chars().any(char::is_control);
     is_usable.then(|| name.into())
 }
 
-/// Text of a client, for the log: short, and without control characters.
+/// Text from a client, for the log: truncated, and without control characters.
 pub(crate) fn shown(text: &str) -> String {
     const CHARACTERS_MAX: usize = 64;
     let mut shown: String = text.chars().take(CHARACTERS_MAX).flat_map(char::escape_debug).collect();
@@ -440,7 +438,7 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// The key is a secret.
+/// Omits the key, which is a secret.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings").field("allows_plain_passwords", &self.allows_plain_passwords).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! A password file, changed. All other lines stay as they are, comments, too.
+//! Editing of password files. All other lines, including comments, are preserved.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use crate::limits::{PASSWORD_BYTES_MAX, USERS_MAX};
 use crate::password_file::{Account, Line, PasswordCost, PasswordHash, check_name};
 use crate::scram::{ScramHash, ScramKeys};
 
-/// What a file is to have about a user.
+/// How to derive the entry of a user from its password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Derived {
-    /// Whether there are keys of SCRAM beside the hash of the password. They can be guessed at faster than the hash can, by somebody
-    /// who has the file.
+    /// Whether to store SCRAM keys in addition to the hash of the password. Somebody who has the file can guess passwords faster with them
+    /// than with the hash.
     pub scram: bool,
-    /// What the hash of the password costs.
+    /// The cost of the password hash.
     pub cost: PasswordCost,
 }
 
 /// Why a file is not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditError {
-    /// The user is there already.
+    /// The user exists already.
     Exists(String),
     /// There is no such user.
     Unknown(String),
-    /// No user can have this name: why.
+    /// The user name is not valid: why.
     Name(String),
-    /// No user can have this password: why.
+    /// The password is not valid: why.
     Password(&'static str),
-    /// The file has as many users as it may have.
+    /// The file has the maximum number of users.
     Full,
 }
 
@@ -38,27 +38,27 @@ impl fmt::Display for EditError {
             EditError::Exists(name) => {
                 write!(
                     f,
-                    "there is a user {name} already; to change the password, use tautwire user passwd [user_exists]"
+                    "the user {name} already exists; to change the password, use tautwire user passwd [user_exists]"
                 )
             }
             EditError::Unknown(name) => write!(f, "there is no user {name} [user_unknown]"),
             EditError::Name(why) => write!(f, "{why} [user_name]"),
             EditError::Password(why) => write!(f, "{why} [user_password]"),
-            EditError::Full => write!(f, "the file has {USERS_MAX} users, and may not have more [user_limit]"),
+            EditError::Full => write!(f, "the file has {USERS_MAX} users, which is the maximum [user_limit]"),
         }
     }
 }
 
 impl std::error::Error for EditError {}
 
-/// What a file keeps of a password. Takes long.
+/// Derives the entry of a user from a password. Takes long.
 ///
 /// # Errors
-/// The password is empty, or longer than one of MQTT can be.
+/// The password is empty, or longer than MQTT allows.
 pub fn account(password: &Secret, derived: Derived, random: &mut dyn FnMut(&mut [u8])) -> Result<Account, EditError> {
     let password = password.expose();
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
-        return Err(EditError::Password("a password has 1 to 65,535 bytes"));
+        return Err(EditError::Password("a password must have 1 to 65,535 bytes"));
     }
     let hash = PasswordHash::new(password, derived.cost.0, random)
         .ok_or(EditError::Password("the password cannot be hashed"))?;
@@ -66,10 +66,10 @@ pub fn account(password: &Secret, derived: Derived, random: &mut dyn FnMut(&mut 
     Ok(Account { password: hash, scram_sha_256: keys(ScramHash::Sha256), scram_sha_512: keys(ScramHash::Sha512) })
 }
 
-/// Whether a user can be added to a file.
+/// Checks whether a user can be added to a file.
 ///
 /// # Errors
-/// The user is there, or cannot have this name, or there are too many.
+/// The user exists, the name is not valid, or there are too many users.
 pub fn can_add(text: &str, name: &str) -> Result<(), EditError> {
     check_name(name).map_err(EditError::Name)?;
     if lines_of(text, name).next().is_some() {
@@ -81,7 +81,7 @@ pub fn can_add(text: &str, name: &str) -> Result<(), EditError> {
     Ok(())
 }
 
-/// The text of a file with one more user, at its end.
+/// Appends a user to the text of a file.
 ///
 /// # Errors
 /// Those of [`can_add`].
@@ -91,7 +91,7 @@ pub fn add(text: &str, name: &str, account: &Account) -> Result<String, EditErro
     Ok(format!("{text}{end}{name}:{account}\n"))
 }
 
-/// The text of a file in which a user has another password.
+/// Replaces the entry of a user in the text of a file.
 ///
 /// # Errors
 /// There is no such user.
@@ -100,7 +100,7 @@ pub fn change(text: &str, name: &str, account: &Account) -> Result<String, EditE
     replace(text, name, &changed)
 }
 
-/// The text of a file without a user.
+/// Removes a user from the text of a file.
 ///
 /// # Errors
 /// There is no such user.
@@ -108,7 +108,7 @@ pub fn remove(text: &str, name: &str) -> Result<String, EditError> {
     replace(text, name, "")
 }
 
-/// Puts something in the place of a user's first line, and takes out further ones.
+/// Replaces a user's first line, and removes further ones.
 fn replace(text: &str, name: &str, with: &str) -> Result<String, EditError> {
     let mut with = Some(with).filter(|_| lines_of(text, name).next().is_some());
     if with.is_none() {

@@ -1,36 +1,36 @@
-//! What can be wrong with a file, and where.
+//! Errors in a file, with their positions.
 
 use std::fmt;
 
-/// One thing that is wrong with a file. It never says what a secret in it is.
+/// An error in a file. It never contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
-    /// What kind of fault it is.
+    /// The kind of error.
     pub code: ErrorCode,
     /// The file, as it was named.
     pub file: String,
-    /// From 1; `None` for the whole file.
+    /// The line, from 1; `None` for the whole file.
     pub line: Option<usize>,
     /// What is wrong, and what to do about it.
     pub message: String,
 }
 
-/// Kinds of faults, with names that stay.
+/// Kinds of errors, with stable names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
-    /// A line or a document has not the form that it must have.
+    /// A line or a document is malformed.
     Syntax,
-    /// A name of a user that cannot be one.
+    /// An invalid user name.
     UserName,
-    /// A user without a hash of a password.
+    /// A user without a password hash.
     NoHash,
-    /// A hash of a kind that is not known.
+    /// A hash of an unknown kind.
     UnknownHash,
     /// A hash that costs too much, or too little, to compute.
     Cost,
-    /// Two users of one name.
+    /// Two users with the same name.
     Duplicate,
-    /// More than a limit.
+    /// A limit is exceeded.
     Limit,
 }
 

@@ -1,85 +1,85 @@
-//! What the crate cannot do itself.
+//! The HTTP client that the caller provides.
 
 use crate::Secret;
 
-/// The world outside, as a thread that runs [`crate::AuthWork`] has it.
+/// An HTTP client, provided by the thread that runs [`crate::AuthWork`].
 pub trait HttpClient {
-    /// Sends a request by HTTP and waits for the answer. Redirections are not followed.
+    /// Sends an HTTP request and waits for the response. Redirects are not followed.
     ///
     /// # Errors
-    /// No whole answer came.
+    /// No complete response was received.
     fn request(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError>;
 }
 
-/// A request. With a body it is a POST, else a GET.
+/// A request: POST if there is a body, GET otherwise.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpRequest<'r> {
     /// `http://…` or `https://…`.
     pub url: &'r str,
-    /// Fields of the head beside those that every request has. Values may be secrets.
+    /// Headers in addition to those of every request. Values may be secrets.
     pub fields: &'r [(Box<str>, Secret)],
-    /// JSON. It may have secrets in it.
+    /// JSON, which may contain secrets.
     pub body: Option<&'r Secret>,
-    /// How long all of it may take.
+    /// The total timeout.
     pub timeout_ms: u64,
-    /// Longest body of an answer.
+    /// Maximum length of the response body.
     pub response_bytes_max: usize,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
     /// The status code.
     pub status: u16,
     /// The body.
     pub body: Vec<u8>,
-    /// `Retry-After` in seconds; `None` where there is none, or a date.
+    /// `Retry-After` in seconds; `None` if it is missing or a date.
     pub retry_after_s: Option<u32>,
 }
 
 impl HttpResponse {
-    /// One that says no more than this.
+    /// A response with only status and body.
     #[must_use]
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> HttpResponse {
         HttpResponse { status, body: body.into(), retry_after_s: None }
     }
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HttpRequestError {
-    /// It took too long.
+    /// The timeout was exceeded.
     Timeout,
-    /// The body is longer than it may be.
+    /// The body exceeds its limit.
     TooLarge,
-    /// No connection, or it broke: why.
+    /// The connection failed: why.
     Unreachable(String),
 }
 
 impl std::fmt::Display for HttpRequestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            HttpRequestError::Timeout => f.write_str("no answer in time"),
-            HttpRequestError::TooLarge => f.write_str("the answer is too large"),
+            HttpRequestError::Timeout => f.write_str("no response in time"),
+            HttpRequestError::TooLarge => f.write_str("the response is too large"),
             HttpRequestError::Unreachable(why) => f.write_str(why),
         }
     }
 }
 
-/// Nothing can be reached.
+/// A client for which nothing is reachable.
 impl HttpClient for () {
     fn request(&self, _: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
-        Err(HttpRequestError::Unreachable("nothing can be reached".to_owned()))
+        Err(HttpRequestError::Unreachable("no network".to_owned()))
     }
 }
 
-/// A URL as it may be shown: what follows a question mark may be a secret.
+/// A URL without its query, which may be a secret, for messages.
 pub(crate) fn shown_url(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// Whether what goes to a URL and comes from it is safe from others: by TLS, or on this machine. A URL has no user and password in it: it is
-/// shown. One that has is not, and neither is one that cannot be read.
+/// Whether traffic with a URL is protected: by TLS, or because it stays on this machine. A URL with user and password is not safe, as URLs
+/// are shown in messages; neither is one that cannot be parsed.
 #[must_use]
 pub fn is_safe_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };

@@ -1,19 +1,21 @@
-//! Who a client is.
+//! Authentication: establishes the identity of clients.
 //!
-//! * [`Chain`]: what a listener asks about a client that connects, link after link. Each says yes, no, or that the client is not its own.
-//!   A chain never changes; threads share it by `Arc`.
-//! * [`AuthAttempt`]: what a client says of itself in CONNECT or AUTH, and its [`ClientOrigin`].
-//! * [`AuthStep`]: what comes of it: the client is a [`Principal`], gets a [`Refusal`] or a challenge, or there is [`AuthWork`] that takes too long
-//!   for a thread that serves clients.
-//! * [`PasswordFile`]: users and what proves them, read from a file; [`edit`]: such a file changed.
-//! * [`Jwt`]: tokens, with a [`KeySet`] from a file, or [`Jwks`] from a URL by means of the [`HttpClient`].
-//! * [`Hook`]: a service of the operator's that knows, asked by HTTP.
-//! * [`Exchange`]: SCRAM, when the client has been challenged.
-//! * [`Bans`]: who is not let in, whatever it proves.
+//! * [`Chain`]: the authentication backends of a listener, in order. Each accepts a client, refuses it, or does not know it. A chain is
+//!   immutable;
+//!   threads share it in an `Arc`.
+//! * [`AuthAttempt`]: the credentials of a client in CONNECT or AUTH, with its [`ClientOrigin`].
+//! * [`AuthStep`]: the result of a step: the client is a [`Principal`], gets a [`Refusal`] or a challenge, or there is [`AuthWork`] that
+//!   takes too
+//!   long for a thread that serves clients.
+//! * [`PasswordFile`]: users and their password hashes, read from a file; [`edit`]: changes of such a file.
+//! * [`Jwt`]: tokens, with a [`KeySet`] from a file, or [`Jwks`] from a URL, fetched by the [`HttpClient`].
+//! * [`Hook`]: an HTTP service of the operator that authenticates clients.
+//! * [`Exchange`]: SCRAM, after the client has been challenged.
+//! * [`Bans`]: clients that are refused whatever their credentials.
 //! * [`CertificateRules`]: names from certificates that TLS has verified.
 //!
-//! No I/O, no clock, no thread: the time and random bytes are arguments. Secrets are compared in constant time, never shown, and wiped
-//! when they are dropped.
+//! No I/O, no clock, no thread: the time and random bytes are arguments. Secrets are compared in constant time, never shown, and zeroized
+//! on drop.
 #![forbid(unsafe_code)]
 
 mod attempt;

@@ -1,29 +1,29 @@
-//! Who a client is.
+//! The authenticated identity of a client.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Who a client is, once that is known.
+/// The authenticated identity of a client.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Principal {
     /// The user; `None` for an anonymous client.
     pub user: Option<Arc<str>>,
-    /// The Client Identifier that the client has, whatever it says itself; `None` leaves it its own.
+    /// The Client Identifier that authentication assigns, whatever the client requested; `None` leaves it to the client.
     pub client_id: Option<Arc<str>>,
-    /// Names and values that authentication vouches for, for access rules. A name may come several times.
+    /// Names and values of verified claims, for access rules. A name may occur several times.
     pub claims: Claims,
-    /// Names of roles, beside those that access rules give.
+    /// Names of roles, in addition to those of the access rules.
     pub roles: Box<[Box<str>]>,
-    /// When this ends, in seconds since 1970. The client must have authenticated again by then.
+    /// When it expires, in seconds since 1970. The client must re-authenticate before.
     pub expires_at_unix_s: Option<u64>,
-    /// Which link has vouched for it, for log and metrics.
+    /// The backend that authenticated it, for log and metrics.
     pub backend: &'static str,
 }
 
 /// Names and values.
 pub type Claims = Box<[(Box<str>, Box<str>)]>;
 
-/// Values of claims may be personal: only their names are shown.
+/// Shows only the names of claims: their values may be personal data.
 impl fmt::Debug for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let claims: Vec<&str> = self.claims.iter().map(|(name, _)| &**name).collect();

@@ -1,16 +1,16 @@
-//! Bytes that nobody may see.
+//! Secret bytes.
 
 use std::fmt;
 
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-/// A password, a token, or the like. It is not shown, and its memory is overwritten when it is dropped.
+/// A password, a token, or the like. It is not shown, and its memory is zeroized on drop.
 #[derive(Clone, Default)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Takes the bytes over. Copies that the caller keeps are the caller's.
+    /// Takes ownership of the bytes. The caller is responsible for other copies.
     #[must_use]
     pub fn new(bytes: impl Into<Vec<u8>>) -> Secret {
         Secret(Zeroizing::new(bytes.into()))
@@ -22,7 +22,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether these are the same bytes. For secrets of one length it takes the same time for all of them.
+    /// Compares in constant time, for secrets of equal length.
     #[must_use]
     pub fn is(&self, other: &[u8]) -> bool {
         are_same(&self.0, other)
@@ -38,14 +38,14 @@ impl PartialEq for Secret {
 
 impl Eq for Secret {}
 
-/// Only how long it is.
+/// Shows only the length.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secret({} bytes)", self.0.len())
     }
 }
 
-/// Compares in a time that depends on the lengths alone.
+/// Compares in a time that depends only on the lengths.
 pub(crate) fn are_same(a: &[u8], b: &[u8]) -> bool {
     a.ct_eq(b).into()
 }

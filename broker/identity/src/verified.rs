@@ -1,4 +1,4 @@
-//! Passwords that have been verified: a client that comes back does not pay for the hash again.
+//! A cache of verified passwords: a reconnecting client does not pay for the hash again.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,19 +10,19 @@ use ring::hmac;
 use crate::limits::VERIFIED_PASSWORD_BYTES_MAX;
 use crate::password_file::PasswordHash;
 
-/// Which passwords have been verified. It has neither passwords nor hashes of a file, but HMAC-SHA-256 of them by a key that lives as long as
-/// the process. What is kept of a user is worth nothing as soon as the file has another hash for it. Only right passwords are kept: whoever
-/// shows a wrong one waits for the hash each time.
+/// A cache of verified passwords. It contains neither passwords nor hashes of a file, but their HMAC-SHA-256 with a key that exists only as
+/// long as the process. An entry becomes useless as soon as the file has another hash for the user. Only correct passwords are cached: a
+/// wrong one costs the hash each time.
 pub struct VerifiedPasswords {
     key: hmac::Key,
     known: Mutex<Generations>,
     hits: AtomicU64,
 }
 
-/// Stands for a user, a hash of a file and a password.
+/// Identifies a user, a hash of a file and a password.
 pub(crate) type Fingerprint = [u8; 32];
 
-/// Two generations: what is not used for as long as a generation takes to fill goes with the older one.
+/// Two generations: an entry that is not used while a generation fills is dropped with the older one.
 #[derive(Default)]
 struct Generations {
     capacity: usize,
@@ -30,7 +30,7 @@ struct Generations {
     previous: HashSet<Fingerprint>,
 }
 
-/// Keeps nothing.
+/// A cache without capacity.
 impl Default for VerifiedPasswords {
     fn default() -> VerifiedPasswords {
         VerifiedPasswords::new(&[0; 32], 0)
@@ -38,7 +38,7 @@ impl Default for VerifiedPasswords {
 }
 
 impl VerifiedPasswords {
-    /// `key`: random, made once for the life of the process. `capacity`: most passwords that are kept; 0 keeps none.
+    /// `key`: random, created once per process. `capacity`: the maximum number of passwords; 0 disables the cache.
     #[must_use]
     pub fn new(key: &[u8; 32], capacity: usize) -> VerifiedPasswords {
         let known = Generations { capacity, ..Generations::default() };
@@ -49,25 +49,25 @@ impl VerifiedPasswords {
         }
     }
 
-    /// Forgets all of them, and keeps at most so many from now on.
+    /// Removes all entries, and sets the capacity.
     pub fn clear(&self, capacity: usize) {
         *self.locked() = Generations { capacity, ..Generations::default() };
     }
 
-    /// How many are kept.
+    /// The number of entries.
     #[must_use]
     pub fn count(&self) -> usize {
         let known = self.locked();
         known.current.len() + known.previous.len()
     }
 
-    /// Logins that needed no hash, since the start.
+    /// Logins that needed no hash, since startup.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// What stands for a password of a user; `None` where it would not be kept.
+    /// The fingerprint of a user's password; `None` if it would not be cached.
     pub(crate) fn fingerprint(&self, user: &str, hash: &PasswordHash, password: &[u8]) -> Option<Fingerprint> {
         if password.len() > VERIFIED_PASSWORD_BYTES_MAX || self.locked().capacity == 0 {
             return None;
@@ -94,7 +94,7 @@ impl VerifiedPasswords {
     }
 
     fn locked(&self) -> MutexGuard<'_, Generations> {
-        // Whatever a panic has interrupted, a set is whole.
+        // A set is consistent even if a panic has interrupted a change.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,14 +119,14 @@ impl Generations {
         if self.current.len() >= self.capacity.div_ceil(2) {
             self.previous = std::mem::take(&mut self.current);
         }
-        // Both together are no more than may be.
+        // Both together stay within the capacity.
         if self.current.len() + self.previous.len() < self.capacity {
             self.current.insert(fingerprint);
         }
     }
 }
 
-/// Shows how many there are.
+/// Shows only the number of entries.
 impl fmt::Debug for VerifiedPasswords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VerifiedPasswords").field("count", &self.count()).finish_non_exhaustive()

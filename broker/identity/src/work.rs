@@ -1,4 +1,4 @@
-//! What takes too long for a thread that serves clients.
+//! Work that takes too long for a thread that serves clients.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,34 +8,34 @@ use crate::password_file::PasswordHash;
 use crate::verified::Fingerprint;
 use crate::{AuthAttempt, Hook, HttpClient, Jwt, Now, Principal, Refusal, RefusalCode, Secret, VerifiedPasswords};
 
-/// A part of an authentication that takes long: a hash, a signature. Any thread may run it, and dropping it does no harm.
+/// A long step of an authentication: a hash, a signature. Any thread may run it, and it may be dropped.
 pub struct AuthWork(Box<(Arc<Chain>, PendingAuth, AuthJob)>);
 
-/// What a part of an authentication takes.
+/// The resources that a step needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WorkKind {
-    /// A processor for tens of milliseconds, and the memory of a hash.
+    /// CPU time of tens of milliseconds, and the memory of a hash.
     Hash,
-    /// A processor for less than a millisecond.
+    /// CPU time of less than a millisecond.
     Signature,
-    /// It may wait for a network, and needs no processor meanwhile.
+    /// It may wait for the network, and needs no CPU meanwhile.
     Network,
 }
 
-/// What there is to do.
+/// The work of a step.
 pub(crate) enum AuthJob {
-    /// Is this the password of the user? Where it is, that is noted.
+    /// Verify the password of a user, and cache it if it is correct.
     Password {
         hash: PasswordHash,
         password: Secret,
         principal: Principal,
         note: Option<(Arc<VerifiedPasswords>, Fingerprint)>,
     },
-    /// Take as long as for a user that is known, then refuse.
+    /// Take as long as for a known user, then refuse.
     Decoy { hash: PasswordHash, password: Secret, refusal: Refusal },
-    /// Whose token is it?
+    /// Verify a token.
     Token { jwt: Arc<Jwt>, token: Secret },
-    /// What does the hook say?
+    /// Ask the hook.
     Hook(Arc<Hook>),
 }
 
@@ -44,19 +44,19 @@ impl AuthWork {
         AuthWork(Box::new((chain, progress, job)))
     }
 
-    /// What it takes.
+    /// The resources that it needs.
     #[must_use]
     pub fn kind(&self) -> WorkKind {
         self.0.2.kind()
     }
 
-    /// Does it, and whatever of the same kind comes after it, and says what comes of the attempt.
+    /// Runs the step and all following ones of the same kind, and returns the result of the attempt.
     #[must_use]
     pub fn run(self, http_client: &dyn HttpClient, now: Now) -> AuthStep {
         let (chain, progress, job) = *self.0;
         let worker = AuthWorker { http_client, kind: job.kind() };
-        let answer = job.run(progress.attempt(), http_client, now);
-        chain.continue_with(progress, answer, now, Some(worker))
+        let response = job.run(progress.attempt(), http_client, now);
+        chain.continue_with(progress, response, now, Some(worker))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Password files: what is wrong is said with its line, and without what may be a password.
+//! Password files: errors have their line, and never contain what may be a password.
 
 use proptest::prelude::*;
 use tautwire_identity::edit::{self, Derived, EditError};
@@ -7,7 +7,7 @@ use tautwire_identity::{Account, ErrorCode, PasswordCost, PasswordFile, Secret, 
 const HASH: &str = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
 
 fn errors(text: &str) -> Vec<String> {
-    PasswordFile::parse("users", text).expect_err("a wrong file").iter().map(ToString::to_string).collect()
+    PasswordFile::parse("users", text).expect_err("an invalid file").iter().map(ToString::to_string).collect()
 }
 
 fn account() -> Account {
@@ -22,42 +22,42 @@ fn each_fault_has_its_line() {
     let scram = |keys: &str| format!("u:{HASH}:{keys}");
     for (line, expected) in [
         ("alice".to_owned(), "the line has no colon"),
-        ("alice:hunter2".to_owned(), "there is no hash behind the user name; set the password with"),
+        ("alice:hunter2".to_owned(), "there is no hash after the user name"),
         ("alice:".to_owned(), "[users_no_hash]"),
-        (format!(":{HASH}"), "a user name is not empty [users_name]"),
-        (format!(" u:{HASH}"), "has no spaces around it"),
-        (format!("u\tv:{HASH}"), "no control characters"),
+        (format!(":{HASH}"), "a user name must not be empty [users_name]"),
+        (format!(" u:{HASH}"), "have spaces around it"),
+        (format!("u\tv:{HASH}"), "control characters"),
         ("u:$2b$12$abcdefghijklmnopqrstuv".to_owned(), "a hash of crypt(3)"),
         ("u:$6$rounds=5000$salt$hash".to_owned(), "a hash of crypt(3)"),
-        ("u:$9$a$b".to_owned(), "of a kind that is not known; known are $argon2id$, $7$ and $6$ [users_unknown_hash]"),
+        ("u:$9$a$b".to_owned(), "unknown kind of hash; known kinds are $argon2id$, $7$ and $6$ [users_unknown_hash]"),
         ("u:$argon2i$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65".to_owned(), "[users_unknown_hash]"),
-        ("u:$7$101$AAAA$AAAA".to_owned(), "a salt has 8 to 64 bytes [users_syntax]"),
-        (mosquitto("0"), "iterations is 0; it may be from 1 to 2000000 [users_cost]"),
+        ("u:$7$101$AAAA$AAAA".to_owned(), "a salt must have 8 to 64 bytes [users_syntax]"),
+        (mosquitto("0"), "iterations is 0; it must be from 1 to 2000000 [users_cost]"),
         (mosquitto("2000001"), "[users_cost]"),
-        (mosquitto("0101"), "a number of the hash is not one"),
-        (mosquitto("-1"), "a number of the hash is not one"),
-        (argon2("m=262145,t=2,p=1"), "memory m is 262145; it may be from 8 to 262144 [users_cost]"),
-        (argon2("m=256,t=17,p=1"), "iterations t is 17; it may be from 1 to 16"),
+        (mosquitto("0101"), "a number in the hash is not valid"),
+        (mosquitto("-1"), "a number in the hash is not valid"),
+        (argon2("m=262145,t=2,p=1"), "memory m is 262145; it must be from 8 to 262144 [users_cost]"),
+        (argon2("m=256,t=17,p=1"), "iterations t is 17; it must be from 1 to 16"),
         (argon2("m=256,t=2,p=17"), "lanes p is 17"),
         (argon2("m=8,t=1,p=2"), "eight times its lanes"),
-        (argon2("m=256,t=2,p=1,x=1"), "the costs of Argon2id are m=…,t=…,p=…"),
-        (argon2("t=2,m=256,p=1"), "the costs of Argon2id are"),
-        (scram("x"), "behind the password's hash there are keys of SCRAM or nothing"),
-        (scram("$scram-sha-1$i=4096$c29tZXNhbHQ$AA$AA"), "keys are of $scram-sha-256$ or of $scram-sha-512$"),
-        (scram("$scram-sha-256$i=4095$c29tZXNhbHQ$AA$AA"), "iterations i is 4095; it may be from 4096"),
-        (scram("$scram-sha-256$i=4096$c29tZXNhbHQ$AA$AA"), "a key of SCRAM is as long as its hash"),
+        (argon2("m=256,t=2,p=1,x=1"), "the cost of Argon2id must be m=…,t=…,p=…"),
+        (argon2("t=2,m=256,p=1"), "the cost of Argon2id must be"),
+        (scram("x"), "after the password hash there must be SCRAM keys or nothing"),
+        (scram("$scram-sha-1$i=4096$c29tZXNhbHQ$AA$AA"), "SCRAM keys must be $scram-sha-256$ or $scram-sha-512$"),
+        (scram("$scram-sha-256$i=4095$c29tZXNhbHQ$AA$AA"), "iterations i is 4095; it must be from 4096"),
+        (scram("$scram-sha-256$i=4096$c29tZXNhbHQ$AA$AA"), "a SCRAM key must be as long as its hash"),
         (
             format!(
                 "u:{HASH}:{keys}:{keys}",
                 keys = format_args!("$scram-sha-256$i=4096$c29tZXNhbHQ${0}${0}", "A".repeat(43))
             ),
-            "keys of SCRAM-SHA-256 stand twice [users_duplicate]",
+            "duplicate keys of SCRAM-SHA-256 [users_duplicate]",
         ),
-        ("u:$argon2id$v=19".to_owned(), "a field of the hash is missing"),
+        ("u:$argon2id$v=19".to_owned(), "the hash has a missing"),
         (format!("u:{}", "x".repeat(limits::LINE_BYTES_MAX)), "the line is longer than 4096 bytes [users_limit]"),
         (
             format!("u:{HASH}\nu:{HASH}"),
-            "users:4: the user stands in line 3 already; remove one of the lines [users_duplicate]",
+            "users:4: the user is already in line 3; remove one of the lines [users_duplicate]",
         ),
     ] {
         let errors = errors(&format!("# users\nok:{HASH}\n{line}\n"));

@@ -1,4 +1,4 @@
-//! Looking at a log without changing it, also while it is written to: for the command line.
+//! Read-only checks of a log, also while it is written to. Used by the command line.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -12,38 +12,37 @@ use crate::numbers::Position;
 use crate::reader::{Damage, LogEnd, Reader, Step, read_names};
 use crate::record::{Record, RecordError, Records};
 
-/// So often a directory is read that somebody writes to, until nothing of what was read has gone meanwhile.
+/// The attempts to read a directory that is written to, until no file was removed during the read.
 pub const READ_ATTEMPTS: usize = 10;
-/// Whoever has a directory for longer than this does not only look at it.
+/// How long to wait for the lock. A reader that only checks whether the directory is in use releases it much sooner.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a directory that somebody has is tried again until then.
+/// The interval of lock attempts within that time.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// So many frames with something undecodable are listed.
+/// The number of undecodable frames that are listed.
 pub const UNDECODABLE_LISTED_MAX: usize = 100;
 
-/// What there is in a log.
+/// The content of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
-    /// Frames that count.
+    /// Valid frames.
     pub frames: u64,
-    /// Records in them.
+    /// Records in these frames.
     pub records: u64,
-    /// Frames that are whole and have something in them that is no record, with what is wrong; at most
-    /// [`UNDECODABLE_LISTED_MAX`].
+    /// Complete frames that contain an undecodable record, with the error; at most [`UNDECODABLE_LISTED_MAX`].
     pub undecodable: Vec<(Position, RecordError)>,
-    /// How many such frames there are.
+    /// The number of such frames.
     pub undecodable_frames: u64,
-    /// What is gone.
+    /// The lost parts.
     pub damage: Vec<Damage>,
     /// How the log ends.
     pub end: LogEnd,
 }
 
-/// Reads all that `reader` gives and hands each record to `visit`, with the frame that it is in. Damage is skipped and listed.
+/// Reads the log to its end and passes each record to `visit`, with its frame. Skips damage and lists it.
 ///
 /// # Errors
-/// Those of [`Reader::step`].
+/// As for [`Reader::step`].
 pub fn check<D: Disk>(
     mut reader: Reader<D>,
     mut visit: impl FnMut(&Frame<'_>, &Record<'_>),
@@ -79,32 +78,32 @@ pub fn check<D: Disk>(
     Ok(summary)
 }
 
-/// The files of a directory.
+/// The files of a directory, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DirectoryUsage {
     /// Segments.
     pub segments: u64,
-    /// Bytes of them.
+    /// Bytes of the segments.
     pub segment_bytes: u64,
     /// Snapshots.
     pub snapshots: u64,
-    /// Bytes of them.
+    /// Bytes of the snapshots.
     pub snapshot_bytes: u64,
-    /// Files that are kept to be used again.
+    /// Spare files, kept for reuse.
     pub spares: u64,
-    /// Bytes of them.
+    /// Bytes of the spare files.
     pub spare_bytes: u64,
-    /// Segments that were put aside because they have damage.
+    /// Damaged segments that were set aside.
     pub quarantined: u64,
-    /// Bytes of them.
+    /// Bytes of these segments.
     pub quarantined_bytes: u64,
 }
 
 impl DirectoryUsage {
-    /// What is in the directory.
+    /// Counts the files in the directory.
     ///
     /// # Errors
-    /// Those of the disk. A file that has gone meanwhile is not counted.
+    /// Disk errors. A file that is removed during the count is not counted.
     pub fn of<D: Disk>(disk: &D) -> Result<DirectoryUsage, LogError> {
         let mut files = DirectoryUsage::default();
         for name in disk.list()? {
@@ -127,16 +126,16 @@ impl DirectoryUsage {
     }
 }
 
-/// The version of the format that a directory has; `None` where there is no log.
+/// Returns the format version of a directory, or `None` if it has no log.
 ///
 /// # Errors
-/// [`LogError::UnsupportedVersion`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], and those of the disk.
+/// [`LogError::UnsupportedVersion`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], and disk errors.
 pub fn read_format_version<D: Disk>(disk: &D) -> Result<Option<u32>, LogError> {
     Ok(read_names(disk)?.0.map(|version| version.format))
 }
 
-/// Reads a directory to which somebody may write meanwhile. A segment or snapshot that is released while `read` goes on may be
-/// overwritten, so `read` is tried again then, [`READ_ATTEMPTS`] times in all.
+/// Reads a directory that may be written to at the same time. A segment or snapshot that is released during `read` may be overwritten; then
+/// `read` is retried, up to [`READ_ATTEMPTS`] attempts in all.
 ///
 /// # Errors
 /// Those of `read`, and [`LogError::ChangedWhileReading`].
@@ -144,7 +143,7 @@ pub fn read_consistently<D: Disk, T>(disk: &D, mut read: impl FnMut() -> Result<
     for _ in 0..READ_ATTEMPTS {
         let before = list_state_files(disk)?;
         let result = read();
-        // A number is never given to another segment of a log that is open, so a file that still has its name was not released.
+        // An open log never reuses a segment number, so a file that still has its name was not released.
         if before.is_subset(&list_state_files(disk)?) {
             return result;
         }
@@ -152,24 +151,24 @@ pub fn read_consistently<D: Disk, T>(disk: &D, mut read: impl FnMut() -> Result<
     Err(LogError::ChangedWhileReading)
 }
 
-/// Takes a directory for this process, as opening its log does. It is held until what is given is dropped.
+/// Locks a directory for this process, as opening its log does. Dropping the lock releases it.
 ///
 /// # Errors
-/// [`LogError::Locked`] where another process has it, and those of the disk.
+/// [`LogError::Locked`] if another process holds it, and disk errors.
 pub fn lock_directory<D: Disk>(disk: &D) -> Result<D::Lock, LogError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         match disk.lock(LOCK_NAME) {
             Ok(lock) => return Ok(lock),
             Err(error) if error.kind != ErrorKind::WouldBlock => return Err(LogError::Disk(error)),
-            Err(_) if begun.elapsed() >= LOCK_TIMEOUT => return Err(LogError::Locked),
-            // Somebody may only be looking whether the directory is in use, which takes a moment.
+            Err(_) if started.elapsed() >= LOCK_TIMEOUT => return Err(LogError::Locked),
+            // Another process may hold it only for a moment, to check whether the directory is in use.
             Err(_) => thread::sleep(LOCK_RETRY_INTERVAL),
         }
     }
 }
 
-/// The names of segments and snapshots.
+/// Lists the names of segments and snapshots.
 pub(crate) fn list_state_files<D: Disk>(disk: &D) -> Result<BTreeSet<String>, LogError> {
     let is_state = |name: &String| matches!(Name::parse(name), Some(Name::Segment(_) | Name::Snapshot(_)));
     Ok(disk.list()?.into_iter().filter(is_state).collect())

@@ -1,11 +1,11 @@
-//! A consistent copy of a directory, also of one that a broker writes to meanwhile.
+//! Makes a consistent copy of a directory, even while a broker writes to it.
 //!
-//! The broker does not help, and need not: a log is only appended to, and the next group of frames is written when the one
-//! before it is durable. So files are read from the end of the log to its beginning, block by block: whoever sees a group, and
-//! looks at what is before it later, finds it there. The copy ends somewhere, and what is before that is whole.
+//! The broker does not need to cooperate: a log is only appended to, and a group of frames is written only when the previous group is
+//! durable. Files are therefore read from the end of the log to its beginning, block by block: a group that was read implies that
+//! everything before it is on disk when it is read later. The copy ends at some frame, and everything before that frame is complete.
 //!
-//! A segment that is released may be overwritten, but under another name. So where all names are still there after they were
-//! copied, nothing of it was overwritten. Otherwise the copy is made again.
+//! A segment that is released may be overwritten, but under another name. If all names still exist after the copy, nothing that was copied
+//! was overwritten. Otherwise the copy is repeated.
 
 use std::io::ErrorKind;
 
@@ -17,41 +17,41 @@ use crate::numbers::Position;
 use crate::reader::{Reader, TornWrite};
 use crate::snapshot::Snapshots;
 
-/// So often a copy is made anew because files were released meanwhile, or because what was copied has damage.
+/// The attempts to make a copy when files are released during it, or when the copy has damage.
 pub const COPY_ATTEMPTS: usize = 10;
-/// Bytes that are read and written at once.
+/// Bytes per read and write.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// A copy that is whole.
+/// The content of a complete copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopySummary {
-    /// Files, with `VERSION`.
+    /// Files, including `VERSION`.
     pub files: u64,
-    /// Bytes of them.
+    /// Bytes of the files.
     pub bytes: u64,
     /// The last frame that its snapshot covers.
     pub covered: Position,
-    /// What there is in its log.
+    /// The content of its log.
     pub log: LogSummary,
-    /// What was begun behind that and is not in the copy, since it is not whole: of a log that is written to, the write under way.
+    /// An incomplete write at the end that is not in the copy. If the log is being written to, this is the write in progress.
     pub torn: Option<TornWrite>,
 }
 
-/// Why there is no copy.
+/// Why a copy failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyError {
-    /// What was to be copied cannot be used, or is damaged.
+    /// The source cannot be used or is damaged.
     Source(LogError),
-    /// The copy cannot be written, or not be read back.
+    /// The copy cannot be written or read back.
     Target(LogError),
 }
 
-/// Copies the state in `from` to `to`, which is empty, reads the copy, and makes it durable. `LOCK`, spares, files that are
-/// half-made and damaged segments that were put aside are not copied.
+/// Copies the state in `from` to the empty directory `to`, reads the copy back, and makes it durable. Does not copy `LOCK`, spares,
+/// unfinished files and damaged segments that were set aside.
 ///
 /// # Errors
-/// [`LogError::ChangedWhileReading`] where files were released during each of [`COPY_ATTEMPTS`] tries, [`LogError::Damaged`] where the copy of
-/// files that stayed has damage, and those of the disks. What was copied may be in `to` then, without `VERSION`.
+/// [`LogError::ChangedWhileReading`] if files were released during each of [`COPY_ATTEMPTS`] attempts, [`LogError::Damaged`] if the copy
+/// has damage although no file was released, and disk errors. Copied files may then remain in `to`, without `VERSION`.
 pub fn copy<S: Disk, T: Disk>(from: &S, to: &T) -> Result<CopySummary, CopyError> {
     let mut result = Err(CopyError::Source(LogError::ChangedWhileReading));
     for _ in 0..COPY_ATTEMPTS {
@@ -67,7 +67,7 @@ pub fn copy<S: Disk, T: Disk>(from: &S, to: &T) -> Result<CopySummary, CopyError
 }
 
 fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<CopySummary, CopyError> {
-    // It says which segments there must be, so it is read before they are looked for.
+    // `VERSION` names the last segment that must exist, so read it before listing the segments.
     let version = read_version_text(from)?;
     let names = list_state_files(from).map_err(CopyError::Source)?;
     if names.is_empty() {
@@ -81,9 +81,9 @@ fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<CopySummary, CopyErro
     for name in segments.chain(names.iter().filter(is_snapshot)) {
         bytes += copy_newest_first(from, to, name)?;
     }
-    // The copy counts when it has been found whole, whatever ends this before.
-    let half_made = partial_version();
-    let written = to.create(&half_made, version.len() as u64).and_then(|file| file.write_durably(0, &version));
+    // The copy becomes valid only after it was verified, so an interruption before that leaves none.
+    let partial = partial_version();
+    let written = to.create(&partial, version.len() as u64).and_then(|file| file.write_durably(0, &version));
     written.map_err(|error| CopyError::Target(error.into()))?;
     if !names.is_subset(&list_state_files(from).map_err(CopyError::Source)?) {
         return Err(CopyError::Source(LogError::ChangedWhileReading));
@@ -102,19 +102,19 @@ fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<CopySummary, CopyErro
     }
     let name = || {
         to.sync_directory()?;
-        to.rename(&half_made, VERSION_NAME)?;
+        to.rename(&partial, VERSION_NAME)?;
         to.sync_directory()
     };
     name().map_err(|error| CopyError::Target(error.into()))?;
     Ok(CopySummary { files: names.len() as u64 + 1, bytes, covered, log, torn })
 }
 
-/// What `VERSION` is called in a copy that has not been found whole. Without `VERSION` nobody takes it for a log.
+/// The name of `VERSION` in an unverified copy. A directory without `VERSION` is not taken for a log.
 fn partial_version() -> String {
     format!("{VERSION_NAME}{NEW_SUFFIX}")
 }
 
-/// A copy as it will be when it has its `VERSION`.
+/// Presents the copy as it will be once it has its `VERSION`.
 #[derive(Debug, Clone)]
 struct PartialCopy<D>(D);
 
@@ -128,8 +128,8 @@ impl<D: Disk> Disk for PartialCopy<D> {
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
         let mut names = self.0.list()?;
-        let half_made = partial_version();
-        names.iter_mut().filter(|name| **name == half_made).for_each(|name| *name = VERSION_NAME.to_owned());
+        let partial = partial_version();
+        names.iter_mut().filter(|name| **name == partial).for_each(|name| *name = VERSION_NAME.to_owned());
         Ok(names)
     }
 
@@ -158,10 +158,10 @@ impl<D: Disk> Disk for PartialCopy<D> {
     }
 }
 
-/// Reads a directory that nobody writes to, and says what it has.
+/// Reads a directory that no process writes to, and summarizes it.
 ///
 /// # Errors
-/// [`LogError::Damaged`], [`LogError::UnsupportedVersion`] and other reasons for which it could not be opened.
+/// [`LogError::Damaged`], [`LogError::UnsupportedVersion`] and other errors of opening a log.
 pub fn verify<D: Disk>(disk: &D) -> Result<(Position, LogSummary), LogError> {
     let Snapshots { whole, damaged } = Snapshots::of(disk)?;
     let covered = whole.map_or(Position::START, |snapshot| snapshot.covered());
@@ -175,7 +175,7 @@ pub fn verify<D: Disk>(disk: &D) -> Result<(Position, LogSummary), LogError> {
     }
 }
 
-/// Overwrites what is not whole at the end of a copy.
+/// Overwrites the incomplete write at the end of a copy.
 fn remove_partial_copy<T: Disk>(to: &T, torn: &TornWrite) -> Result<(), DiskError> {
     let file = to.open(&Name::Segment(torn.segment).to_string())?;
     let size = file.size_bytes()?;
@@ -190,7 +190,7 @@ fn remove_partial_copy<T: Disk>(to: &T, torn: &TornWrite) -> Result<(), DiskErro
     file.sync_data()
 }
 
-/// The bytes of `VERSION`; `None` where there is none.
+/// Reads the bytes of `VERSION`, or `None` if it does not exist.
 fn read_version_text<S: Disk>(from: &S) -> Result<Option<Vec<u8>>, CopyError> {
     let read = || {
         let file = from.open(VERSION_NAME)?;
@@ -204,7 +204,7 @@ fn read_version_text<S: Disk>(from: &S) -> Result<Option<Vec<u8>>, CopyError> {
     }
 }
 
-/// Copies a file from its end to its beginning, but its header, which may name the last of its frames; gives its size.
+/// Copies a file from its end to its beginning, except for its header, which may name the last frame. Returns its size.
 fn copy_newest_first<S: Disk, T: Disk>(from: &S, to: &T, name: &str) -> Result<u64, CopyError> {
     let unread = |error: DiskError| {
         CopyError::Source(if error.kind == ErrorKind::NotFound { LogError::ChangedWhileReading } else { error.into() })
@@ -219,8 +219,8 @@ fn copy_newest_first<S: Disk, T: Disk>(from: &S, to: &T, name: &str) -> Result<u
     for start in (0..size.div_ceil(CHUNK_BYTES)).rev().map(|chunk| chunk * CHUNK_BYTES) {
         let bytes = (size - start).min(CHUNK_BYTES);
         chunk.resize(bytes as usize, 0);
-        // Fetches all of it from the disk at once. Blocks are read one by one afterwards, since a read of several may see the
-        // first as it was before a write, and the last as it was after the next one.
+        // Brings the whole chunk into the page cache. The blocks are then read one by one, because one read of several may see the first
+        // block before a write and the last block after the next write.
         source.read_at(start, &mut chunk).map_err(unread)?;
         for (at, block) in chunk.chunks_mut(BLOCK_BYTES).enumerate().rev() {
             source.read_at(start + (at * BLOCK_BYTES) as u64, block).map_err(unread)?;
@@ -232,11 +232,11 @@ fn copy_newest_first<S: Disk, T: Disk>(from: &S, to: &T, name: &str) -> Result<u
     Ok(size)
 }
 
-/// Removes what an earlier try has left; `VERSION` first, without which the rest is no directory of a log.
+/// Removes the files of an earlier attempt, `VERSION` first: without it the rest is not a log directory.
 fn clear<T: Disk>(to: &T) -> Result<(), LogError> {
     let names = to.list()?;
-    let half_made = partial_version();
-    let is_version = |name: &&String| *name == VERSION_NAME || **name == half_made;
+    let partial = partial_version();
+    let is_version = |name: &&String| *name == VERSION_NAME || **name == partial;
     let is_ours = |name: &&String| Name::parse(name).is_some();
     for name in names.iter().filter(is_version).chain(names.iter().filter(is_ours)) {
         to.remove(name)?;

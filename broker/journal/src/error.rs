@@ -1,4 +1,4 @@
-//! What can go wrong with a log.
+//! The errors of a log.
 
 use std::fmt;
 
@@ -10,44 +10,44 @@ use crate::reader::Damage;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogError {
-    /// Another process has the directory.
+    /// Another process holds the directory's lock.
     Locked,
-    /// A newer program has written it.
+    /// The log was written by a newer program.
     UnsupportedVersion {
-        /// Where its version stands.
+        /// The file that has the version.
         file: Box<str>,
         /// The version found.
         version: u32,
     },
-    /// There are segments, and no `VERSION`.
+    /// The directory has segments but no `VERSION` file.
     VersionMissing,
-    /// `VERSION` is not what was written.
+    /// The `VERSION` file is corrupt.
     VersionDamaged,
-    /// The settings are impossible: the sentence says which.
+    /// The settings are invalid; the message says which.
     Settings(&'static str),
-    /// Something durable is gone. There may be more of it behind.
+    /// Durable data is lost. There may be more damage after it.
     Damaged(Box<Damage>),
-    /// The disk did not do what it was asked for. While the log is open this is final.
+    /// A disk operation failed. For an open log this is final.
     Disk(DiskError),
-    /// The caller stopped reading because of what a frame said.
+    /// The caller stopped reading because of the content of a frame.
     Refused {
         /// The frame's position.
         at: crate::Position,
-        /// Why.
+        /// The reason.
         cause: Box<str>,
     },
-    /// The thread that wrote the log is gone.
+    /// The writer thread has ended.
     WriterStopped,
-    /// A snapshot is not whole, and was needed.
+    /// A snapshot that is needed is damaged.
     SnapshotDamaged(Box<str>),
-    /// There is nothing of a log.
+    /// The directory contains no log.
     Empty,
-    /// Files went while they were read, each time that it was tried.
+    /// Files were removed during each attempt to read them.
     ChangedWhileReading,
 }
 
 impl LogError {
-    /// A stable name.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             LogError::Locked => "journal_locked",
@@ -75,23 +75,20 @@ impl fmt::Display for LogError {
                 "{file} has version {version} of the format, and this program reads versions up to {FORMAT_VERSION}; use a program that reads version {version}"
             ),
             LogError::VersionMissing => {
-                write!(f, "there are segments but no VERSION; put the file back from a copy of the directory")
+                write!(f, "the directory has segments but no VERSION file; restore VERSION from a backup")
             }
             LogError::VersionDamaged => {
-                write!(f, "VERSION has been changed; put the file back from a copy of the directory")
+                write!(f, "the VERSION file is corrupt; restore it from a backup")
             }
             LogError::Settings(what) => write!(f, "{what}"),
             LogError::Damaged(damage) => write!(f, "{damage}"),
             LogError::Disk(error) => write!(f, "{error}"),
-            LogError::Refused { at, cause } => write!(f, "the frame at position {at} cannot be used: {cause}"),
-            LogError::WriterStopped => write!(f, "the thread that wrote the journal has ended; restart"),
+            LogError::Refused { at, cause } => write!(f, "cannot use the frame at position {at}: {cause}"),
+            LogError::WriterStopped => write!(f, "the journal's writer thread has ended; restart the broker"),
             LogError::SnapshotDamaged(name) => write!(f, "{name} is damaged"),
-            LogError::Empty => write!(f, "there is no state in the directory"),
+            LogError::Empty => write!(f, "the directory contains no journal"),
             LogError::ChangedWhileReading => {
-                write!(
-                    f,
-                    "files were released while they were read, each time that it was tried; try again, or stop the broker"
-                )
+                write!(f, "the broker removed files during each attempt to read them; try again, or stop the broker")
             }
         }?;
         write!(f, " [{}]", self.code())

@@ -1,12 +1,12 @@
-//! The log on disk: what shards write down, made durable together.
+//! A durable log on disk, which all shards share.
 //!
-//! A shard puts together a frame for each turn in which something lasting has changed ([`record`]), and posts it through its
-//! [`FrameSender`] to the [`WriterThread`]. The thread writes all frames that wait with one write and one sync, and tells each shard
-//! up to which turn it is durable. [`Log`] is the same without threads. [`Reader`] reads a log back, and tells a torn tail
-//! from damage. The bytes are described in `docs/internals/journal-format.md`.
+//! A shard builds one frame for each turn that changes persistent state ([`record`]), and posts it through its [`FrameSender`] to the
+//! [`WriterThread`]. The thread writes all pending frames with one write and one sync, and notifies each shard of its last durable turn.
+//! [`Log`] is the same without threads. [`Reader`] reads a log and distinguishes a torn tail from damage.
+//! `docs/internals/journal-format.md` describes the format.
 //!
-//! All input and output goes through [`Disk`]. [`Directory`] is a real one; with the feature `lying-disk` there is one
-//! in memory that loses what was not synced.
+//! All input and output goes through [`Disk`]. [`Directory`] is a directory of the file system; the feature `lying-disk` adds a disk in
+//! memory that loses unsynced data.
 
 #![forbid(unsafe_code)]
 

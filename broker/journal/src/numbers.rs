@@ -1,14 +1,14 @@
-//! Numbers that must not be taken for each other.
+//! Number types that must not be confused.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// A place in the whole log, in bytes; no two frames of a log have the same.
+/// A byte position in the whole log. No two frames of a log have the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(pub u64);
 
 impl Position {
-    /// Before all frames.
+    /// The position before all frames.
     pub const START: Position = Position(0);
 }
 
@@ -18,7 +18,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// Counts the segments of a log, from 1.
+/// The number of a segment of a log, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentNumber(pub u64);
 
@@ -28,23 +28,23 @@ impl fmt::Display for SegmentNumber {
     }
 }
 
-/// One opening of a log: a number drawn at random.
+/// Identifies one opening of a log: a random number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(NonZeroU64);
 
 impl Epoch {
-    /// The epoch with a number that the caller has drawn; `None` for 0.
+    /// Creates an epoch from a random number; `None` for 0.
     pub fn new(random: u64) -> Option<Epoch> {
         NonZeroU64::new(random).map(Epoch)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u64 {
         self.0.get()
     }
 }
 
-/// Names a log among all others: drawn at random when its directory is made.
+/// Identifies a log among all others: a random number, drawn when its directory is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogId(pub u64);
 
@@ -52,21 +52,21 @@ pub struct LogId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardNumber(pub u16);
 
-/// Counts the frames of one shard in one epoch, from 1.
+/// The number of a frame of one shard in one epoch, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TurnNumber(pub u64);
 
-/// A session in the log: given once together with its Client Identifier, and never again.
+/// Identifies a session in the log. Assigned once, together with its Client Identifier, and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(NonZeroU64);
 
 impl SessionId {
-    /// The session of that number; `None` for 0.
+    /// Creates the identifier with this number; `None` for 0.
     pub fn new(number: u64) -> Option<SessionId> {
         NonZeroU64::new(number).map(SessionId)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u64 {
         self.0.get()
     }

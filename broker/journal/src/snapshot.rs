@@ -1,4 +1,4 @@
-//! Snapshots: a state as records, and the position of the last frame that it covers.
+//! Snapshots: a state as records, with the position of the last frame that it covers.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ use crate::log::Group;
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
 use crate::reader::{read_header, read_in_chunks, read_names};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
-/// A snapshot is made durable in pieces of so much: more at once would hold up the log, which is on the same disk.
+/// Bytes per sync of a snapshot. More at once would delay the log, which is on the same disk.
 const SYNC_CHUNK_BYTES: usize = 1 << 20;
 
-/// Writes a snapshot. It counts once it is finished; until then it has another name.
+/// Writes a snapshot. Until it is finished, it has another name and is ignored.
 #[derive(Debug)]
 pub struct SnapshotWriter<D: Disk> {
     disk: D,
@@ -31,10 +31,10 @@ pub struct SnapshotWriter<D: Disk> {
 }
 
 impl<D: Disk> SnapshotWriter<D> {
-    /// Begins the snapshot of the state after the frame at `covered`. `epoch` was drawn at random. `now_ms`: Unix time.
+    /// Begins the snapshot of the state after the frame at `covered`. `epoch` is a random number. `now_ms`: Unix time.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn begin(disk: &D, log: LogId, epoch: Epoch, covered: Position, now_ms: u64) -> Result<Self, LogError> {
         let header = Header {
             kind: FileKind::Snapshot,
@@ -52,18 +52,18 @@ impl<D: Disk> SnapshotWriter<D> {
         Ok(SnapshotWriter { disk: disk.clone(), file, header, group: Group::default(), at, last, frames: 0 })
     }
 
-    /// Removes what has been written, whose space others may need. If this fails as well, the next opening of the log removes it.
+    /// Removes the unfinished file, which takes up space. If this fails, the next opening of the log removes it.
     pub fn discard(self) {
         let _ = self.disk.remove(&Name::Snapshot(self.header.after).new_name());
     }
 
-    /// Appends records. A body larger than [`FRAME_BODY_MAX_BYTES`] is refused.
+    /// Appends records. Rejects a body larger than [`FRAME_BODY_MAX_BYTES`].
     ///
     /// # Errors
-    /// Those of the disk; the snapshot has to be begun anew.
+    /// Disk errors. The snapshot must then be started anew.
     pub fn append(&mut self, body: &[u8]) -> Result<(), LogError> {
         if body.len() > FRAME_BODY_MAX_BYTES {
-            return Err(LogError::Settings("a frame of a snapshot has at most 536,870,912 bytes"));
+            return Err(LogError::Settings("the frame of a snapshot exceeds the limit of 536,870,912 bytes"));
         }
         self.frames += 1;
         self.group.push(FrameKind::Turn, ShardNumber(0), TurnNumber(self.frames), body);
@@ -73,10 +73,10 @@ impl<D: Disk> SnapshotWriter<D> {
         Ok(())
     }
 
-    /// Makes the snapshot durable, and removes older ones. Gives its size in bytes.
+    /// Makes the snapshot durable and removes older ones. Returns its size in bytes.
     ///
     /// # Errors
-    /// Those of the disk; there is no new snapshot then, or it is there beside older ones.
+    /// Disk errors. The new snapshot then does not exist, or exists beside older ones.
     pub fn finish(mut self) -> Result<u64, LogError> {
         let result = self.finalize();
         if result.is_err() {
@@ -116,7 +116,7 @@ impl<D: Disk> SnapshotWriter<D> {
     }
 }
 
-/// Reads a snapshot that is whole.
+/// Reads a snapshot.
 #[derive(Debug)]
 pub struct SnapshotReader<D: Disk> {
     file: D::File,
@@ -127,20 +127,20 @@ pub struct SnapshotReader<D: Disk> {
     /// Bytes of the file from `buffered_at` on.
     buffer: Vec<u8>,
     buffered_at: u64,
-    /// Where what is damaged is passed over, what that was.
+    /// The ranges that were skipped, if the snapshot is read despite damage.
     lost: Option<Vec<Range<u64>>>,
 }
 
 /// The snapshots of a directory.
 pub struct Snapshots<D: Disk> {
-    /// The newest that is whole.
+    /// The newest intact one.
     pub whole: Option<SnapshotReader<D>>,
-    /// Names of those that are newer and not whole, the newest first.
+    /// Names of newer, damaged ones, the newest first.
     pub damaged: Vec<String>,
 }
 
 impl<D: Disk> Snapshots<D> {
-    /// Looks at the snapshots of a directory, each of which is read until one is whole.
+    /// Reads the snapshots of a directory, the newest first, until one is intact.
     ///
     /// # Errors
     /// As for [`SnapshotReader::newest`].
@@ -151,7 +151,7 @@ impl<D: Disk> Snapshots<D> {
             if let Some(mut reader) = reader
                 && reader.read_to_end(|_| {})?
             {
-                snapshots.whole = Some(SnapshotReader::over(reader.file, reader.header));
+                snapshots.whole = Some(SnapshotReader::from_file(reader.file, reader.header));
                 break;
             }
             snapshots.damaged.push(name);
@@ -160,20 +160,19 @@ impl<D: Disk> Snapshots<D> {
     }
 }
 
-/// The name of a snapshot, and its reader, which is missing where the header is damaged.
+/// The name of a snapshot, and its reader, or `None` if the header is damaged.
 pub type NamedSnapshot<D> = (String, Option<SnapshotReader<D>>);
 
-/// The snapshots of a directory, of which only the headers are read. For those who use what they read and begin anew if it
-/// turns out that a snapshot is not whole.
+/// The snapshots of a directory, of which only the headers are read. For callers that start anew when a snapshot turns out to be damaged.
 #[derive(Debug)]
 pub struct SnapshotCandidates<D: Disk> {
     disk: D,
-    /// With positions in order; `None` where there is no log yet.
+    /// The log and the positions, in order; `None` if there is no log yet.
     found: Option<(LogId, Vec<Position>)>,
 }
 
 impl<D: Disk> SnapshotCandidates<D> {
-    /// Looks at the names.
+    /// Lists the snapshots.
     ///
     /// # Errors
     /// As for [`SnapshotReader::newest`].
@@ -191,10 +190,10 @@ impl<D: Disk> SnapshotCandidates<D> {
         Ok(SnapshotCandidates { disk: disk.clone(), found: Some((version.log, positions)) })
     }
 
-    /// The newest one that has not been given yet.
+    /// Returns the newest snapshot that was not returned before.
     ///
     /// # Errors
-    /// [`LogError::UnsupportedVersion`], or those of the disk.
+    /// [`LogError::UnsupportedVersion`], and disk errors.
     pub fn next_candidate(&mut self) -> Result<Option<NamedSnapshot<D>>, LogError> {
         let Some((log, positions)) = &mut self.found else { return Ok(None) };
         let Some(position) = positions.pop() else { return Ok(None) };
@@ -203,7 +202,7 @@ impl<D: Disk> SnapshotCandidates<D> {
             |header: &Header| header.kind == FileKind::Snapshot && header.after == position && header.log == *log;
         let header = read_header(&self.disk, &name)?.ok().filter(fits);
         let reader = match header {
-            Some(header) => Some(SnapshotReader::over(self.disk.open(&name)?, header)),
+            Some(header) => Some(SnapshotReader::from_file(self.disk.open(&name)?, header)),
             None => None,
         };
         Ok(Some((name, reader)))
@@ -211,22 +210,21 @@ impl<D: Disk> SnapshotCandidates<D> {
 }
 
 impl<D: Disk> SnapshotReader<D> {
-    /// The newest snapshot that is whole; each is read once to see whether it is. Others are passed over, with a warning
-    /// in the log. Where there is no log yet, there is no snapshot.
+    /// Opens the newest intact snapshot; each is read once to verify it. Skips damaged ones with a warning in the log. Returns `None` if
+    /// there is no log yet.
     ///
     /// # Errors
-    /// [`LogError::UnsupportedVersion`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], or those of the disk.
+    /// [`LogError::UnsupportedVersion`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], and disk errors.
     pub fn newest(disk: &D) -> Result<Option<Self>, LogError> {
         let Snapshots { whole, damaged } = Snapshots::of(disk)?;
         damaged.iter().for_each(|name| log::warn!("{name} is damaged"));
         Ok(whole)
     }
 
-    /// Reads what is left of a snapshot that is damaged. `name` is one of [`Snapshots::damaged`]. `None` where nothing can be
-    /// told of it.
+    /// Reads the intact parts of a damaged snapshot. `name` is one of [`Snapshots::damaged`]. Returns `None` if nothing can be recovered.
     ///
     /// # Errors
-    /// [`LogError::UnsupportedVersion`], or those of the disk.
+    /// [`LogError::UnsupportedVersion`], and disk errors.
     pub fn salvage(disk: &D, name: &str) -> Result<Option<Self>, LogError> {
         let Some(Name::Snapshot(covered)) = Name::parse(name) else { return Ok(None) };
         let file = disk.open(name)?;
@@ -234,7 +232,7 @@ impl<D: Disk> SnapshotReader<D> {
         let mut start = [0; FRAME_HEADER_BYTES];
         let header = match read_header(disk, name)? {
             Ok(header) if header.kind == FileKind::Snapshot && header.after == covered => Header { bytes, ..header },
-            // Each frame has its own check, so the first one may say what the header would.
+            // Each frame has its own checksum, so the first one can replace the header.
             _ if file.read_at(FIRST_FRAME_OFFSET as u64, &mut start).is_ok() => {
                 let Some(epoch) = u64_at(&start, EPOCH_OFFSET).and_then(Epoch::new) else { return Ok(None) };
                 let (kind, number, base, after) = (FileKind::Snapshot, SegmentNumber(0), Position::START, covered);
@@ -242,55 +240,55 @@ impl<D: Disk> SnapshotReader<D> {
             }
             _ => return Ok(None),
         };
-        let mut reader = SnapshotReader::over(file, header);
+        let mut reader = SnapshotReader::from_file(file, header);
         reader.lost = Some(Vec::new());
         Ok(Some(reader))
     }
 
-    /// What [`SnapshotReader::salvage`] has passed over so far: bytes of the file that are no frames.
+    /// Returns the byte ranges that [`SnapshotReader::salvage`] has skipped so far because they contain no frames.
     pub fn lost(&self) -> &[Range<u64>] {
         self.lost.as_deref().unwrap_or_default()
     }
 
-    /// When the snapshot was begun, in milliseconds of Unix time.
+    /// Returns when the snapshot was begun, in milliseconds of Unix time.
     pub fn written_at_ms(&self) -> u64 {
         self.header.written_at_ms
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.header.bytes
     }
 
-    fn over(file: D::File, header: Header) -> Self {
+    fn from_file(file: D::File, header: Header) -> Self {
         let (at, last) = (FIRST_FRAME_OFFSET as u64, Position::START);
         SnapshotReader { file, header, at, last, link: None, buffer: Vec::new(), buffered_at: 0, lost: None }
     }
 
-    /// The last frame of the log that the snapshot covers.
+    /// Returns the last frame of the log that the snapshot covers.
     pub fn covered(&self) -> Position {
         self.header.after
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame, or `None` at the end.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn step(&mut self) -> Result<Option<Frame<'_>>, LogError> {
         let Some(found) = self.scan()? else { return Ok(None) };
         let offset = (found.position.0 - self.buffered_at) as usize;
         Ok(Some(found.frame(&self.buffer, offset)))
     }
 
-    /// Whether the snapshot is whole, once [`SnapshotReader::step`] has given `None`.
+    /// Whether the snapshot is intact. Valid once [`SnapshotReader::step`] has returned `None`.
     pub fn is_whole(&self) -> bool {
         self.at == self.header.bytes
     }
 
-    /// Shows `visit` all frames, and says whether the snapshot is whole. One that the disk does not read is not.
+    /// Passes all frames to `visit`. Returns whether the snapshot is intact; an unreadable one is not.
     ///
     /// # Errors
-    /// Those of the disk that are not about reading.
+    /// Disk errors other than read errors.
     pub fn read_to_end(&mut self, mut visit: impl FnMut(Frame<'_>)) -> Result<bool, LogError> {
         loop {
             match self.step() {
@@ -305,7 +303,7 @@ impl<D: Disk> SnapshotReader<D> {
         }
     }
 
-    /// The next frame that follows the last, behind it or at the next block.
+    /// Finds the next frame, directly after the last or at the next block.
     fn scan(&mut self) -> Result<Option<FrameLocation>, LogError> {
         if self.lost.is_some() {
             return self.scan_past_damage();
@@ -331,7 +329,7 @@ impl<D: Disk> SnapshotReader<D> {
         Ok(None)
     }
 
-    /// The next frame that is one, wherever it lies.
+    /// Finds the next valid frame at any offset.
     fn scan_past_damage(&mut self) -> Result<Option<FrameLocation>, LogError> {
         let start = self.at;
         let mut at = start;
@@ -352,7 +350,7 @@ impl<D: Disk> SnapshotReader<D> {
         Ok(None)
     }
 
-    /// Less than a block may be padding.
+    /// A range smaller than a block may be padding.
     fn record_lost(&mut self, range: Range<u64>) {
         let is_padding = range.end == range.start.next_multiple_of(BLOCK_BYTES as u64);
         if let Some(lost) = self.lost.as_mut().filter(|_| !range.is_empty() && !is_padding) {
@@ -376,7 +374,7 @@ impl<D: Disk> SnapshotReader<D> {
         Ok(parse(&self.buffer, offset, Position(at), self.header.epoch))
     }
 
-    /// Makes sure that `bytes` from `at` on are buffered; false where the file ends before.
+    /// Makes sure that `bytes` bytes from `at` on are buffered. Returns false if the file ends earlier.
     fn has(&mut self, at: u64, bytes: usize) -> Result<bool, LogError> {
         let end = at.saturating_add(bytes as u64);
         if end > self.header.bytes {
@@ -399,14 +397,14 @@ impl<D: Disk> SnapshotReader<D> {
                 self.buffer.truncate(kept);
                 return Err(error.into());
             }
-            // What is 0 is no frame, and so is told as lost.
+            // Zeros are never a valid frame, so unreadable bytes are reported as lost.
             read_in_chunks(&self.file, unread, unread_at, &mut Vec::new());
         }
         Ok(true)
     }
 
-    /// Has the buffer begin at `at`, with what it has of the file from there on; says how much that is. Frames are about as long as what is
-    /// read at a time, so nearly each has been read in part when it becomes known how long it is.
+    /// Moves the buffer to begin at `at`, keeping the bytes it has from there on. Returns their number. Frames are about as long as one
+    /// read, so most frames are partly read when their length becomes known.
     fn shift_buffer(&mut self, at: u64) -> usize {
         let buffered = self.buffered_at..self.buffered_at + self.buffer.len() as u64;
         let before = if buffered.contains(&at) { (at - buffered.start) as usize } else { self.buffer.len() };

@@ -1,5 +1,5 @@
-//! The little JSON (RFC 8259) that the log, the tools, the admin API and authentication write and read. Messages have readers of their own, which
-//! make no values.
+//! A small JSON (RFC 8259) reader and writer for the log, the tools, the admin API and authentication. Message payloads have their own
+//! readers, which build no values.
 #![forbid(unsafe_code)]
 
 mod value;
@@ -18,7 +18,7 @@ pub fn push_string(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // C1 controls may stand in JSON, but a terminal might obey them.
+            // C1 controls are allowed in JSON, but a terminal might interpret them.
             '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => {
                 let _ = write!(out, "\\u{:04x}", u32::from(character));
             }

@@ -1,4 +1,4 @@
-//! JSON read into values (RFC 8259).
+//! JSON values (RFC 8259) and their parser.
 
 use crate::push_string;
 
@@ -12,17 +12,17 @@ pub enum Value {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// As it is written.
+    /// A number, as written.
     Number(String),
     /// A string, without its escapes.
     Text(String),
     /// A list.
     List(Vec<Value>),
-    /// In the order of the text. A name may stand twice.
+    /// In the order of the text. A name may occur twice.
     Object(Vec<(String, Value)>),
 }
 
-/// Why a text is no JSON, and where.
+/// Why a text is not JSON, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     /// In bytes, from 0.
@@ -32,7 +32,7 @@ pub struct SyntaxError {
 }
 
 impl Value {
-    /// What stands under `name` in an object: the first, if the name stands twice.
+    /// The value of member `name` of an object; the first one if the name occurs twice.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         match self {
@@ -41,7 +41,7 @@ impl Value {
         }
     }
 
-    /// The text, if it is one.
+    /// The string, if it is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -50,13 +50,13 @@ impl Value {
         }
     }
 
-    /// The text under `name`; empty where there is none.
+    /// The string under `name`; empty if there is none.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         self.get(name).and_then(Value::as_text).unwrap_or_default()
     }
 
-    /// The items under `name`; none where there is no list.
+    /// The items of the list under `name`; empty if there is none.
     #[must_use]
     pub fn list(&self, name: &str) -> &[Value] {
         match self.get(name) {
@@ -65,7 +65,7 @@ impl Value {
         }
     }
 
-    /// Whether some object in it has a name twice. Readers may disagree about what such a text says.
+    /// Whether an object in it has a duplicate name. Parsers disagree about the meaning of such a text.
     #[must_use]
     pub fn has_duplicates(&self) -> bool {
         match self {
@@ -80,7 +80,7 @@ impl Value {
         }
     }
 
-    /// Appends it as JSON on one line.
+    /// Appends the value as JSON on one line.
     pub fn push_json(&self, out: &mut String) {
         match self {
             Value::Null => out.push_str("null"),
@@ -108,7 +108,7 @@ impl Value {
         }
     }
 
-    /// What kind of value it is, for messages.
+    /// The kind of the value, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -122,19 +122,19 @@ impl Value {
     }
 }
 
-/// Reads one value and nothing behind it.
+/// Parses exactly one value.
 ///
 /// # Errors
-/// The text is no JSON, or nested deeper than [`DEPTH_MAX`].
+/// The text is not JSON, or nested deeper than [`DEPTH_MAX`].
 pub fn parse(text: &str) -> Result<Value, SyntaxError> {
     let mut reader = Reader { text, at: 0 };
     reader.skip_space();
     let value = reader.value(0)?;
     reader.skip_space();
-    if reader.at < text.len() { Err(reader.wrong("something stands behind the value")) } else { Ok(value) }
+    if reader.at < text.len() { Err(reader.wrong("there is more text after the value")) } else { Ok(value) }
 }
 
-/// Each method takes its part from `at` on.
+/// Each method consumes its part from `at` on.
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -143,7 +143,7 @@ struct Reader<'t> {
 impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Result<Value, SyntaxError> {
         if depth > DEPTH_MAX {
-            return Err(self.wrong("values are nested too deep"));
+            return Err(self.wrong("values are nested too deeply"));
         }
         match self.peek() {
             Some(b'{') => {
@@ -204,7 +204,7 @@ impl Reader<'_> {
             let plain = rest.bytes().position(|byte| byte == b'"' || byte == b'\\' || byte < 0x20);
             let Some(plain) = plain else {
                 self.at = self.text.len();
-                return Err(self.wrong("a string has no end"));
+                return Err(self.wrong("a string is not terminated"));
             };
             string.push_str(&rest[..plain]);
             self.at += plain;
@@ -212,13 +212,13 @@ impl Reader<'_> {
                 return Ok(string);
             }
             if !self.take(b'\\') {
-                return Err(self.wrong("a control character stands in a string"));
+                return Err(self.wrong("a string contains a control character"));
             }
             string.push(self.escaped()?);
         }
     }
 
-    /// What a backslash and that which follows it stand for.
+    /// Decodes the escape after a backslash.
     fn escaped(&mut self) -> Result<char, SyntaxError> {
         let letter = self.peek();
         self.at += usize::from(letter.is_some());
@@ -240,9 +240,9 @@ impl Reader<'_> {
                 } else {
                     first
                 };
-                char::from_u32(code).ok_or_else(|| self.wrong("half of a pair of escapes stands alone"))?
+                char::from_u32(code).ok_or_else(|| self.wrong("unpaired surrogate escape"))?
             }
-            _ => return Err(self.wrong("no such escape")),
+            _ => return Err(self.wrong("unknown escape")),
         })
     }
 
@@ -340,10 +340,10 @@ mod tests {
             ("", 0, "a value is missing"),
             ("{\"a\" 1}", 5, "a colon is missing"),
             ("[1 2]", 3, "a comma or the end of the list or object is missing"),
-            ("\"\\ud800\"", 7, "half of a pair of escapes stands alone"),
-            ("\"\\ud800\\u0041\"", 13, "half of a pair of escapes stands alone"),
-            ("\"abc", 4, "a string has no end"),
-            ("1 2", 2, "something stands behind the value"),
+            ("\"\\ud800\"", 7, "unpaired surrogate escape"),
+            ("\"\\ud800\\u0041\"", 13, "unpaired surrogate escape"),
+            ("\"abc", 4, "a string is not terminated"),
+            ("1 2", 2, "there is more text after the value"),
         ] {
             assert_eq!(parse(text), Err(SyntaxError { offset, message }), "{text}");
         }

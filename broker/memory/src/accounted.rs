@@ -9,14 +9,14 @@ use crate::ledger::MemoryLedger;
 /// Bytes by kind.
 pub type Footprint<const N: usize> = [(Kind, usize); N];
 
-/// Something that can say what it holds, cheaply.
+/// A value that can report its memory cheaply.
 pub trait MemoryFootprint<const N: usize> {
     /// Bytes that the value holds, by kind. The kinds are the same each time.
     fn footprint(&self) -> Footprint<N>;
 }
 
-/// A value whose memory stands in the ledger of its shard as long as the value lives. It can be read freely; it changes
-/// only through [`TrackedValue::change`] and [`TrackedValue::update_part`], which keep the ledger right.
+/// A value whose memory is in its shard's ledger until it is dropped. It can be read freely; it changes only through
+/// [`TrackedValue::change`] and [`TrackedValue::update_part`], which keep the ledger up to date.
 #[derive(Debug)]
 pub struct TrackedValue<T: MemoryFootprint<N>, const N: usize> {
     value: T,
@@ -24,7 +24,7 @@ pub struct TrackedValue<T: MemoryFootprint<N>, const N: usize> {
 }
 
 impl<T: MemoryFootprint<N>, const N: usize> TrackedValue<T, N> {
-    /// Enters what `value` holds.
+    /// Adds the memory of `value` to the ledger.
     pub fn new(value: T, ledger: &Arc<MemoryLedger>) -> TrackedValue<T, N> {
         for (kind, bytes) in value.footprint() {
             ledger.enter(kind, bytes);
@@ -44,7 +44,7 @@ impl<T: MemoryFootprint<N>, const N: usize> TrackedValue<T, N> {
         result
     }
 
-    /// Changes only what `part` tells the bytes of, which saves asking for all of them.
+    /// Changes only the part whose bytes `part` reports, which is cheaper than computing the whole footprint.
     #[inline]
     pub fn update_part<R, const P: usize>(
         &mut self,
@@ -61,13 +61,13 @@ impl<T: MemoryFootprint<N>, const N: usize> TrackedValue<T, N> {
         result
     }
 
-    /// For changes that leave the footprint as it is, or are followed by [`TrackedValue::settle`].
+    /// For changes that do not affect the footprint, or are followed by [`TrackedValue::settle`].
     #[inline]
     pub fn untracked_mut(&mut self) -> &mut T {
         &mut self.value
     }
 
-    /// Enters a change of the footprint that has been made through [`TrackedValue::untracked_mut`].
+    /// Records a change of the footprint that was made through [`TrackedValue::untracked_mut`].
     pub fn settle(&self, kind: Kind, before: usize, after: usize) {
         self.ledger.settle(kind, before, after);
     }

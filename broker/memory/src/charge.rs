@@ -1,11 +1,11 @@
-//! A value that gives back what it has entered.
+//! A charge to a ledger that is released on drop.
 
 use std::sync::Arc;
 
 use crate::kind::Kind;
 use crate::ledger::MemoryLedger;
 
-/// Bytes of one kind that its owner holds. They are given back when it is dropped, on whichever thread.
+/// Bytes of one kind, charged to a ledger. They are released on drop, on any thread.
 #[derive(Debug)]
 pub struct Charge {
     ledger: Arc<MemoryLedger>,
@@ -14,18 +14,18 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Nothing yet.
+    /// An empty charge.
     pub fn new(ledger: &Arc<MemoryLedger>, kind: Kind) -> Charge {
         Charge { ledger: ledger.clone(), bytes: 0, kind }
     }
 
-    /// Bytes that are held.
+    /// The number of bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The owner holds `bytes` now, in all. Only the thread of the ledger's shard may call it.
+    /// Sets the total to `bytes`. Only the thread of the ledger's shard may call it.
     #[inline]
     pub fn set(&mut self, bytes: usize) {
         if bytes != self.bytes {
@@ -34,7 +34,7 @@ impl Charge {
         }
     }
 
-    /// The owner holds `bytes` more. Only the thread of the ledger's shard may call it.
+    /// Adds `bytes` to the total. Only the thread of the ledger's shard may call it.
     #[inline]
     pub fn grow(&mut self, bytes: usize) {
         self.ledger.enter(self.kind, bytes);

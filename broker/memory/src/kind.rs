@@ -1,8 +1,8 @@
-//! What memory is held for.
+//! The purposes that memory is held for.
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:literal,)*) => {
-        /// What memory is held for. The sum of all kinds is what clients make the broker hold.
+        /// What memory is held for. The sum of all kinds is the memory that clients cause the broker to hold.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Kind {
             $($(#[doc = $doc])+ $kind,)*
@@ -17,7 +17,7 @@ macro_rules! kinds {
                 match self { $(Kind::$kind => concat!("memory_", $name, "_bytes"),)* }
             }
 
-            /// What it is, for those who read the gauge.
+            /// The description of its gauge.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Kind::$kind => concat!($($doc),+).trim_ascii(),)* }
             }
@@ -26,39 +26,39 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Messages that somebody keeps: each counts once, however many queues, windows and outputs refer to it.
+    /// Messages: each counts once, however many queues, windows and output buffers refer to it.
     Message "message",
-    /// Records of messages that are on disk.
+    /// Records of messages that are spilled to disk.
     Spilled "cold",
-    /// Bytes of packets that are not complete yet, and of whole packets that wait to be let through.
+    /// Bytes of incomplete packets, and of complete packets whose processing is paused.
     Input "input",
-    /// Bytes that wait to be written to connections, without messages that are only referred to.
+    /// Bytes that wait to be written to connections, except messages that are only referenced.
     Output "output",
     /// Entries of session queues.
     Queue "queue",
-    /// Entries of the windows of messages that have been sent and not acknowledged.
+    /// Entries of the windows of sent and unacknowledged messages.
     Window "window",
     /// Wills.
     Will "will",
-    /// Topic filters, wherever they stand.
+    /// Topic filters, in subscriptions and elsewhere.
     Subscription "subscription",
     /// Topic aliases.
     Alias "alias",
-    /// Batches of messages on their way between threads.
+    /// Batches of messages in transit between threads.
     Transit "transit",
-    /// Searches for retained messages that a new subscription is owed.
+    /// Pending searches for retained messages of new subscriptions.
     Replay "replay",
-    /// Payloads while they are turned into another format.
+    /// Payloads while they are transcoded to another format.
     Contract "contract",
-    /// Work that goes on over several turns, such as long SUBSCRIBE packets.
+    /// Work that spans several turns, such as long SUBSCRIBE packets.
     Job "job",
-    /// Sessions: client identifiers, packet identifiers and the places of sessions.
+    /// Sessions: client identifiers, packet identifiers and the slots of sessions.
     Session "session",
-    /// Connections, those before CONNECT included.
+    /// Connections, including those before CONNECT.
     Connection "connection",
-    /// What TLS and WebSocket hold for connections.
+    /// TLS and WebSocket state of connections.
     Transport "transport",
-    /// Sessions and their messages a second time, while a snapshot of the log is made; sessions and topics while the log is read at the start.
+    /// Copies of sessions and their messages while a snapshot of the log is written; sessions and topics while the log is read at startup.
     Snapshot "snapshot",
 }
 

@@ -1,35 +1,35 @@
-//! What one shard has entered into the account.
+//! The memory held by one shard.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::kind::{KINDS, Kind};
 
-/// The entries of one shard, by kind.
+/// The memory held by one shard, by kind.
 ///
-/// Only the shard's own thread enters and settles, which costs a plain addition. Any thread may give back, since a message
-/// that one shard made may be dropped last by another. Any thread may read.
+/// Only the shard's own thread enters and settles, which costs a plain addition. Any thread may give memory back, since a message that one
+/// shard created may be dropped last by another. Any thread may read.
 #[derive(Debug, Default)]
 pub struct MemoryLedger {
-    /// Written by the shard's thread alone; the sum over all kinds.
+    /// Written only by the shard's thread; the sum over all kinds.
     all: AtomicU64,
     entered: [AtomicU64; KINDS],
-    /// Written by every thread that drops what this shard has entered.
+    /// Written by every thread that drops memory of this shard.
     released: ReleasedBytes,
 }
 
-/// On a cache line of its own: other threads write here.
+/// On a separate cache line, because other threads write here.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct ReleasedBytes([AtomicU64; KINDS]);
 
 impl MemoryLedger {
-    /// Enters `bytes`. Only the shard's own thread may call it.
+    /// Adds `bytes`. Only the shard's own thread may call it.
     #[inline]
     pub fn enter(&self, kind: Kind, bytes: usize) {
         self.settle(kind, 0, bytes);
     }
 
-    /// What had `before` bytes has `after` now. Only the shard's own thread may call it.
+    /// Replaces `before` bytes by `after`. Only the shard's own thread may call it.
     #[inline]
     pub fn settle(&self, kind: Kind, before: usize, after: usize) {
         let change = (after as u64).wrapping_sub(before as u64);
@@ -37,10 +37,10 @@ impl MemoryLedger {
         add(&self.all, change);
     }
 
-    /// Gives `bytes` back that were entered here; any thread may call it.
+    /// Releases `bytes` that were entered here; any thread may call it.
     #[inline]
     pub fn give_back(&self, kind: Kind, bytes: usize) {
-        debug_assert!(CHARGED.contains(&kind), "the sum of all kinds looks only at these");
+        debug_assert!(CHARGED.contains(&kind), "the sum of all kinds includes only these");
         self.released.0[kind as usize].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -60,13 +60,12 @@ impl MemoryLedger {
     }
 }
 
-/// The entries of what no shard holds. One thread settles them and no other gives anything back, so their sum is one number. Each shard
-/// reads it once a turn.
+/// The memory that belongs to no shard. Only one thread changes it, so the sum is a single number, which each shard reads once a turn.
 #[derive(Debug, Default)]
 pub struct DetachedLedger(MemoryLedger);
 
 impl DetachedLedger {
-    /// What had `before` bytes has `after` now. Only one thread may call it.
+    /// Replaces `before` bytes by `after`. Only one thread may call it.
     #[inline]
     pub fn settle(&self, kind: Kind, before: usize, after: usize) {
         self.0.settle(kind, before, after);
@@ -85,7 +84,7 @@ impl DetachedLedger {
     }
 }
 
-/// The kinds that are given back through [`MemoryLedger::give_back`]. The others are settled.
+/// The kinds that are released through [`MemoryLedger::give_back`]. The others are settled.
 const CHARGED: [Kind; 11] = [
     Kind::Message,
     Kind::Spilled,
@@ -100,7 +99,7 @@ const CHARGED: [Kind; 11] = [
     Kind::Transport,
 ];
 
-/// One writer: a load and a store are enough.
+/// With a single writer, a load and a store are enough.
 #[inline]
 fn add(counter: &AtomicU64, change: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! The account of memory: everything that clients can make the broker hold, by kind and by shard.
+//! Memory accounting: everything that clients can cause the broker to hold, by kind and by shard.
 //!
-//! Each shard has one [`MemoryLedger`]. What is held is entered there before it is held. It is taken out when the value that
-//! holds it is dropped: a [`Charge`] that belongs to a buffer or a batch, or an [`TrackedValue`] value that changes often.
-//! [`Memory`] adds the ledgers up and says what still fits, for one client and for all.
+//! Each shard has one [`MemoryLedger`]. Memory is entered there before it is held, and removed when the value that holds it is dropped: a
+//! [`Charge`] of a buffer or a batch, or a [`TrackedValue`] that changes often. [`Memory`] adds up the ledgers and computes the free
+//! memory, for one client and for all.
 
 #![forbid(unsafe_code)]
 

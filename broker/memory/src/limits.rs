@@ -1,4 +1,4 @@
-//! What still fits.
+//! Memory limits, and how much is free.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use crate::kind::Kind;
 use crate::ledger::{DetachedLedger, MemoryLedger};
 
-/// How much may be held.
+/// The memory limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// By all clients together, without retained messages, which have a limit of their own.
+    /// For all clients together, without retained messages, which have their own limit.
     pub all_bytes: u64,
-    /// By one client.
+    /// For one client.
     pub client_bytes: u64,
 }
 
-/// Why something may not be held.
+/// The limit that would be exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryLimitError {
-    /// The client holds as much as one client may at present.
+    /// The limit of one client.
     Client,
-    /// All clients together hold as much as the broker may.
+    /// The limit of the broker.
     Broker,
 }
 
@@ -28,64 +28,65 @@ pub enum MemoryLimitError {
 #[derive(Debug)]
 pub struct Memory {
     ledgers: Box<[Arc<MemoryLedger>]>,
-    apart: Arc<DetachedLedger>,
-    /// With which each share begins.
+    detached: Arc<DetachedLedger>,
+    /// The initial limits of each share.
     limits: Limits,
 }
 
 impl Memory {
     /// Empty ledgers for `shards` shards.
     pub fn new(shards: usize, limits: Limits) -> Memory {
-        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), apart: Arc::default(), limits }
+        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), detached: Arc::default(), limits }
     }
 
     /// The ledger of shard `index`.
     ///
     /// # Panics
-    /// Where there is no such shard.
+    /// If there is no such shard.
     pub fn ledger(&self, index: usize) -> &Arc<MemoryLedger> {
         &self.ledgers[index]
     }
 
-    /// The ledger of what no shard holds. One thread enters there: that which makes snapshots, and before it the one that reads the log at the start.
+    /// The ledger of memory that belongs to no shard. One thread uses it: the one that writes snapshots, and before it the one that reads
+    /// the log at startup.
     pub fn detached(&self) -> &Arc<DetachedLedger> {
-        &self.apart
+        &self.detached
     }
 
-    /// Adds up what each shard's ledger says, and `detached`. A sum may be below zero: see [`at_least_zero`].
-    fn sum(&self, apart: u64, held: impl Fn(&MemoryLedger) -> u64) -> u64 {
-        self.ledgers.iter().fold(apart, |sum, ledger| sum.wrapping_add(held(ledger)))
+    /// Adds up a value of each shard's ledger, and `detached`. The sum may be below zero: see [`at_least_zero`].
+    fn sum(&self, detached: u64, held: impl Fn(&MemoryLedger) -> u64) -> u64 {
+        self.ledgers.iter().fold(detached, |sum, ledger| sum.wrapping_add(held(ledger)))
     }
 
     /// Bytes held of one kind, by all shards together.
     pub fn held(&self, kind: Kind) -> u64 {
-        // Shards are read at slightly different moments: what one gives back for another may be missed.
-        at_least_zero(self.sum(self.apart.held(kind), |ledger| ledger.held(kind)))
+        // Shards are read at slightly different moments, so bytes that one releases for another may be missed.
+        at_least_zero(self.sum(self.detached.held(kind), |ledger| ledger.held(kind)))
     }
 
     /// Bytes held of all kinds, by all shards together.
     pub fn total_held(&self) -> u64 {
-        at_least_zero(self.sum(self.apart.all(), MemoryLedger::all))
+        at_least_zero(self.sum(self.detached.all(), MemoryLedger::all))
     }
 }
 
-/// A sum of gauges that were read at slightly different moments may be below zero, which means none.
+/// Clamps a sum of gauges at zero: they are read at slightly different moments, so it may be negative.
 fn at_least_zero(sum: u64) -> u64 {
     if sum > u64::MAX / 2 { 0 } else { sum }
 }
 
-/// One shard's view of the account: its own ledger as it is, and the others as they were when it last looked. It looks again
-/// whenever it has taken a little since then, so that shards do not take the same bytes.
+/// One shard's view of all memory: its own ledger, and a cached sum of the others. It refreshes the sum whenever it has used a small step
+/// since, so that shards do not use the same free bytes.
 #[derive(Debug)]
 pub struct ShardMemory {
     memory: Arc<Memory>,
     limits: Limits,
-    own: Arc<MemoryLedger>,
-    /// What the other shards hold, without retained messages. Less than zero where they have given back for this shard.
+    own_ledger: Arc<MemoryLedger>,
+    /// Memory of the other shards, without retained messages. Below zero if they have released memory for this shard.
     others: Cell<u64>,
-    /// As long as so much is free by this view, it need not look again.
+    /// While this many bytes are free, no refresh is needed.
     cached_free_bytes: Cell<u64>,
-    /// What this shard may take without looking at the others.
+    /// How much this shard may use without a refresh.
     step_bytes: u64,
     retained_bytes: u64,
 }
@@ -93,21 +94,21 @@ pub struct ShardMemory {
 impl ShardMemory {
     /// The view of shard `index`.
     pub fn new(memory: Arc<Memory>, index: usize) -> ShardMemory {
-        let (own, limits) = (memory.ledger(index).clone(), memory.limits);
+        let (own_ledger, limits) = (memory.ledger(index).clone(), memory.limits);
         let (others, cached_free_bytes) = (Cell::new(0), Cell::new(u64::MAX));
         let mut share =
-            ShardMemory { memory, limits, own, others, cached_free_bytes, step_bytes: 0, retained_bytes: 0 };
+            ShardMemory { memory, limits, own_ledger, others, cached_free_bytes, step_bytes: 0, retained_bytes: 0 };
         share.set_limits(limits);
         share
     }
 
-    /// How much may be held, as this shard has it.
+    /// The current limits.
     #[inline]
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// From now on so much may be held. What is held already stays; where that is more, nothing is free until enough has been given back.
+    /// Sets the limits. Memory that is already held stays held; above the limits, nothing is free until enough has been released.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.step_bytes = match self.memory.ledgers.len() as u64 {
@@ -120,15 +121,15 @@ impl ShardMemory {
     /// The shard's own ledger.
     #[inline]
     pub fn ledger(&self) -> &Arc<MemoryLedger> {
-        &self.own
+        &self.own_ledger
     }
 
-    /// The account of all shards.
+    /// The memory of all shards.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// Looks at the other shards. `retained_bytes` are those of messages that are retained: they have a limit of their own.
+    /// Refreshes the view of the other shards. `retained_bytes` belong to retained messages, which have their own limit.
     #[inline]
     pub fn look(&mut self, retained_bytes: u64) {
         self.retained_bytes = retained_bytes;
@@ -139,22 +140,22 @@ impl ShardMemory {
     fn refresh_others(&self) {
         let others = 0u64.wrapping_sub(self.retained_bytes);
         if self.memory.ledgers.len() == 1 {
-            self.others.set(others.wrapping_add(self.memory.apart.all()));
+            self.others.set(others.wrapping_add(self.memory.detached.all()));
             self.cached_free_bytes.set(0);
             return;
         }
-        let all = self.memory.sum(self.memory.apart.all(), MemoryLedger::all);
-        self.others.set(others.wrapping_add(all).wrapping_sub(self.own.all()));
+        let all = self.memory.sum(self.memory.detached.all(), MemoryLedger::all);
+        self.others.set(others.wrapping_add(all).wrapping_sub(self.own_ledger.all()));
         self.cached_free_bytes.set(self.free_bytes_by_view().saturating_sub(self.step_bytes));
     }
 
-    /// What this shard may take without looking at the others.
+    /// How much this shard may use without a refresh.
     #[inline]
     pub fn step_bytes(&self) -> u64 {
         self.step_bytes
     }
 
-    /// Bytes that are still free.
+    /// The free bytes.
     #[inline]
     pub fn free_bytes(&self) -> u64 {
         let free_bytes = self.free_bytes_by_view();
@@ -167,63 +168,61 @@ impl ShardMemory {
 
     #[inline]
     fn free_bytes_by_view(&self) -> u64 {
-        let held = at_least_zero(self.own.all().wrapping_add(self.others.get()));
+        let held = at_least_zero(self.own_ledger.all().wrapping_add(self.others.get()));
         self.limits.all_bytes.saturating_sub(held)
     }
 
-    /// Bytes that are free for those who hold much: without what is kept back.
+    /// The free bytes for clients that hold much: without the reserve.
     #[inline]
     pub fn unreserved_bytes(&self) -> u64 {
         self.unreserved_of(self.free_bytes())
     }
 
-    /// The same, of so many that are free.
+    /// As [`Self::unreserved_bytes`], for a given number of free bytes.
     #[inline]
     pub fn unreserved_of(&self, free_bytes: u64) -> u64 {
         free_bytes.saturating_sub(self.limits.all_bytes / RESERVED_PART)
     }
 
-    /// Whether a client may keep input that has been entered and takes it `held_bytes`. It may hold as much as it leaves free,
-    /// without half of what is kept back. Input takes half of all at most, since it can be taken in only where there is room
-    /// besides it.
+    /// Whether a client may keep input that has been entered and makes its total `held_bytes`. A client may hold as much as it leaves free,
+    /// without half of the reserve. Input may use at most half of all memory, since processing it needs free memory as well.
     #[inline]
     pub fn can_buffer_input(&self, held_bytes: usize) -> bool {
         held_bytes as u64 <= self.extra_input_bytes() && self.memory.held(Kind::Input) <= self.limits.all_bytes / 2
     }
 
-    /// Bytes that are free for more input.
+    /// The free bytes for more input.
     #[inline]
     pub fn input_bytes(&self) -> u64 {
         let part_bytes = (self.limits.all_bytes / 2).saturating_sub(self.memory.held(Kind::Input));
         self.extra_input_bytes().min(part_bytes)
     }
 
-    /// Bytes that are free for the input of one client when input has taken its half of all.
+    /// The free bytes for the input of one client once input uses its half of all memory.
     #[inline]
     pub fn extra_input_bytes(&self) -> u64 {
         self.free_bytes().saturating_sub(self.limits.all_bytes / RESERVED_PART / 2)
     }
 
-    /// Whether no more input at all may be kept: it takes more than its half of all, and nothing is free.
+    /// Whether no more input may be kept: it uses more than its half of all memory, and nothing is free.
     pub fn is_input_full(&self) -> bool {
         self.memory.held(Kind::Input) > self.limits.all_bytes / 2 && self.free_bytes() == 0
     }
 
-    /// Bytes that are to be read from one client at a time: a sixteenth of what is free above a quarter of all. So many clients
-    /// whose input has to wait leave room for others.
+    /// Bytes to read from one client at a time: a sixteenth of the free memory above a quarter of all. This many clients with paused input
+    /// leave memory for others.
     #[inline]
     pub fn read_bytes(&self) -> u64 {
         self.free_bytes().saturating_sub(self.limits.all_bytes / 4) / 16
     }
 
-    /// Whether a client that holds `held_bytes` may hold `more_bytes` on top.
+    /// Checks whether a client that holds `held_bytes` may hold `more_bytes` in addition.
     ///
-    /// A client may hold as much as is left free, and no more than the limit for one. So one that takes all it can leaves
-    /// half, two leave a third each, and so on. A sixteenth of all is kept back for those who hold little: less than a
-    /// thousandth.
+    /// A client may hold as much as it leaves free, and no more than the limit for one client. So a single client can use half, two use a
+    /// third each, and so on. A sixteenth of all memory is reserved for clients that hold less than a thousandth.
     ///
     /// # Errors
-    /// Whose limit would be exceeded.
+    /// The limit that would be exceeded.
     #[inline]
     pub fn admits(&self, held_bytes: usize, more_bytes: usize) -> Result<(), MemoryLimitError> {
         let client_bytes = self.limits.client_bytes;
@@ -239,26 +238,26 @@ impl ShardMemory {
         Ok(())
     }
 
-    /// Whether `more_bytes` are free for several clients together, who have a limit each.
+    /// Whether `more_bytes` are free for several clients together, each with its own limit.
     #[inline]
     pub fn has_free(&self, more_bytes: usize) -> bool {
         more_bytes as u64 <= self.free_for(more_bytes as u64)
     }
 
-    /// Whether a client that holds `held_bytes` leaves enough for others, however little is free: it holds a sixteenth of all at most.
+    /// Whether a client that holds `held_bytes` is small, however little is free: at most a sixteenth of all memory.
     #[inline]
     pub fn is_small_holder(&self, held_bytes: u64) -> bool {
         held_bytes <= self.limits.all_bytes / SMALL_PART
     }
 
-    /// Whether a client that holds `held_bytes` holds little: less than a thousandth of all.
+    /// Whether a client that holds `held_bytes` is minor: less than a thousandth of all memory.
     #[inline]
     fn is_minor_holder(&self, held_bytes: u64) -> bool {
         let all_bytes = self.limits.all_bytes;
         held_bytes <= (all_bytes / MINOR_PART).max(MINOR_MIN_BYTES.min(all_bytes / 256))
     }
 
-    /// Bytes that are free for somebody who holds `held_bytes` then.
+    /// The free bytes for a client that holds `held_bytes`.
     #[inline(always)]
     fn free_for(&self, held_bytes: u64) -> u64 {
         let free_bytes = self.free_bytes();
@@ -266,15 +265,15 @@ impl ShardMemory {
     }
 }
 
-/// What all shards together may take without looking at each other, as a part of all.
+/// Memory that all shards together may use without a refresh, as a fraction of all.
 const UNSYNCED_PART: u64 = 64;
-/// What is kept back for clients that hold little, as a part of all.
+/// The reserve for clients that hold little, as a fraction of all.
 const RESERVED_PART: u64 = 16;
-/// A client that holds less than this part of all holds little.
+/// A client that holds less than this fraction of all is minor.
 const MINOR_PART: u64 = 1_024;
-/// A client that holds no more than this part of all is modest.
+/// A client that holds no more than this fraction of all is small.
 const SMALL_PART: u64 = 16;
-/// Where all is small, it is as much as a session with a connection and a few filters takes.
+/// The lower bound of the minor limit: the size of a session with a connection and a few filters.
 const MINOR_MIN_BYTES: u64 = 4 << 10;
 
 #[cfg(test)]
@@ -286,7 +285,7 @@ mod tests {
         (0..count).map(|index| ShardMemory::new(memory.clone(), index)).collect()
     }
 
-    /// A client that takes single bytes until it gets no more; gives what it holds then.
+    /// A client that takes single bytes until it is refused; returns the bytes held.
     fn fill(share: &ShardMemory) -> usize {
         let mut held_bytes = 0;
         while share.admits(held_bytes, 1).is_ok() {
@@ -299,9 +298,9 @@ mod tests {
     #[test]
     fn whoever_takes_all_it_can_leaves_as_much_to_others() {
         let share = &shares(1, 16_000, 16_000)[0];
-        assert_eq!(fill(share), 7_500, "half of what is not kept back");
+        assert_eq!(fill(share), 7_500, "half of the unreserved memory");
         assert_eq!(fill(share), 3_750);
-        assert_eq!(share.admits(0, 1_000), Ok(()), "there is something left for one that holds nothing");
+        assert_eq!(share.admits(0, 1_000), Ok(()), "the reserve is free for a client that holds nothing");
         assert_eq!(share.admits(3_000, 1_000), Err(MemoryLimitError::Client));
         assert_eq!(share.admits(0, 3_800), Err(MemoryLimitError::Broker));
     }
@@ -312,7 +311,7 @@ mod tests {
         share.ledger().enter(Kind::Queue, (1 << 20) - (1 << 16));
         assert_eq!(share.admits(0, 5_000), Err(MemoryLimitError::Broker));
         assert_eq!(share.admits(0, 1_000), Ok(()));
-        assert_eq!(share.admits(4_000, 1_000), Err(MemoryLimitError::Broker), "that is not little any more");
+        assert_eq!(share.admits(4_000, 1_000), Err(MemoryLimitError::Broker), "no longer a minor holder");
     }
 
     #[test]
@@ -327,7 +326,7 @@ mod tests {
         shares[2].ledger().enter(Kind::Output, 300);
         shares[1].look(0);
         assert_eq!(shares[1].free_bytes(), 100);
-        // Given back by another thread than the one that entered it.
+        // Released by another thread than the one that entered it.
         shares[0].ledger().give_back(Kind::Message, 600);
         shares[1].look(0);
         assert_eq!(shares[1].free_bytes(), 700);
@@ -338,11 +337,11 @@ mod tests {
     fn what_no_shard_holds_is_not_free_either() {
         for count in [1, 2] {
             let mut shares = shares(count, 1_000, 1_000);
-            let apart = shares[0].memory().detached().clone();
-            apart.settle(Kind::Snapshot, 0, 400);
+            let detached = shares[0].memory().detached().clone();
+            detached.settle(Kind::Snapshot, 0, 400);
             shares[0].look(0);
             assert_eq!((shares[0].free_bytes(), shares[0].memory().total_held()), (600, 400));
-            apart.settle(Kind::Snapshot, 400, 0);
+            detached.settle(Kind::Snapshot, 400, 0);
             shares[0].look(0);
             assert_eq!((shares[0].free_bytes(), shares[0].memory().held(Kind::Snapshot)), (1_000, 0));
         }
@@ -376,7 +375,7 @@ mod tests {
         assert!(shares[0].can_buffer_input(3_000) && !shares[0].can_buffer_input(3_300));
         shares[1].ledger().enter(Kind::Queue, 3_100);
         shares[0].look(0);
-        assert_eq!(shares[0].input_bytes(), 100, "a thirty-second is kept back");
+        assert_eq!(shares[0].input_bytes(), 100, "a thirty-second is reserved");
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! How long things have taken, in buckets.
+//! Latency histograms.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Four for each doubling, up to about a minute.
 const BUCKETS: usize = 104;
-/// Buckets for each doubling, as a power of two.
+/// Buckets per doubling, as a power of two.
 const PARTS_LOG2: u32 = 2;
 const PARTS: u64 = 1 << PARTS_LOG2;
 
-/// Counts durations. One thread counts, so that counting costs no more than additions; anyone may read.
+/// A histogram of durations. Only one thread writes, so counting costs a plain addition; any thread may read.
 #[derive(Debug)]
 pub struct DurationCounts {
     counts: [AtomicU64; BUCKETS],
@@ -22,7 +22,7 @@ impl Default for DurationCounts {
 }
 
 impl DurationCounts {
-    /// So many things have taken so long each. Only one thread may call it.
+    /// Counts `times` durations of `took_us` each. Only one thread may call it.
     #[inline]
     pub fn count(&self, took_us: u64, times: u64) {
         let add = |counter: &AtomicU64, more: u64| {
@@ -32,14 +32,14 @@ impl DurationCounts {
         add(&self.sum_us, took_us.wrapping_mul(times));
     }
 
-    /// What has been counted so far.
+    /// A snapshot of the counts.
     pub fn read(&self) -> Durations {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         Durations { counts, sum_us: self.sum_us.load(Ordering::Relaxed) }
     }
 }
 
-/// How many things have taken how long.
+/// A snapshot of a histogram of durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Durations {
     counts: [u64; BUCKETS],
@@ -53,13 +53,13 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Those that have come since an earlier look.
+    /// The durations counted since an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Durations) -> Durations {
         self.with_each(earlier, u64::wrapping_sub)
     }
 
-    /// These and others.
+    /// The sum of both.
     #[must_use]
     pub fn and(&self, others: &Durations) -> Durations {
         self.with_each(others, u64::wrapping_add)
@@ -72,7 +72,7 @@ impl Durations {
         durations
     }
 
-    /// The duration in microseconds that `percent` of them have not exceeded, a quarter too high at most; `None` where there are none.
+    /// The given percentile in microseconds, at most a quarter too high; `None` if there are no durations.
     pub fn percentile_us(&self, percent: u8) -> Option<u64> {
         let rank = (self.count() * u64::from(percent)).div_ceil(100).max(1);
         let mut below = 0;
@@ -83,17 +83,17 @@ impl Durations {
         at.map(longest_us)
     }
 
-    /// How many there are.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// All of them together, in microseconds.
+    /// The sum of all durations in microseconds.
     pub fn sum_us(&self) -> u64 {
         self.sum_us
     }
 
-    /// How many are less than two to the power of `doublings` microseconds, which is at least two.
+    /// The number of durations below two to the power of `doublings` microseconds; `doublings` is at least two.
     pub fn count_below(&self, doublings: u32) -> u64 {
         let buckets = doublings.saturating_sub(PARTS_LOG2 - 1) as usize * PARTS as usize;
         self.counts.iter().take(buckets).sum()
@@ -125,8 +125,11 @@ mod tests {
     #[test]
     fn a_duration_is_told_a_quarter_too_high_at_most() {
         for took_us in (0..5_000).chain([99_999, 1_000_000, 60_000_000]) {
-            let told_us = longest_us(bucket(took_us));
-            assert!(told_us >= took_us && told_us <= took_us + took_us / 4, "{took_us} is told as {told_us}");
+            let reported_us = longest_us(bucket(took_us));
+            assert!(
+                reported_us >= took_us && reported_us <= took_us + took_us / 4,
+                "{took_us} is reported as {reported_us}"
+            );
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }

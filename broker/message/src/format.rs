@@ -1,18 +1,18 @@
-//! The formats of payloads that the broker can tell apart and turn into each other.
+//! The payload formats that the broker can distinguish and transcode.
 
-/// How the bytes of a payload are to be read.
+/// A payload format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Format {
     /// Protocol Buffers, the binary form.
     Protobuf,
-    /// MessagePack; messages of a Protobuf schema are maps with the names that JSON uses, and native types.
+    /// MessagePack; messages of a Protobuf schema are maps with their JSON names and native types.
     MessagePack,
-    /// JSON; messages of a Protobuf schema by the canonical mapping.
+    /// JSON; messages of a Protobuf schema use the canonical mapping.
     Json,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 3] = [Format::Protobuf, Format::MessagePack, Format::Json];
 
     /// The name in `contracts.toml`.
@@ -38,7 +38,7 @@ impl Format {
         }
     }
 
-    /// The format that a content type names, parameters aside. Older and vendors' names are understood too.
+    /// The format of a content type, ignoring parameters. Older and vendor-specific names are supported too.
     pub fn of_content_type(content_type: &str) -> Option<Format> {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         let is = |names: &[&str]| names.iter().any(|name| essence.eq_ignore_ascii_case(name));
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    /// The format that the first level after `$as` names in a topic filter.
+    /// The format named by the level after `$as` in a topic filter.
     pub fn of_filter_level(level: &str) -> Option<Format> {
         match level {
             "protobuf" => Some(Format::Protobuf),

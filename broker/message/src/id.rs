@@ -1,21 +1,21 @@
-//! The identity of messages.
+//! Message identifiers.
 
 use std::cell::Cell;
 use std::fmt;
 
-/// Names one message among all that any broker has taken on, for ever: the run of a shard that took it on, and its number
-/// in that run. Whoever hands a message on, or writes it down, keeps the name, so that a message which arrives twice by
-/// different ways can be told from two messages with the same content.
+/// Identifies one message among all that any broker has ever accepted: the run of the shard that accepted it, and its number in that run.
+/// The identifier stays with the message when it is forwarded or stored, so that a message that arrives twice on different paths can be
+/// distinguished from two messages with the same content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MessageId {
     /// The run of a shard: a number drawn at random when the shard starts.
     pub run: u64,
-    /// Counts the messages of that run, from 1. 0 stands for a message that was not taken on by a broker.
+    /// The number of the message within the run, from 1. 0 means that no broker has accepted it.
     pub number: u64,
 }
 
 impl MessageId {
-    /// A message that no broker has taken on: one of a client's own, or of a test.
+    /// A message that no broker has accepted: one of a client, or of a test.
     pub const NONE: MessageId = MessageId { run: 0, number: 0 };
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// Gives out the names of one run.
+/// Generates the identifiers of one run.
 #[derive(Debug)]
 pub struct MessageIds {
     run: u64,
@@ -34,7 +34,7 @@ pub struct MessageIds {
 }
 
 impl MessageIds {
-    /// The names of `run`.
+    /// The identifiers of `run`.
     pub fn new(run: u64) -> MessageIds {
         MessageIds { run, last: Cell::new(0) }
     }
@@ -44,7 +44,7 @@ impl MessageIds {
         self.run
     }
 
-    /// The next name.
+    /// The next identifier.
     #[inline]
     pub fn next_id(&self) -> MessageId {
         self.last.set(self.last.get() + 1);

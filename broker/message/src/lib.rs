@@ -1,9 +1,9 @@
-//! Application messages: what a publisher has sent, as the broker keeps it and hands it on.
+//! Application messages, as the broker stores and delivers them.
 //!
-//! A [`Message`] is one allocation, shared by everybody who holds it, and has an identity, its [`MessageId`]. A [`MessageRef`] is the same message wherever its
-//! bytes lie. [`Format`] names the formats of payloads that the broker can tell apart, and [`Transcodings`] keeps the other
-//! formats of one message while it is handed out. Who keeps a message for long has a [`Body`], which may be [`Spilled`]. How long
-//! messages take on their way is counted in [`DurationCounts`].
+//! A [`Message`] is one shared allocation with an identifier, its [`MessageId`]. A [`MessageRef`] is the same message borrowed from any
+//! buffer. [`Format`] names the payload formats that the broker can distinguish, and [`Transcodings`] caches the other formats of one
+//! message during delivery. Queues and the retained store hold a [`Body`], which may be [`Spilled`]. [`DurationCounts`] measures delivery
+//! latency.
 
 #![forbid(unsafe_code)]
 

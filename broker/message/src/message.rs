@@ -1,4 +1,4 @@
-//! An application message as the broker holds it.
+//! An application message.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,31 +10,29 @@ use triomphe::ThinArc;
 
 use crate::id::MessageId;
 
-/// Bytes before the topic in the stored form: identity (16), expiry (8), properties length (4), topic length (2), flags (1),
-/// reserved (1).
+/// Length of the stored form's header: identity (16), expiry (8), properties length (4), topic length (2), flags (1), reserved (1).
 const STORED_HEADER_BYTES: usize = 32;
-/// Bytes of a kept message besides topic, properties and payload: the header, its length and the count of holders.
+/// Size of an allocated message besides topic, properties and payload: the header, its length and the reference count.
 const ALLOCATION_HEADER_BYTES: usize = size_of::<Header>() + 2 * size_of::<usize>();
 const FLAG_RETAIN: u8 = 0b100;
 const NEVER_MS: u64 = u64::MAX;
 
-/// Up to this size a message is put together in memory that its thread keeps, and copied into its own allocation from there:
-/// one allocation instead of two.
+/// A message up to this size is assembled in a thread-local buffer and copied into its own allocation: one allocation instead of two.
 const SCRATCH_BYTES: usize = 16 << 10;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A message borrowed from wherever it lies: a read buffer, a batch from another thread, or a [`Message`].
+/// A message borrowed from a read buffer, a batch from another thread, or a [`Message`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MessageRef<'a> {
-    /// Which message it is.
+    /// The message's identifier.
     pub id: MessageId,
     /// Topic Name, valid and without wildcards.
     pub topic: &'a str,
-    /// The properties that travel with the message to every subscriber, as they stood on the wire: all but Topic Alias,
-    /// Message Expiry Interval and Subscription Identifier. Validated, without the length in front.
+    /// The properties that are forwarded to every subscriber, in wire form: all but Topic Alias, Message Expiry Interval and Subscription
+    /// Identifier. Validated, without the property length.
     pub properties: &'a [u8],
     /// Application payload.
     pub payload: &'a [u8],
@@ -42,7 +40,7 @@ pub struct MessageRef<'a> {
     pub qos: QoS,
     /// RETAIN flag as published.
     pub retain: bool,
-    /// Moment of expiry in milliseconds of the broker's clock (Unix time); `None` never expires.
+    /// Time of expiry in milliseconds of the broker's clock (Unix time); `None` means that it never expires.
     pub expires_at_ms: Option<u64>,
 }
 
@@ -50,7 +48,7 @@ impl<'a> MessageRef<'a> {
     /// Reads what [`MessageRef::append_stored`] wrote.
     ///
     /// # Panics
-    /// Where `bytes` is anything else.
+    /// If `bytes` is not such a form.
     pub fn from_stored(bytes: &'a [u8]) -> MessageRef<'a> {
         let id = MessageId { run: u64::from_le_bytes(field(bytes, 0)), number: u64::from_le_bytes(field(bytes, 8)) };
         let expires = u64::from_le_bytes(field(bytes, 16));
@@ -69,7 +67,7 @@ impl<'a> MessageRef<'a> {
         }
     }
 
-    /// Reads the stored form from bytes that may be anything; `None` where they are something else, or more, or less.
+    /// Reads the stored form from untrusted bytes; `None` if they are not exactly one.
     pub fn read_stored(bytes: &'a [u8]) -> Option<MessageRef<'a>> {
         let header = bytes.get(..STORED_HEADER_BYTES)?;
         let properties_len = u32::from_le_bytes(field(header, 24)) as usize;
@@ -81,15 +79,15 @@ impl<'a> MessageRef<'a> {
         Some(MessageRef::from_stored(bytes))
     }
 
-    /// Copies the message into one shared allocation that stands in `ledger` as long as anybody holds it. Only the thread
-    /// of the ledger's shard may call it.
+    /// Copies the message into one shared allocation, which is counted in `ledger` until it is dropped. Only the thread of the ledger's
+    /// shard may call it.
     pub fn to_message_in(&self, ledger: &Arc<MemoryLedger>) -> Message {
         let bytes = self.allocated_bytes();
         ledger.enter(Kind::Message, bytes);
         self.allocate(Some(Entry { ledger: ledger.clone(), bytes }))
     }
 
-    /// Copies the message into one shared allocation that stands in no ledger: for clients and tests.
+    /// Copies the message into one shared allocation that no ledger counts: for clients and tests.
     pub fn to_message(&self) -> Message {
         self.allocate(None)
     }
@@ -99,7 +97,7 @@ impl<'a> MessageRef<'a> {
             id: self.id,
             expires_at_ms: self.expires_at_ms.unwrap_or(NEVER_MS),
             entry,
-            // A packet is less than 2^28 bytes and a topic at most 65,535, so neither length is cut.
+            // A packet has less than 2^28 bytes and a topic at most 65,535, so neither length is truncated.
             properties_len: self.properties.len() as u32,
             topic_len: self.topic.len() as u16,
             flags: self.flags(),
@@ -118,7 +116,7 @@ impl<'a> MessageRef<'a> {
         })
     }
 
-    /// Appends the stored form, [`MessageRef::stored_bytes`] long, to be read by [`MessageRef::from_stored`].
+    /// Appends the stored form, [`MessageRef::stored_bytes`] long, for [`MessageRef::from_stored`].
     pub fn append_stored(&self, out: &mut Vec<u8>) {
         out.reserve(self.stored_bytes());
         let mut header = [0; STORED_HEADER_BYTES];
@@ -134,12 +132,12 @@ impl<'a> MessageRef<'a> {
         out.extend_from_slice(self.payload);
     }
 
-    /// Bytes of the stored form.
+    /// The length of the stored form in bytes.
     pub fn stored_bytes(&self) -> usize {
         STORED_HEADER_BYTES + self.topic.len() + self.properties.len() + self.payload.len()
     }
 
-    /// Bytes that the message takes when it is kept.
+    /// The size of the message as an allocation, in bytes.
     pub fn allocated_bytes(&self) -> usize {
         ALLOCATION_HEADER_BYTES + self.topic.len() + self.properties.len() + self.payload.len()
     }
@@ -155,7 +153,7 @@ impl<'a> MessageRef<'a> {
 }
 
 impl fmt::Debug for MessageRef<'_> {
-    /// Says the sizes, never the payload.
+    /// Prints sizes, never the payload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MessageRef")
             .field("topic", &self.topic)
@@ -166,19 +164,19 @@ impl fmt::Debug for MessageRef<'_> {
     }
 }
 
-/// What a kept message has besides its text: topic, properties and payload, which lie behind it.
+/// The header of an allocated message. Topic, properties and payload follow it.
 struct Header {
     id: MessageId,
     expires_at_ms: u64,
-    /// Given back when the last holder lets go.
-    #[expect(dead_code, reason = "it is there to be dropped")]
+    /// Released when the last reference is dropped.
+    #[expect(dead_code, reason = "held only for its Drop")]
     entry: Option<Entry>,
     properties_len: u32,
     topic_len: u16,
     flags: u8,
 }
 
-/// Where the message stands in the account of memory.
+/// The message's entry in the memory ledger.
 struct Entry {
     ledger: Arc<MemoryLedger>,
     bytes: usize,
@@ -190,12 +188,12 @@ impl Drop for Entry {
     }
 }
 
-/// A kept message: one allocation, shared by all queues that hold it and by the retained store.
+/// A reference-counted message: one allocation, shared by all queues and the retained store.
 #[derive(Clone)]
 pub struct Message(ThinArc<Header, u8>);
 
 impl Message {
-    /// The message's parts.
+    /// Borrows the message's parts.
     pub fn as_ref(&self) -> MessageRef<'_> {
         let header = &self.0.header.header;
         let (topic, rest) = self.0.slice.split_at(usize::from(header.topic_len));
@@ -211,7 +209,7 @@ impl Message {
         }
     }
 
-    /// Which message it is.
+    /// The message's identifier.
     pub fn id(&self) -> MessageId {
         self.0.header.header.id
     }
@@ -221,18 +219,18 @@ impl Message {
         self.as_ref().topic
     }
 
-    /// Whether somebody else holds the message too.
+    /// Whether there are other references to the message.
     pub fn is_shared(&self) -> bool {
         self.0.with_arc(triomphe::Arc::strong_count) > 1
     }
 
-    /// Bytes that the message takes.
+    /// The size of the allocation in bytes.
     #[inline]
     pub fn allocated_bytes(&self) -> usize {
         ALLOCATION_HEADER_BYTES + self.0.slice.len()
     }
 
-    /// The payload as a slice of a byte buffer that can be kept alive by cloning this message.
+    /// The payload, as a slice that a clone of this message keeps alive.
     pub fn payload(&self) -> &[u8] {
         let header = &self.0.header.header;
         &self.0.slice[usize::from(header.topic_len) + header.properties_len as usize..]

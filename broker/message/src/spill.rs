@@ -1,4 +1,4 @@
-//! Messages whose bytes lie outside of memory, and the way to the store that has them.
+//! Messages that are spilled to disk, and the channel to their store.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,52 +10,52 @@ use tautwire_protocol::QoS;
 use crate::id::MessageId;
 use crate::message::{Message, MessageRef};
 
-/// A message that takes more stays in memory.
+/// Larger messages stay in memory.
 pub const SPILL_MAX_BYTES: usize = (1 << PackedInfo::QOS_SHIFT) - 1;
 
-/// What a cold message takes in memory: its record, what the heap adds, and its place in the table of the store.
+/// The memory of a spilled message: its record, heap overhead, and its entry in the table of the store.
 const RECORD_BYTES: usize = size_of::<Record>() + 28;
-/// The same for one that expires.
+/// As [`RECORD_BYTES`], for a message that expires.
 const EXPIRING_BYTES: usize = size_of::<ExpiringRecord>() + 28;
 
-/// A message as somebody holds it who keeps it for long.
+/// A stored message: in memory, or spilled to disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// In memory.
     Loaded(Message),
-    /// In the store.
+    /// The message is in the spill store.
     Spilled(Spilled),
 }
 
 impl Body {
-    /// Which message it is.
+    /// The message's identifier.
     #[inline]
     pub fn id(&self) -> MessageId {
         match self {
             Body::Loaded(message) => message.id(),
-            Body::Spilled(cold) => cold.id(),
+            Body::Spilled(spilled) => spilled.id(),
         }
     }
 
-    /// Bytes that the message takes when it is in memory.
+    /// The size of the message when it is in memory, in bytes.
     #[inline]
     pub fn allocated_bytes(&self) -> usize {
         match self {
             Body::Loaded(message) => message.allocated_bytes(),
-            Body::Spilled(cold) => cold.allocated_bytes(),
+            Body::Spilled(spilled) => spilled.allocated_bytes(),
         }
     }
 
-    /// Bytes of the payload; `None` where the message is in the store, which alone knows.
+    /// The length of the payload in bytes; `None` if the message is spilled, as only the store knows it.
     pub fn payload_bytes(&self) -> Option<usize> {
         self.loaded().map(|message| message.payload().len())
     }
 
-    /// Bytes of memory that it takes as it is.
+    /// The memory that it uses now, in bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Body::Loaded(message) => message.allocated_bytes(),
-            Body::Spilled(cold) => cold.record().record_bytes(),
+            Body::Spilled(spilled) => spilled.record().record_bytes(),
         }
     }
 
@@ -63,16 +63,16 @@ impl Body {
     pub fn qos(&self) -> QoS {
         match self {
             Body::Loaded(message) => message.as_ref().qos,
-            Body::Spilled(cold) => cold.record().qos(),
+            Body::Spilled(spilled) => spilled.record().qos(),
         }
     }
 
-    /// Moment of expiry in milliseconds of the broker's clock; `None` never expires.
+    /// Time of expiry in milliseconds of the broker's clock; `None` means that it never expires.
     #[inline]
     pub fn expires_at_ms(&self) -> Option<u64> {
         match self {
             Body::Loaded(message) => message.as_ref().expires_at_ms,
-            Body::Spilled(cold) => cold.expires_at_ms(),
+            Body::Spilled(spilled) => spilled.expires_at_ms(),
         }
     }
 
@@ -91,12 +91,12 @@ impl Body {
         }
     }
 
-    /// The record, if the message is in the store.
+    /// The record, if the message is spilled.
     #[inline]
     pub fn spilled(&self) -> Option<&Spilled> {
         match self {
             Body::Loaded(_) => None,
-            Body::Spilled(cold) => Some(cold),
+            Body::Spilled(spilled) => Some(spilled),
         }
     }
 }
@@ -108,15 +108,15 @@ impl From<Message> for Body {
     }
 }
 
-/// Where the store has a message.
+/// The place of a message in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpillSlot(pub u32);
 
-/// A message in the store, shared by all who hold it. The store may forget it when the last of them lets go.
+/// A reference-counted message in the store, which may delete it once the last reference is dropped.
 #[derive(Clone)]
 pub struct Spilled(SpilledKind);
 
-/// Most messages never expire, and there may be millions.
+/// Two kinds, because most messages never expire and there may be millions.
 #[derive(Clone)]
 enum SpilledKind {
     Permanent(triomphe::Arc<Record>),
@@ -125,7 +125,7 @@ enum SpilledKind {
 
 struct Record {
     id: MessageId,
-    shelf: Arc<SpillAccount>,
+    account: Arc<SpillAccount>,
     slot: SpillSlot,
     facts: PackedInfo,
 }
@@ -135,7 +135,7 @@ struct ExpiringRecord {
     at_ms: u64,
 }
 
-/// Bytes that the message takes when it is in memory, its QoS, and whether it expires.
+/// The size of the message when it is in memory, its QoS, and whether it expires.
 #[derive(Clone, Copy)]
 struct PackedInfo(u32);
 
@@ -168,11 +168,11 @@ impl PackedInfo {
 }
 
 impl Spilled {
-    /// The store has `message` in `slot`, which takes no more than [`SPILL_MAX_BYTES`]. Only the thread of the shelf's shard may
-    /// call it, or any one before there are threads.
-    pub fn new(message: &Message, slot: SpillSlot, shelf: &Arc<SpillAccount>) -> Spilled {
-        let record = Record { id: message.id(), shelf: shelf.clone(), slot, facts: PackedInfo::of(message) };
-        shelf.ledger.enter(Kind::Spilled, record.record_bytes());
+    /// A record of `message`, which is in `slot` of the store and not larger than [`SPILL_MAX_BYTES`]. Only the thread of the account's
+    /// shard may call it, or any thread before the shards run.
+    pub fn new(message: &Message, slot: SpillSlot, account: &Arc<SpillAccount>) -> Spilled {
+        let record = Record { id: message.id(), account: account.clone(), slot, facts: PackedInfo::of(message) };
+        account.ledger.enter(Kind::Spilled, record.record_bytes());
         Spilled(match message.as_ref().expires_at_ms {
             None => SpilledKind::Permanent(triomphe::Arc::new(record)),
             Some(at_ms) => SpilledKind::ExpiringRecord(triomphe::Arc::new(ExpiringRecord { record, at_ms })),
@@ -187,23 +187,23 @@ impl Spilled {
         }
     }
 
-    /// Where the store has it.
+    /// The message's slot in the store.
     pub fn slot(&self) -> SpillSlot {
         self.record().slot
     }
 
-    /// Which message it is.
+    /// The message's identifier.
     pub fn id(&self) -> MessageId {
         self.record().id
     }
 
-    /// Bytes that the message takes when it is in memory.
+    /// The size of the message when it is in memory, in bytes.
     #[inline]
     pub fn allocated_bytes(&self) -> usize {
         self.record().facts.allocated_bytes()
     }
 
-    /// Bytes of memory that are saved while it is in the store.
+    /// The memory that is saved while it is in the store, in bytes.
     pub fn saved_bytes(&self) -> usize {
         self.allocated_bytes().saturating_sub(self.record().record_bytes())
     }
@@ -215,7 +215,7 @@ impl Spilled {
         }
     }
 
-    /// The message in the stored form, if `stored` is that.
+    /// Reads the message from `stored`; `None` if that is not its stored form.
     pub fn read<'a>(&self, stored: &'a [u8]) -> Option<MessageRef<'a>> {
         MessageRef::read_stored(stored).filter(|message| message.id == self.id())
     }
@@ -251,12 +251,12 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.shelf.ledger.give_back(Kind::Spilled, self.record_bytes());
-        self.shelf.freed.push(self.slot);
+        self.account.ledger.give_back(Kind::Spilled, self.record_bytes());
+        self.account.freed.push(self.slot);
     }
 }
 
-/// What the cold messages of one shard have in common.
+/// State shared by the spilled messages of one shard.
 #[derive(Debug)]
 pub struct SpillAccount {
     ledger: Arc<MemoryLedger>,
@@ -264,13 +264,13 @@ pub struct SpillAccount {
 }
 
 impl SpillAccount {
-    /// For messages that `ledger`'s shard makes cold, in the store that empties `freed`.
+    /// An account for messages that `ledger`'s shard spills, in the store that drains `freed`.
     pub fn new(ledger: Arc<MemoryLedger>, freed: Arc<FreedSlots>) -> SpillAccount {
         SpillAccount { ledger, freed }
     }
 }
 
-/// Slots that nobody holds any more. Any thread may add one; the store takes them.
+/// Slots that are no longer referenced. Any thread may add one; the store drains them.
 #[derive(Debug, Default)]
 pub struct FreedSlots(Mutex<Vec<SpillSlot>>);
 
@@ -279,47 +279,47 @@ impl FreedSlots {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     }
 
-    /// Takes all of them out, in exchange for an empty list whose room is used again.
+    /// Takes all slots and leaves `empty`, whose capacity is reused.
     pub fn take(&self, empty: Vec<SpillSlot>) -> Vec<SpillSlot> {
         debug_assert!(empty.is_empty());
         std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), empty)
     }
 }
 
-/// What a shard asks of the store.
+/// A request from a shard to the store.
 #[derive(Debug)]
 pub enum SpillRequest {
-    /// To write messages down.
+    /// Write messages.
     Write {
-        /// Comes back with the answer.
+        /// Returned in the response.
         ticket: u64,
-        /// What is written, in order.
+        /// The messages to write, in order.
         messages: Vec<Message>,
     },
-    /// To read messages.
+    /// Read messages.
     Read {
-        /// Comes back with the answer.
+        /// Returned in the response.
         ticket: u64,
-        /// What is read, in any order.
+        /// The messages to read, in any order.
         messages: Vec<Spilled>,
     },
 }
 
-/// What has become of an order.
+/// A response from the store.
 #[derive(Debug)]
 pub enum SpillResponse {
-    /// Of [`SpillRequest::Write`].
+    /// The response to [`SpillRequest::Write`].
     Written {
-        /// That of the order.
+        /// The ticket of the request.
         ticket: u64,
-        /// Each message with its slot; without one it has not been written.
+        /// Each message with its slot; `None` if it was not written.
         messages: Vec<(Message, Option<SpillSlot>)>,
     },
-    /// Of [`SpillRequest::Read`].
+    /// The response to [`SpillRequest::Read`].
     Read {
-        /// That of the order.
+        /// The ticket of the request.
         ticket: u64,
-        /// What was read.
+        /// The messages that were read.
         messages: SpillRead,
     },
 }
@@ -332,39 +332,39 @@ pub struct SpillRead {
 }
 
 impl SpillRead {
-    /// For each message where its stored form is in `bytes`; `None` where it could not be read.
+    /// `parts` has the range of each message's stored form in `bytes`; `None` if it could not be read.
     pub fn new(bytes: Vec<u8>, parts: Vec<(Spilled, Option<Range<usize>>)>) -> SpillRead {
         SpillRead { bytes, parts }
     }
 
-    /// The messages in the order of the order, kept in `ledger`; `None` for those that could not be read. Only the thread of
-    /// the ledger's shard may call it.
+    /// The messages in request order, entered in `ledger`; `None` for those that could not be read. Only the thread of the ledger's shard
+    /// may call it.
     pub fn into_messages(self, ledger: &Arc<MemoryLedger>) -> impl Iterator<Item = (Spilled, Option<Message>)> + use<> {
         let SpillRead { bytes, parts } = self;
         let ledger = ledger.clone();
-        parts.into_iter().map(move |(cold, range)| {
+        parts.into_iter().map(move |(spilled, range)| {
             let stored = range.and_then(|range| bytes.get(range));
-            let message = stored.and_then(|stored| cold.read(stored)).map(|message| message.to_message_in(&ledger));
-            (cold, message)
+            let message = stored.and_then(|stored| spilled.read(stored)).map(|message| message.to_message_in(&ledger));
+            (spilled, message)
         })
     }
 }
 
-/// A shard's way to the store. Nothing here waits.
+/// A shard's client of the store. Nothing here blocks.
 pub trait SpillClient: Send {
-    /// Hands an order over.
+    /// Sends a request.
     ///
     /// # Errors
-    /// There is no room for it now; it is given back.
-    fn post(&mut self, order: SpillRequest) -> Result<(), SpillRequest>;
+    /// The channel is full; the request is returned.
+    fn post(&mut self, request: SpillRequest) -> Result<(), SpillRequest>;
 
-    /// Whether an answer has come.
+    /// Whether a response has arrived.
     fn has_answer(&self) -> bool;
 
-    /// The next answer, if one has come. Answers come in the order of the orders.
+    /// The next response, if one has arrived. Responses arrive in request order.
     fn next_answer(&mut self) -> Option<SpillResponse>;
 
-    /// What the messages that this shard makes cold have in common.
+    /// The account of messages that this shard spills.
     fn spill_account(&self) -> &Arc<SpillAccount>;
 }
 
@@ -387,33 +387,33 @@ mod tests {
     #[test]
     fn the_last_holder_gives_the_slot_and_the_bytes_back() {
         let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
-        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
+        let account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let message = message(&[0; 500]).to_message();
-        let cold = Body::Spilled(Spilled::new(&message, SpillSlot(7), &shelf));
-        assert_eq!((ledger.all(), cold.memory_bytes()), (EXPIRING_BYTES as u64, EXPIRING_BYTES));
+        let spilled = Body::Spilled(Spilled::new(&message, SpillSlot(7), &account));
+        assert_eq!((ledger.all(), spilled.memory_bytes()), (EXPIRING_BYTES as u64, EXPIRING_BYTES));
         assert_eq!(
-            (cold.id(), cold.allocated_bytes(), cold.qos()),
+            (spilled.id(), spilled.allocated_bytes(), spilled.qos()),
             (message.id(), message.allocated_bytes(), QoS::ExactlyOnce)
         );
-        assert!(cold.is_expired(9) && !cold.is_expired(8));
-        let other = cold.clone();
-        drop(cold);
+        assert!(spilled.is_expired(9) && !spilled.is_expired(8));
+        let other = spilled.clone();
+        drop(spilled);
         assert_eq!(freed.take(Vec::new()), []);
         drop(other);
         assert_eq!((freed.take(Vec::new()), ledger.all()), (vec![SpillSlot(7)], 0));
     }
 
-    /// There may be millions: what a topic retains, or a queue holds.
+    /// There may be millions of them, retained or in queues.
     #[test]
     fn a_message_that_never_expires_takes_little() {
         let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
-        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
+        let account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             let message = MessageRef { qos, expires_at_ms: None, ..message(&[0; 500]) }.to_message();
-            let cold = Body::Spilled(Spilled::new(&message, SpillSlot(3), &shelf));
-            assert_eq!((cold.qos(), cold.allocated_bytes()), (qos, message.allocated_bytes()));
-            assert_eq!((cold.expires_at_ms(), cold.is_expired(u64::MAX)), (None, false));
-            assert_eq!((ledger.all(), cold.memory_bytes()), (RECORD_BYTES as u64, RECORD_BYTES));
+            let spilled = Body::Spilled(Spilled::new(&message, SpillSlot(3), &account));
+            assert_eq!((spilled.qos(), spilled.allocated_bytes()), (qos, message.allocated_bytes()));
+            assert_eq!((spilled.expires_at_ms(), spilled.is_expired(u64::MAX)), (None, false));
+            assert_eq!((ledger.all(), spilled.memory_bytes()), (RECORD_BYTES as u64, RECORD_BYTES));
         }
         assert_eq!((freed.take(Vec::new()).len(), ledger.all()), (3, 0));
         assert_eq!((size_of::<Body>(), RECORD_BYTES), (16, 60));
@@ -421,13 +421,13 @@ mod tests {
 
     #[test]
     fn another_message_is_not_taken_for_the_one_asked_for() {
-        let shelf = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
-        let cold = Spilled::new(&message(b"a").to_message(), SpillSlot(0), &shelf);
+        let account = Arc::new(SpillAccount::new(Arc::default(), Arc::default()));
+        let spilled = Spilled::new(&message(b"a").to_message(), SpillSlot(0), &account);
         let mut stored = Vec::new();
         message(b"a").append_stored(&mut stored);
-        assert_eq!(cold.read(&stored), Some(message(b"a")));
+        assert_eq!(spilled.read(&stored), Some(message(b"a")));
         stored[8] ^= 1;
-        assert_eq!(cold.read(&stored), None);
-        assert_eq!(cold.read(&stored[..20]), None);
+        assert_eq!(spilled.read(&stored), None);
+        assert_eq!(spilled.read(&stored[..20]), None);
     }
 }

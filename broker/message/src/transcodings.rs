@@ -1,36 +1,36 @@
-//! The other formats of a message, while it is handed out.
+//! Cached transcodings of a message during delivery.
 
 use std::sync::OnceLock;
 
 use crate::format::Format;
 use crate::message::Message;
 
-/// What became of a payload that was wanted in a format.
+/// The result of transcoding a payload.
 #[derive(Debug)]
 pub enum Transcoding {
-    /// It is in the format already.
+    /// The payload is in this format already.
     Unchanged,
-    /// The message with its payload in the format.
+    /// The message with the transcoded payload.
     Transcoded(Message),
-    /// It cannot be had. The message says why, and has no payload.
+    /// Transcoding failed. The message says why, and has no payload.
     Failed(Message),
 }
 
-/// The forms of one message. Each is made by the thread that needs it first, and kept for the others. A thread that needs one
-/// while another makes it does not wait: it makes the form too, and the first that is there is kept.
+/// The transcodings of one message. The first thread that needs one creates it, and the others share it. A thread that needs one while
+/// another creates it does not wait: it creates it too, and the first to finish wins.
 #[derive(Debug, Default)]
 pub struct Transcodings {
     transcodings: [OnceLock<Transcoding>; Format::ALL.len()],
 }
 
 impl Transcodings {
-    /// The form in `format`, by `make` if nobody has made it yet; and whether it was made here, and is kept.
+    /// The transcoding to `format`, created by `make` if there is none; and whether it was created and stored by this call.
     pub fn get_or_make(&self, format: Format, make: impl FnOnce() -> Transcoding) -> (&Transcoding, bool) {
         let place = &self.transcodings[format as usize];
         if let Some(form) = place.get() {
             return (form, false);
         }
-        // Made before the place is taken, so that nobody waits for it.
+        // Created before the slot is taken, so that nobody waits for it.
         let mut transcodings = Some(make());
         let kept = place.get_or_init(|| transcodings.take().unwrap_or(Transcoding::Unchanged));
         (kept, transcodings.is_none())
@@ -45,12 +45,12 @@ mod tests {
     fn the_first_form_that_is_there_is_kept() {
         let transcodings = Transcodings::default();
         let (first, is_ours) = transcodings.get_or_make(Format::Json, || {
-            // Somebody else is quicker.
+            // Another thread is faster.
             assert!(transcodings.get_or_make(Format::Json, || Transcoding::Unchanged).1);
             unreachable_form()
         });
         assert!(matches!(first, Transcoding::Unchanged) && !is_ours);
-        assert!(!transcodings.get_or_make(Format::Json, unreachable_form).1, "it is there already");
+        assert!(!transcodings.get_or_make(Format::Json, unreachable_form).1, "already present");
     }
 
     fn unreachable_form() -> Transcoding {

@@ -1,15 +1,15 @@
-//! The chunks of a file, and the numbers in them.
+//! The chunks of a file, and the fields in them.
 
 use crate::error::{DatabaseError, Fault};
 
-/// Bytes of a chunk's kind and length.
+/// Length of a chunk header: kind and length.
 const HEADER_BYTES: usize = 8;
 
-/// A chunk: a kind, and what is in it.
+/// A chunk: kind and body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunk<'a> {
     pub(crate) kind: u32,
-    /// Where it begins in the file.
+    /// The offset in the file.
     pub(crate) at: usize,
     pub(crate) body: &'a [u8],
 }
@@ -21,7 +21,7 @@ pub(crate) struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Those from byte `at` on.
+    /// The chunks from byte `at` on.
     pub(crate) fn from(file: &'a [u8], at: usize) -> Chunks<'a> {
         Chunks { file, at }
     }
@@ -46,7 +46,7 @@ fn split(rest: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_be_bytes(*kind), rest.get(..length)?))
 }
 
-/// What is left of a chunk.
+/// The unread fields of a chunk.
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     wrong: DatabaseError,
@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
         Fields { rest: chunk.body, wrong: DatabaseError { at: chunk.at, fault: Fault::Length(chunk.kind) } }
     }
 
-    /// That the lengths in the chunk do not add up to its own.
+    /// The error for lengths in the chunk that do not add up to its own.
     pub(crate) fn wrong(&self) -> DatabaseError {
         self.wrong
     }
@@ -86,12 +86,12 @@ impl<'a> Fields<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A number that lies as the writing machine has it.
+    /// Reads a number in native byte order.
     pub(crate) fn u64(&mut self) -> Result<u64, DatabaseError> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A length in two bytes, of what comes later.
+    /// Reads a two-byte length of a later field.
     pub(crate) fn length(&mut self) -> Result<usize, DatabaseError> {
         self.u16().map(usize::from)
     }
@@ -114,7 +114,7 @@ impl<'a> Fields<'a> {
         self.rest
     }
 
-    /// All has been taken.
+    /// Checks that nothing is left.
     pub(crate) fn end(self) -> Result<(), DatabaseError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.wrong) }
     }

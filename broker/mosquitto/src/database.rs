@@ -1,55 +1,55 @@
-//! What is in a file, piece by piece, without asking what it means.
+//! Parses a file into records, without interpreting them.
 
 use crate::chunk::{Chunk, Chunks, Fields};
 use crate::error::{DatabaseError, Fault};
 
-/// How each file begins.
+/// The magic bytes of a `mosquitto.db`.
 const MAGIC: &[u8; 15] = b"\x00\xB5\x00mosquitto db";
-/// How a database of SQLite begins.
+/// The magic bytes of an SQLite database.
 const SQLITE: &[u8; 16] = b"SQLite format 3\0";
-/// Bytes before the first chunk: the beginning, four that say nothing, and the version.
+/// Length of the file header: magic bytes, four unused bytes, and the version.
 const HEADER_BYTES: usize = MAGIC.len() + 8;
-/// The versions that are read.
+/// The oldest supported version.
 const OLDEST: u32 = 5;
 const NEWEST: u32 = 6;
 
-/// Whether a file that begins so is a `mosquitto.db`, of whatever version.
+/// Whether a file with this beginning is a `mosquitto.db`, of any version.
 pub fn is_database(beginning: &[u8]) -> bool {
     beginning.starts_with(MAGIC)
 }
 
-/// Whether a file that begins so is a database of SQLite.
+/// Whether a file with this beginning is an SQLite database.
 pub fn is_sqlite(beginning: &[u8]) -> bool {
     beginning.starts_with(SQLITE)
 }
 
-/// A file that has been taken apart. Lengths have been checked; texts, topics and numbers mean what they mean to [`crate::import_database`].
+/// A parsed file. Lengths have been checked; texts, topics and numbers are checked by [`crate::import_database`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Database<'a> {
-    /// Version of the format: 5 or 6.
+    /// Version of the file format: 5 or 6.
     pub version: u32,
-    /// Whether Mosquitto was stopped in order; otherwise the file is what it has saved last.
+    /// Whether Mosquitto shut down cleanly; otherwise the file is its last autosave.
     pub is_final: bool,
     /// Messages, each once.
     pub messages: Vec<StoredMessage<'a>>,
     /// Clients that have a session.
     pub clients: Vec<Client<'a>>,
-    /// Messages on their way from and to clients, in order.
+    /// Messages in flight from and to clients, in order.
     pub deliveries: Vec<Delivery<'a>>,
     /// Subscriptions of the clients.
     pub subscriptions: Vec<Subscription<'a>>,
-    /// Numbers of the messages that topics retain.
+    /// Numbers of the retained messages.
     pub retained: Vec<u64>,
-    /// Chunks that this version does not know.
+    /// Chunks of an unknown kind.
     pub unknown_chunks: u64,
 }
 
-/// A message that somebody holds.
+/// A message that is retained, or referenced by a delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StoredMessage<'a> {
-    /// What others name it by.
+    /// The number that deliveries refer to.
     pub number: u64,
-    /// In seconds of Unix time; 0 for never.
+    /// Expiry in seconds of Unix time; 0 for never.
     pub expires_at_s: u64,
     /// The Topic Name.
     pub topic: &'a [u8],
@@ -57,13 +57,13 @@ pub struct StoredMessage<'a> {
     pub payload: &'a [u8],
     /// Properties as in PUBLISH, with their length in front; empty for none.
     pub properties: &'a [u8],
-    /// At which it was published.
+    /// The QoS at which it was published.
     pub qos: u8,
     /// Whether it was published with RETAIN.
     pub retain: bool,
 }
 
-/// Says no payloads.
+/// Omits the payload.
 impl std::fmt::Debug for StoredMessage<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoredMessage")
@@ -80,38 +80,38 @@ pub struct Client<'a> {
     pub id: &'a [u8],
     /// Session Expiry Interval in seconds; `u32::MAX` for never.
     pub expiry_interval_s: u32,
-    /// When its session expires, in seconds of Unix time; 0 where that is not known.
+    /// When its session expires, in seconds of Unix time; 0 if unknown.
     pub expires_at_s: u64,
-    /// The Packet Identifier that was given last; 0 for none.
+    /// The last Packet Identifier that was assigned; 0 for none.
     pub last_packet_id: u16,
-    /// Port of the listener by which it came; 0 where that is not known.
+    /// The port of the listener that it connected to; 0 if unknown.
     pub port: u16,
 }
 
-/// A message on its way from or to a client.
+/// A message in flight from or to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery<'a> {
     /// The client's identifier.
     pub client: &'a [u8],
     /// The number of the message.
     pub message: u64,
-    /// 0 where there is none yet.
+    /// The Packet Identifier; 0 if there is none yet.
     pub packet_id: u16,
-    /// At which it goes this way.
+    /// The QoS of this delivery.
     pub qos: u8,
-    /// How far it is; `None` for a number that this version does not know.
+    /// The state of the delivery; `None` for an unknown number.
     pub state: Option<State>,
-    /// RETAIN as the client gets it.
+    /// The RETAIN flag of the delivery.
     pub retain: bool,
     /// Whether it has been sent before.
     pub duplicate: bool,
-    /// Which way it goes.
+    /// The direction of the delivery.
     pub direction: Direction,
     /// Properties with their length in front: Subscription Identifiers. Empty for none.
     pub properties: &'a [u8],
 }
 
-/// Which way a message goes.
+/// The direction of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the broker.
@@ -120,20 +120,20 @@ pub enum Direction {
     ToClient,
 }
 
-/// How far a message is on its way.
+/// The state of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// PUBLISH is about to be sent.
     Publish,
-    /// PUBACK or PUBREC is due.
+    /// Waiting for PUBACK or PUBREC.
     Sent,
-    /// PUBREL has been sent or is about to be, and PUBCOMP is due.
+    /// PUBREL has been sent or is about to be; waiting for PUBCOMP.
     Released,
-    /// The client has sent PUBLISH, and PUBREL is due.
+    /// The client has sent PUBLISH; waiting for PUBREL.
     Unreleased,
     /// The client has sent PUBREL.
     Complete,
-    /// It waits.
+    /// The message is queued.
     Queued,
 }
 
@@ -146,17 +146,17 @@ pub struct Subscription<'a> {
     pub filter: &'a [u8],
     /// Subscription Identifier; 0 for none.
     pub identifier: u32,
-    /// The QoS that was granted.
+    /// The granted QoS.
     pub qos: u8,
     /// The other options, as the bits of SUBSCRIBE.
     pub options: u8,
 }
 
 impl<'a> Database<'a> {
-    /// Takes a file apart. What comes of it is at most a few times as large.
+    /// Parses a file. The result is at most a few times as large.
     ///
     /// # Errors
-    /// It is no such file, one of another version, or damaged. Nothing of it is to be used then.
+    /// The file is not a `mosquitto.db`, has an unsupported version, or is damaged. Nothing of it should be used then.
     pub fn read(file: &'a [u8]) -> Result<Database<'a>, DatabaseError> {
         let version = version(file)?;
         let mut database = Database { version, ..Database::default() };
@@ -194,7 +194,7 @@ fn version(file: &[u8]) -> Result<u32, DatabaseError> {
     }
 }
 
-/// Whether Mosquitto was stopped in order.
+/// Whether Mosquitto shut down cleanly.
 fn configuration(chunk: Chunk<'_>) -> Result<bool, DatabaseError> {
     const PADDING_MAX: usize = 6;
     let mut fields = Fields::of(chunk);
@@ -253,7 +253,7 @@ fn subscription(chunk: Chunk<'_>) -> Result<Subscription<'_>, DatabaseError> {
 }
 
 fn client(chunk: Chunk<'_>, version: u32) -> Result<Client<'_>, DatabaseError> {
-    /// Of the numbers, where those of eight bytes begin at a multiple of eight.
+    /// Trailing padding of the fixed fields, written by machines that align eight-byte numbers.
     const PADDING: usize = 4;
     let mut fields = Fields::of(chunk);
     let (expires_at_s, expiry_interval_s) = (fields.time_s()?, fields.u32()?);

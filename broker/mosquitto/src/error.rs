@@ -1,39 +1,39 @@
-//! Why a file cannot be read.
+//! Errors of reading a file.
 
 use std::fmt;
 
-/// What is wrong with a file, and where.
+/// A fault in a file, and its offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatabaseError {
-    /// Bytes from the beginning of the file.
+    /// The offset in the file, in bytes.
     pub at: usize,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a file.
+/// A fault in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not begin as such a file does.
+    /// The file does not begin with the magic bytes.
     NotADatabase,
-    /// It is a database of SQLite, as a plugin of Mosquitto 2.1 writes it.
+    /// The file is an SQLite database, as a plugin of Mosquitto 2.1 writes it.
     Sqlite,
-    /// Mosquitto before 1.6 has written it.
+    /// The file was written by Mosquitto before 1.6.
     OldVersion(u32),
-    /// A later Mosquitto has written it.
+    /// The file was written by a later Mosquitto.
     NewVersion(u32),
-    /// It ends within a chunk.
+    /// The file ends within a chunk.
     Truncated,
-    /// A chunk of that number has another length than what is in it.
+    /// The length of a chunk of this kind does not match its fields.
     Length(u32),
-    /// Numbers of messages have so many bytes.
+    /// Message numbers have this many bytes, not 8.
     NumberBytes(u8),
-    /// A time lies after the year 30,000: a machine with another order of bytes may have written it.
+    /// A time is after the year 30,000: the file may be from a machine with another byte order.
     Time,
 }
 
 impl DatabaseError {
-    /// A code that stays the same.
+    /// A stable code.
     pub fn code(&self) -> &'static str {
         match self.fault {
             Fault::NotADatabase => "mosquitto_db_unknown",
@@ -48,34 +48,34 @@ impl DatabaseError {
 impl fmt::Display for DatabaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.fault {
-            Fault::NotADatabase => f.write_str("is no mosquitto.db"),
+            Fault::NotADatabase => f.write_str("is not a mosquitto.db file"),
             Fault::Sqlite => f.write_str(
-                "is a database of SQLite, as the plugin mosquitto_persist_sqlite writes it; only mosquitto.db is read. \
+                "is an SQLite database, as the plugin mosquitto_persist_sqlite writes it; only mosquitto.db is supported. \
                  Retained messages can be copied while Mosquitto runs",
             ),
             Fault::OldVersion(version) => write!(
                 f,
-                "has version {version}; 5 and 6 are read. Start Mosquitto 2.0 on it and stop it in order: it writes version 6"
+                "has version {version}; versions 5 and 6 are supported. Start Mosquitto 2.0 with it and stop it cleanly: it writes version 6"
             ),
-            Fault::NewVersion(version) => write!(f, "has version {version}; 5 and 6 are read"),
+            Fault::NewVersion(version) => write!(f, "has version {version}; versions 5 and 6 are supported"),
             Fault::Truncated => {
                 write!(
                     f,
-                    "ends within the chunk at byte {}; take a file that is whole, such as mosquitto.db.old",
+                    "is truncated in the chunk at byte {}; use a complete file, such as mosquitto.db.old",
                     self.at
                 )
             }
             Fault::Length(kind) => write!(
                 f,
-                "the chunk of kind {kind} at byte {} has another length than what is in it: the file is damaged",
+                "is damaged: the length of the chunk of kind {kind} at byte {} does not match its contents",
                 self.at
             ),
             Fault::NumberBytes(bytes) => {
-                write!(f, "numbers of messages have {bytes} bytes (byte {}); 8 are read", self.at)
+                write!(f, "has message numbers of {bytes} bytes (at byte {}); only 8 bytes are supported", self.at)
             }
             Fault::Time => write!(
                 f,
-                "the chunk at byte {} has a time after the year 30,000: the file is damaged, or was written by a big-endian machine",
+                "is damaged, or was written by a big-endian machine: the chunk at byte {} has a time after the year 30,000",
                 self.at
             ),
         }

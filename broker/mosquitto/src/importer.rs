@@ -1,4 +1,4 @@
-//! A file that has been taken apart, put together as our state.
+//! Converts a parsed file to broker state.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,30 +13,30 @@ use crate::messages::{Messages, subscription_ids, text};
 use crate::report::{Reason, Report};
 use crate::unreleased::Unreleased;
 
-/// When a file is taken over.
+/// The times of an import.
 #[derive(Debug, Clone, Copy)]
 pub struct ImportTime {
     /// Now, in milliseconds of Unix time.
     pub now_ms: u64,
-    /// When the file was written: since then, clients are away that were connected.
+    /// When the file was written: clients that were connected count as offline since then.
     pub written_at_ms: u64,
-    /// Drawn at random, for the names that messages get.
+    /// Drawn at random, for the identifiers of messages.
     pub run: u64,
 }
 
-/// What has come of a file.
+/// The result of an import.
 #[derive(Debug)]
 pub struct Import {
-    /// The state, for a data directory without any.
+    /// The state, for an empty data directory.
     pub state: Replay,
-    /// What it is, and what stays behind.
+    /// What was imported and what was skipped.
     pub report: Report,
 }
 
 /// The `mount_point` of each listener that has one, by its port.
 pub type MountPoints = BTreeMap<u16, String>;
 
-/// Makes sessions and retained messages of what Mosquitto has left. What cannot be taken over stays behind and is reported; that is never an
+/// Imports the sessions and retained messages of Mosquitto. Items that cannot be imported are skipped and reported; they are never an
 /// error.
 pub fn import_database(database: &Database<'_>, import_time: ImportTime, mount_points: &MountPoints) -> Import {
     let mut importer = Importer {
@@ -73,15 +73,15 @@ pub fn import_database(database: &Database<'_>, import_time: ImportTime, mount_p
     Import { state: importer.state, report: importer.report }
 }
 
-/// A state in making.
+/// An import in progress.
 pub(crate) struct Importer<'d, 'a> {
     state: Replay,
     pub(crate) report: Report,
-    /// By Client Identifier: those that are taken over.
+    /// The imported sessions, by Client Identifier.
     sessions: HashMap<&'a [u8], SessionNumber>,
     messages: Messages<'d, 'a>,
     import_time: ImportTime,
-    /// Counts the changes of what is retained.
+    /// The number of changes of retained messages.
     last_sequence: u64,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Importer<'_, 'a> {
     fn client(&mut self, client: &Client<'a>, mount_points: &MountPoints) {
         let name = text(client.id).filter(|id| !id.is_empty() && !self.sessions.contains_key(client.id));
         let Some(client_id) = name else { return self.report.skip(Reason::InvalidClient, client.id) };
-        // Where the interval is not bounded, a moment is there if persistent_client_expiration bounds it.
+        // If the interval is unlimited, a time exists only because persistent_client_expiration limits it.
         let expiry_interval_s = match client.expires_at_s {
             0 => client.expiry_interval_s,
             at_s if at_s.saturating_mul(1000) <= self.import_time.now_ms => {
@@ -114,11 +114,11 @@ impl<'a> Importer<'_, 'a> {
         }
     }
 
-    /// Since when a client is away, as far as that can be told.
+    /// Since when a client is offline, as far as known.
     fn offline_since_ms(&self, client: &Client<'a>) -> u64 {
         let is_bounded = client.expires_at_s > 0 && client.expiry_interval_s < u32::MAX;
-        let left_at_s = client.expires_at_s.saturating_sub(u64::from(client.expiry_interval_s));
-        if is_bounded { left_at_s.saturating_mul(1000) } else { self.import_time.written_at_ms }
+        let disconnected_at_s = client.expires_at_s.saturating_sub(u64::from(client.expiry_interval_s));
+        if is_bounded { disconnected_at_s.saturating_mul(1000) } else { self.import_time.written_at_ms }
     }
 
     fn subscription(
@@ -137,7 +137,7 @@ impl<'a> Importer<'_, 'a> {
 
     fn outgoing(&mut self, delivery: &Delivery<'a>) {
         let Some(session) = self.session(delivery.client) else { return };
-        let id = PacketId::new(delivery.packet_id).filter(|id| !self.is_taken(session, *id));
+        let id = PacketId::new(delivery.packet_id).filter(|id| !self.is_in_use(session, *id));
         match (delivery.state, id) {
             (None | Some(State::Unreleased | State::Complete), _) => {
                 self.report.skip(Reason::UnknownState, delivery.client);
@@ -148,7 +148,7 @@ impl<'a> Importer<'_, 'a> {
                     self.report.in_flight += 1;
                 }
             }
-            // The client knows the message by another identifier, if it does. There is nothing to go on with.
+            // The client may know the message by another identifier, so the exchange cannot continue.
             (Some(State::Released), None) => self.report.skip(Reason::UnknownState, delivery.client),
             (Some(state), id) => {
                 let Some(pending) = self.pending(delivery) else { return };
@@ -206,7 +206,7 @@ impl<'a> Importer<'_, 'a> {
                 if held.is_some_and(|held| held.contains(id)) {
                     return self.report.skip(Reason::UnknownState, delivery.client);
                 }
-                // Whatever becomes of the message, it has been acknowledged.
+                // The message has been acknowledged in any case.
                 self.change(session, Change::Taken(id));
                 self.report.unreleased += 1;
                 match self.messages.get(delivery.message) {
@@ -215,7 +215,7 @@ impl<'a> Importer<'_, 'a> {
                 }
             }
             (Some(State::Queued), _) => self.report.skip(Reason::Unacknowledged, delivery.client),
-            // PUBREL that is sent again is answered without it.
+            // A retransmitted PUBREL is answered without it.
             (Some(State::Complete), _) => {}
             _ => self.report.skip(Reason::UnknownState, delivery.client),
         }
@@ -235,24 +235,24 @@ impl<'a> Importer<'_, 'a> {
         self.last_sequence += 1;
         let retained = Record::Retained { sequence: self.last_sequence, change: &change };
         let is_applied = self.state.apply(&retained).is_ok();
-        debug_assert!(is_applied, "no session is concerned");
+        debug_assert!(is_applied, "the change concerns no session");
     }
 
-    /// The client is away, and its next message gets the identifier behind the last one, since it may still hold that.
+    /// The client is offline. Its next message gets the identifier after the last one, which the client may still hold.
     fn skip(&mut self, client: &Client<'a>) {
         let Some(session) = self.sessions.get(client.id).copied() else { return };
         if client.last_packet_id > 0 {
             let ids = (client.last_packet_id..=u16::MAX).skip(1).chain(1..=client.last_packet_id);
-            let free = ids.filter_map(PacketId::new).find(|id| !self.is_taken(session, *id));
+            let free = ids.filter_map(PacketId::new).find(|id| !self.is_in_use(session, *id));
             free.into_iter().for_each(|id| self.set_next_packet_id(session, id));
         }
-        // A moment that has not come is by another clock.
+        // A time in the future is from another clock.
         let at_ms = self.offline_since_ms(client).min(self.import_time.now_ms);
         let is_applied = self.state.apply(&Record::Left { session, at_ms }).is_ok();
-        debug_assert!(is_applied, "the session is there");
+        debug_assert!(is_applied, "the session exists");
     }
 
-    /// The session of a client. Where there is none, the report says that something of it stays behind.
+    /// The session of a client. If there is none, the skipped item is reported.
     fn session(&mut self, client: &[u8]) -> Option<SessionNumber> {
         let session = self.sessions.get(client).copied();
         if session.is_none() {
@@ -261,12 +261,12 @@ impl<'a> Importer<'_, 'a> {
         session
     }
 
-    fn is_taken(&self, session: SessionNumber, id: PacketId) -> bool {
+    fn is_in_use(&self, session: SessionNumber, id: PacketId) -> bool {
         let outbound = self.state.session_of(session).and_then(|replayed| replayed.session.outbound());
         outbound.is_some_and(|outbound| outbound.unacknowledged(id).is_some() || outbound.is_released(id))
     }
 
-    /// Identifiers go on with `id`, which is free.
+    /// Continues identifiers with `id`, which is free.
     fn set_next_packet_id(&mut self, session: SessionNumber, id: PacketId) {
         let next = self.state.session_of(session).and_then(|replayed| replayed.session.next_packet_id());
         if next != Some(id) {
@@ -280,7 +280,7 @@ impl<'a> Importer<'_, 'a> {
 
     fn change_with(&mut self, session: SessionNumber, change: Change, packet_id: Option<PacketId>) -> bool {
         let is_applied = self.state.apply(&Record::Changed { session, change: &change, packet_id }).is_ok();
-        debug_assert!(is_applied, "the session is there, and the identifier free");
+        debug_assert!(is_applied, "the session exists, and the identifier is free");
         is_applied
     }
 }
@@ -294,7 +294,7 @@ fn record_of<'a>(subscription: &Subscription<'a>) -> Option<(&'a str, Subscripti
     let bits = subscription.options;
     let options = SubscriptionOptions {
         qos: QoS::from_u8(subscription.qos)?,
-        // Not allowed where it is shared [MQTT-3.8.3-4].
+        // Not allowed on a shared subscription [MQTT-3.8.3-4].
         no_local: bits & 0x04 != 0 && filter.share().is_none(),
         retain_as_published: bits & 0x08 != 0,
         retain_handling: RetainHandling::from_u8(bits >> 4 & 0b11)?,

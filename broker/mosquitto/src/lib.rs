@@ -1,7 +1,7 @@
-//! The state of Mosquitto, as it stands in `mosquitto.db`, made into ours.
+//! Imports the state of Mosquitto from `mosquitto.db`.
 //!
-//! [`Database::read`] takes the file apart; [`import_database`] makes sessions and retained messages of it, and a [`Report`] of what stays behind.
-//! There is no I/O. The format is described in `docs/internals/mosquitto-db.md`.
+//! [`Database::read`] parses the file; [`import_database`] converts it to sessions and retained messages, and gives a [`Report`] of what
+//! was skipped. There is no I/O. The format is described in `docs/internals/mosquitto-db.md`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Messages of the file, made into ours when somebody needs them.
+//! Messages of the file, converted when they are first needed.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use tautwire_protocol::{Properties, PropertyContext, PropertyId, QoS, Subscripti
 use crate::database::StoredMessage;
 use crate::report::Reason;
 
-/// Most bytes of a message's payload: a packet has no more.
+/// The maximum length of a payload: a packet has no more.
 const PAYLOAD_MAX_BYTES: usize = tautwire_protocol::MAX_PACKET_SIZE_BYTES as usize;
 
-/// The messages by their numbers, each made once.
+/// The messages by number, each converted once.
 pub(crate) struct Messages<'d, 'a> {
     by_number: HashMap<u64, (&'d StoredMessage<'a>, Option<Message>)>,
     now_ms: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Messages<'d, 'a> {
 }
 
 impl<'d, 'a> Messages<'d, 'a> {
-    /// `run`: drawn at random, for the names that the messages get.
+    /// `run`: drawn at random, for the identifiers of the messages.
     pub(crate) fn new(stored: &'d [StoredMessage<'a>], now_ms: u64, run: u64) -> Messages<'d, 'a> {
         let by_number = stored.iter().map(|message| (message.number, (message, None))).collect();
         Messages { by_number, now_ms, run, made: 0 }
@@ -56,12 +56,12 @@ impl<'d, 'a> Messages<'d, 'a> {
     }
 }
 
-/// A text as the standard allows it: UTF-8 without U+0000 [MQTT-1.5.4-1], [MQTT-1.5.4-2].
+/// A valid string of the standard: UTF-8 without U+0000 [MQTT-1.5.4-1], [MQTT-1.5.4-2].
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
 }
 
-/// The properties that go to every subscriber; `None` where they are not those of a PUBLISH.
+/// The properties that are forwarded to every subscriber; `None` if they are not those of a PUBLISH.
 fn forwarded(with_length: &[u8]) -> Option<Vec<u8>> {
     const OF_ONE_CONNECTION: [PropertyId; 3] =
         [PropertyId::MessageExpiryInterval, PropertyId::TopicAlias, PropertyId::SubscriptionIdentifier];
@@ -70,7 +70,7 @@ fn forwarded(with_length: &[u8]) -> Option<Vec<u8>> {
     Some(wanted.flat_map(|property| property.bytes).copied().collect())
 }
 
-/// The Subscription Identifiers of a delivery; `None` where its properties are not those of a PUBLISH.
+/// The Subscription Identifiers of a delivery; `None` if its properties are not those of a PUBLISH.
 pub(crate) fn subscription_ids(with_length: &[u8]) -> Option<Vec<SubscriptionId>> {
     Some(properties(with_length)?.subscription_identifiers().collect())
 }

@@ -1,37 +1,37 @@
-//! What has been taken over, and what stays behind.
+//! What was imported, and what was skipped.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// So many names are given for each reason.
+/// The maximum number of examples for each reason.
 const EXAMPLES_MAX: usize = 5;
 
-/// Why something is not taken over.
+/// Why an item is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// The session ends with its connection, and Mosquitto has ended all connections.
+    /// The session ends with its connection, and Mosquitto has closed all connections.
     CleanSession,
     /// The session has expired.
     SessionExpired,
-    /// The client is there already, or its identifier is no text.
+    /// The client occurs twice, or its identifier is not valid.
     InvalidClient,
-    /// Something of a client that has no session.
+    /// An item of a client that has no session.
     SessionMissing,
-    /// The subscription is not one by the standard.
+    /// The subscription is not valid by the standard.
     InvalidSubscription,
     /// The message has expired.
     MessageExpired,
-    /// The file does not have the message. Mosquitto leaves out those that have expired.
+    /// The message is not in the file. Mosquitto omits expired messages.
     MessageMissing,
-    /// Topic, QoS or properties of the message are not those of a message by the standard.
+    /// Topic, QoS or properties of the message are not valid by the standard.
     InvalidMessage,
-    /// A message with QoS 0 for a client that is away.
+    /// A QoS 0 message for an offline client.
     AtMostOnce,
-    /// A message that Mosquitto has not answered, so its publisher sends it again.
+    /// A message that Mosquitto has not acknowledged, so its publisher retransmits it.
     Unacknowledged,
-    /// How far the message is, is not known.
+    /// The state of the delivery is unknown.
     UnknownState,
-    /// A part of the file that later versions may have.
+    /// A chunk of an unknown kind, perhaps of a later version.
     UnknownChunk,
 }
 
@@ -40,39 +40,39 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::CleanSession => "sessions that end with their connection",
             Reason::SessionExpired => "sessions that have expired",
-            Reason::InvalidClient => "clients that are there twice, or whose identifiers are not valid",
+            Reason::InvalidClient => "clients that occur twice or have an invalid identifier",
             Reason::SessionMissing => "subscriptions and messages of clients without a session",
             Reason::InvalidSubscription => "subscriptions that the standard does not allow",
             Reason::MessageExpired => "messages that have expired",
-            Reason::MessageMissing => "messages that are not in the file, most likely since they have expired",
+            Reason::MessageMissing => "messages that are not in the file, most likely because they have expired",
             Reason::InvalidMessage => "messages that the standard does not allow",
-            Reason::AtMostOnce => "messages with QoS 0 for clients that are away, which are never kept here",
-            Reason::Unacknowledged => "messages that Mosquitto has not answered; their publishers send them again",
-            Reason::UnknownState => "messages in a state that is not known",
-            Reason::UnknownChunk => "parts of the file that are not known",
+            Reason::AtMostOnce => "QoS 0 messages for offline clients, which this broker never stores",
+            Reason::Unacknowledged => "messages that Mosquitto has not acknowledged; their publishers retransmit them",
+            Reason::UnknownState => "messages in an unknown state",
+            Reason::UnknownChunk => "parts of the file of an unknown kind",
         })
     }
 }
 
-/// What has been taken over, and what stays behind.
+/// What was imported, and what was skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Sessions.
     pub sessions: u64,
     /// Subscriptions.
     pub subscriptions: u64,
-    /// Messages that wait in queues; one that waits in several counts for each.
+    /// Queued messages; one in several queues counts for each.
     pub queued: u64,
-    /// Messages that have been sent and not acknowledged to the end.
+    /// Messages that have been sent and not fully acknowledged.
     pub in_flight: u64,
-    /// QoS 2 messages from clients whose PUBREL has not come.
+    /// QoS 2 messages from clients that have not sent PUBREL yet.
     pub unreleased: u64,
     /// Retained messages.
     pub retained: u64,
     skipped: BTreeMap<Reason, SkippedItems>,
 }
 
-/// What stays behind for one reason.
+/// The items that are skipped for one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct SkippedItems {
     count: u64,
@@ -80,12 +80,12 @@ struct SkippedItems {
 }
 
 impl Report {
-    /// What stays behind: why, how much of it, and some names, which are not made safe for a terminal.
+    /// The skipped items: reason, number and some names, which are not escaped for a terminal.
     pub fn skipped(&self) -> impl Iterator<Item = (Reason, u64, &[String])> {
         self.skipped.iter().map(|(reason, skipped)| (*reason, skipped.count, &skipped.examples[..]))
     }
 
-    /// How much stays behind for that reason.
+    /// The number of items that are skipped for this reason.
     pub fn count(&self, reason: Reason) -> u64 {
         self.skipped.get(&reason).map_or(0, |skipped| skipped.count)
     }

@@ -1,5 +1,5 @@
-//! QoS 2 messages that Mosquitto has taken on and published to nobody, since PUBREL has not come. Here a message is published when it is
-//! taken on [MQTT 5.0 section 4.3.3], so whoever has subscribed gets them now.
+//! QoS 2 messages that Mosquitto has received but not published, as it waits for PUBREL. This broker publishes a message on receipt [MQTT
+//! 5.0 section 4.3.3], so the subscribers get them at import.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use tautwire_session::{PendingMessage, RetainedChange, SessionNumber, Subscripti
 
 use crate::importer::Importer;
 
-/// The messages, and who may want them.
+/// The messages, and their candidate subscriptions.
 #[derive(Default)]
 pub(crate) struct Unreleased<'a> {
     messages: Vec<(SessionNumber, Message)>,
     subscriptions: Vec<(SessionNumber, &'a str, SubscriptionRecord)>,
 }
 
-/// How a session gets a message to which several of its subscriptions match [MQTT-3.3.4-2], [MQTT-3.3.4-3].
+/// How a session gets a message that several of its subscriptions match [MQTT-3.3.4-2], [MQTT-3.3.4-3].
 struct Match {
     qos: QoS,
     retain: bool,
@@ -25,17 +25,17 @@ struct Match {
 }
 
 impl<'a> Unreleased<'a> {
-    /// Notes a subscription.
+    /// Adds a subscription.
     pub(crate) fn add_candidate(&mut self, session: SessionNumber, filter: &'a str, record: SubscriptionRecord) {
         self.subscriptions.push((session, filter, record));
     }
 
-    /// Notes a message that `publisher` has sent.
+    /// Adds a message from `publisher`.
     pub(crate) fn add(&mut self, publisher: SessionNumber, message: Message) {
         self.messages.push((publisher, message));
     }
 
-    /// Has all messages published, in their order.
+    /// Publishes all messages, in order.
     pub(crate) fn publish(self, importer: &mut Importer<'_, 'a>) {
         for (publisher, message) in &self.messages {
             self.publish_one(importer, *publisher, message);
@@ -64,7 +64,7 @@ impl<'a> Unreleased<'a> {
             }
             let retain = parts.retain && record.options.retain_as_published;
             if parsed.share().is_some() {
-                // One member gets it.
+                // Only one member gets it.
                 if shares.insert(*filter) {
                     let ids: Vec<_> = record.identifier.into_iter().collect();
                     importer.queue(*session, pending(message, qos, retain, &ids, Some(Arc::from(*filter))));

@@ -1,6 +1,7 @@
-//! What a node gets through three nats-servers, beside a client of NATS that publishes the same messages with the same window.
+//! Measures the throughput of a node on three nats-servers, compared with a NATS client that publishes the same messages with the same
+//! window.
 //!
-//! `make bench-nats` runs it. All runs are interleaved, several rounds each; the middle of each figure is told, and its range.
+//! `make bench-nats` runs it. All runs are interleaved, several rounds each; it prints the median of each figure and its range.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,8 +16,8 @@ use futures_util::stream::FuturesUnordered;
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Decision, Start};
 use tautwire_nats::{
-    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Life, Limits, Settings,
-    Storage, Syncing, Times, Tls, connect, draw_incarnation,
+    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Limits, NodeRun, Settings,
+    Storage, Syncing, Times, Tls, connect, random_incarnation,
 };
 
 #[allow(dead_code, reason = "tests use the rest of it")]
@@ -29,12 +30,12 @@ const ROUNDS: usize = 3;
 const ROUND: Duration = Duration::from_secs(4);
 const PAYLOAD_BYTES: usize = 256;
 const TOPICS: u64 = 4096;
-/// Who publishes through a node. Each hears of its messages in the order in which it has sent them.
+/// The clients that publish through a node. The messages of each are acknowledged in order.
 const CLIENTS: usize = 64;
 
 fn main() {
     let Some(program) = std::env::var_os("TAUTWIRE_NATS_SERVER").map(PathBuf::from) else {
-        eprintln!("TAUTWIRE_NATS_SERVER names no nats-server; `make bench-nats` installs one");
+        eprintln!("TAUTWIRE_NATS_SERVER does not name a nats-server; `make bench-nats` installs one");
         std::process::exit(1);
     };
     let servers = Servers::start(&program, 3, &Config::default());
@@ -63,7 +64,7 @@ fn main() {
         values.sort_by(f64::total_cmp);
         println!("| {what} | {:.0} | {:.0} | {:.0} |", values[values.len() / 2], values[0], values[values.len() - 1]);
     }
-    let counters = node.life.handle().counters().all();
+    let counters = node.run.handle().counters().all();
     println!("\n{}", counters.iter().map(|(name, _, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", "));
 }
 
@@ -86,7 +87,7 @@ fn settings(servers: &Servers) -> Settings {
     }
 }
 
-/// Runs requests with a window for the time of a round. Gives how many were answered per second.
+/// Runs requests with a window for the duration of a round. Returns the number of answers per second.
 fn rate<F, Fut>(servers: &Servers, window: usize, mut next: F) -> f64
 where
     F: FnMut(Client, usize, u64) -> Fut,
@@ -123,7 +124,7 @@ fn patient(request: Request) -> Request {
     request.timeout(Some(Duration::from_secs(30)))
 }
 
-/// One message in each append, to all partitions in turn.
+/// One message per append, to all partitions in turn.
 fn bare_appends(servers: &Servers, window: usize) -> f64 {
     let mut at = 0;
     rate(servers, window, |client, _, _| {
@@ -136,7 +137,7 @@ fn bare_appends(servers: &Servers, window: usize) -> f64 {
     })
 }
 
-/// The same, one after the other on as many subjects as the window has places.
+/// Like `bare_appends`, sequentially on as many subjects as the window has slots.
 fn bare_expecting_appends(servers: &Servers, window: usize) -> f64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let run = LAST.fetch_add(1, Ordering::Relaxed);
@@ -151,7 +152,7 @@ fn bare_expecting_appends(servers: &Servers, window: usize) -> f64 {
             loop {
                 let request = Request::new().headers(headers.clone()).payload(vec![b'x'; PAYLOAD_BYTES].into());
                 let answer = client.send_request(subject.clone(), patient(request)).await.expect("an answer");
-                // Servers refuse now and then what they would take a moment later.
+                // Servers sometimes refuse an append that they would accept a moment later.
                 if let Some(sequence) = sequence(&answer.payload) {
                     sequences.lock().expect("no panic")[slot] = sequence;
                     return;
@@ -161,7 +162,7 @@ fn bare_expecting_appends(servers: &Servers, window: usize) -> f64 {
     })
 }
 
-/// A read from the leader, and a write of a key that is not there.
+/// A read from the leader, and a write of a new key.
 fn bare_claims(servers: &Servers, window: usize, round: usize) -> f64 {
     rate(servers, window, |client, slot, number| async move {
         let key = format!("$KV.tw_session.bare-{window}-{round}-{slot}-{number}");
@@ -174,7 +175,7 @@ fn bare_claims(servers: &Servers, window: usize, round: usize) -> f64 {
     })
 }
 
-/// Where an append stands, unless it was refused.
+/// Returns the sequence of an append, unless it was refused.
 fn sequence(answer: &[u8]) -> Option<u64> {
     let answer = tautwire_json::parse(std::str::from_utf8(answer).ok()?).ok()?;
     match answer.get("seq") {
@@ -184,7 +185,7 @@ fn sequence(answer: &[u8]) -> Option<u64> {
 }
 
 struct Node {
-    life: Life,
+    run: NodeRun,
     answers: Receiver<BenchAnswer>,
     next: AtomicU64,
 }
@@ -198,7 +199,7 @@ enum BenchAnswer {
 struct BenchBroker(Mutex<Sender<BenchAnswer>>);
 
 impl Broker for BenchBroker {
-    fn life_started(&self, _: &Handle) {}
+    fn node_started(&self, _: &Handle) {}
 
     fn decide(&self, decision: Decision) {
         let answered = match decision {
@@ -223,7 +224,7 @@ impl Broker for BenchBroker {
 
     fn connection_status(&self, _: &ConnectionStatus) {}
 
-    fn life_ended(&self, ended: &EndReason) {
+    fn node_ended(&self, ended: &EndReason) {
         assert_eq!(*ended, EndReason::Stopped);
     }
 }
@@ -232,9 +233,9 @@ impl Node {
     fn start(servers: &Servers) -> Node {
         let (teller, answers) = channel();
         let broker = Arc::new(BenchBroker(Mutex::new(teller)));
-        let me = draw_incarnation().expect("a number");
-        let life = Life::begin(settings(servers), me, None, broker).expect("a thread");
-        let node = Node { life, answers, next: AtomicU64::new(1) };
+        let me = random_incarnation().expect("a number");
+        let run = NodeRun::begin(settings(servers), me, None, broker).expect("a thread");
+        let node = Node { run, answers, next: AtomicU64::new(1) };
         while !matches!(node.answer(), BenchAnswer::Resumed) {}
         node
     }
@@ -249,10 +250,10 @@ impl Node {
 
     fn claim(&self, client_id: String) {
         let command = Command::Claim { ticket: self.ticket(), client_id, start: Start::Resume };
-        self.life.handle().give(command).expect("room");
+        self.run.handle().give(command).expect("not full");
     }
 
-    /// Messages of many clients to many topics.
+    /// Publishes messages of many clients to many topics.
     fn messages(&self, window: usize) -> f64 {
         let count = window.min(CLIENTS);
         (0..count).for_each(|number| self.claim(format!("publisher-{number}-{}", self.ticket())));
@@ -274,7 +275,7 @@ impl Node {
             let message = vec![b'x'; PAYLOAD_BYTES];
             let command =
                 Command::Publish { client, ticket, refusal_seen: 0, topic, packet_id: None, retain: None, message };
-            self.life.handle().give(command).expect("room");
+            self.run.handle().give(command).expect("not full");
         })
     }
 
@@ -282,7 +283,7 @@ impl Node {
         self.run(window, |_| self.claim(format!("client-{window}-{round}-{}", self.ticket())))
     }
 
-    /// Begins one for each that is answered. Says how many were answered per second.
+    /// Begins a new operation for each answer. Returns the number of answers per second.
     fn run(&self, window: usize, mut begin: impl FnMut(Option<&BenchAnswer>)) -> f64 {
         (0..window).for_each(|_| begin(None));
         let (began, mut done, mut in_flight) = (Instant::now(), 0u64, window);
@@ -301,11 +302,11 @@ impl Node {
     }
 }
 
-/// What the node's thread has used of a processor, in milliseconds; where the system tells.
+/// Returns the CPU time of the node's thread in milliseconds, if the system reports it.
 fn node_cpu_ms() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
-    // `pid (name) state …`, with user and system time as the 12th and 13th behind the name, in hundredths of a second.
+    // `pid (name) state …`, with user and system time as the 12th and 13th field after the name, in hundredths of a second.
     let of_node = stats.filter_map(|stat| stat.split_once("(cluster) ").map(|(_, rest)| rest.to_owned())).next();
     let fields: Vec<f64> =
         of_node.iter().flat_map(|rest| rest.split(' ')).map(|field| field.parse().unwrap_or(0.0)).collect();

@@ -1,4 +1,4 @@
-//! What a node tells the broker that it is a part of.
+//! The callbacks from a node to the broker that it belongs to.
 
 use std::sync::Arc;
 
@@ -8,57 +8,58 @@ use tautwire_cluster::names::ClientKey;
 use crate::error::Error;
 use crate::handle::Handle;
 
-/// The broker, as its node of the cluster sees it. All of this is called by the node's thread, which waits for it: it has to hand on and
-/// return, for example by posting to the inbox of a shard.
+/// The broker, as its cluster node sees it. The node's thread calls all methods and waits for them, so they must return quickly, for
+/// example after posting to the inbox of a shard.
 pub trait Broker: Send + Sync + 'static {
-    /// A life begins, and this is the way to it. Whoever begins it calls this, before anything else is told.
-    fn life_started(&self, life: &Handle);
+    /// A new run of the node begins; `handle` is the handle to it. Called before any other method.
+    fn node_started(&self, handle: &Handle);
 
-    /// Something for the engine to do. There are never more under way than the engine has asked for, and a few; none may be lost.
+    /// Passes a decision to the engine. Their number is bounded by what the engine has requested, plus a few; none may be lost.
     fn decide(&self, decision: Decision);
 
-    /// A QoS 0 message of another node has come by a pattern; of those that come by several, one copy. False where there is no room for it: it is counted, and gone.
+    /// Passes a QoS 0 message of another node that matches a pattern; one copy if it matches several. Returns false if there is no space
+    /// for it: it is then counted and dropped.
     fn receive_broadcast(&self, pattern: &str, subject: &str, message: Arc<[u8]>) -> bool;
 
-    /// Too much of a client's messages is on the way: nothing is to be read from it before [`resume_reading`](Self::resume_reading). What it has sent
-    /// already keeps its place.
+    /// Too many messages of a client are pending: stop reading from it until [`resume_reading`](Self::resume_reading). Data already
+    /// received keeps its place.
     fn pause_reading(&self, client: ClientKey);
 
-    /// All that was held of a client is on its way.
+    /// All deferred messages of a client were sent.
     fn resume_reading(&self, client: ClientKey);
 
-    /// There is room for commands again, after one was refused with [`Refused::Full`](crate::Refused::Full).
+    /// The queue accepts commands again, after one was refused with [`Refused::Full`](crate::Refused::Full).
     fn queue_ready(&self);
 
-    /// How it is with the way to the servers has changed.
+    /// The state of the connection to the servers has changed.
     fn connection_status(&self, condition: &ConnectionStatus);
 
-    /// This life of the node is over, and its thread with it. After [`EndReason::Fenced`], another life may begin at once.
-    fn life_ended(&self, ended: &EndReason);
+    /// This run of the node has ended, and so has its thread. After [`EndReason::Fenced`], another run may begin at once.
+    fn node_ended(&self, ended: &EndReason);
 }
 
-/// How it is with the way to the servers.
+/// The state of the connection to the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionStatus {
-    /// There is none yet, or something is missing that may come by itself. It is tried again.
+    /// There is no connection yet, or a transient condition prevents joining. The node retries.
     Waiting(Error),
-    /// All that has to hold does, and the node takes part.
+    /// All requirements are met, and the node has joined.
     Ready,
-    /// Another connection is used from now on, by the access that was given last.
+    /// The node now uses another connection, with the access settings given last.
     AccessChanged,
-    /// The access that was given cannot be used; the one before is.
+    /// The new access settings cannot be used; the previous ones stay in use.
     AccessRefused(Error),
 }
 
-/// Why a life has ended.
+/// Why a run of the node has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndReason {
-    /// As it was asked to.
+    /// The node was stopped.
     Stopped,
-    /// It has been drained: nothing of it is left to others.
+    /// The node was drained and has nothing left to hand over.
     Drained,
-    /// Others have taken the node for dead.
+    /// Other nodes have declared the node dead.
     Fenced,
-    /// It cannot take part before somebody changes something.
+    /// The node cannot join until an operator changes something.
     Refused(Error),
 }

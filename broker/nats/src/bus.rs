@@ -1,4 +1,4 @@
-//! QoS 0 between nodes: without confirmation, without order between publishers, and dropped where there is no room.
+//! QoS 0 messages between nodes: unconfirmed, unordered between publishers, and dropped when there is no space.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use crate::connection::round_trip;
 use crate::handle::{BusMessage, Shared};
 use crate::layout::{BUS_PREFIX, bus_subject};
 
-/// Between two attempts to learn whether a server knows of a subscription.
+/// The pause between two attempts to confirm a subscription with the server.
 const CONFIRM_PAUSE: Duration = Duration::from_millis(200);
-/// Patterns that one question to a server confirms at most.
+/// The most patterns that one request to a server confirms.
 const CONFIRMED_MAX: usize = 1024;
-/// Messages taken from the queue at once.
+/// The most messages taken from the queue at once.
 const TAKEN_MAX: usize = 64;
 
-/// What comes from the bus to the node's thread.
+/// An event of the bus for the node's thread.
 #[derive(Debug)]
 pub(crate) enum BusEvent {
-    /// What is published from now on below a pattern arrives, as far as the server of this node knows.
+    /// Messages published from now on that match a pattern will arrive, as far as this node's server knows.
     ActivePattern(ActivePattern),
-    /// A message, by a pattern.
+    /// A message that matches a pattern.
     Message { pattern: Arc<str>, subject: String, message: Arc<[u8]> },
 }
 
-/// A pattern, as it has been listened to once: whoever listens to it anew gets another number.
+/// A subscription to a pattern. A new subscription to the same pattern gets another number.
 #[derive(Debug)]
 pub(crate) struct ActivePattern {
     pub(crate) pattern: String,
     number: u64,
 }
 
-/// What this node listens to, and the tasks that send and confirm.
+/// The subscriptions of this node, and the tasks that send and confirm.
 pub(crate) struct Bus {
     client: watch::Sender<Client>,
     shared: Arc<Shared>,
     events: Sender<BusEvent>,
     listening: HashMap<String, (u64, AbortHandle)>,
-    /// The number of the last one.
+    /// The number of the last subscription.
     last: u64,
-    /// What the server has been told by this connection. There is no more of it than there are patterns.
-    told: UnboundedSender<ActivePattern>,
-    /// Whether all that was sent by the connection before has been passed on.
+    /// Subscriptions sent to the server by this connection. There are no more than patterns.
+    confirmations: UnboundedSender<ActivePattern>,
+    /// Whether all messages received by the previous connection were processed.
     is_old_drained: watch::Receiver<bool>,
 }
 
@@ -59,11 +59,11 @@ impl Bus {
         shared: &Arc<Shared>,
         events: Sender<BusEvent>,
     ) -> Bus {
-        let told = spawn_confirmer(client.clone(), &events);
+        let confirmations = spawn_confirmer(client.clone(), &events);
         let (sender, current) = watch::channel(client);
         tokio::spawn(send(queue, current, shared.clone()));
         Bus {
-            told,
+            confirmations,
             client: sender,
             shared: shared.clone(),
             events,
@@ -79,23 +79,23 @@ impl Bus {
         }
     }
 
-    /// Whether a pattern is still listened to as it was.
+    /// Whether a subscription is still active and current.
     pub(crate) fn is_listening(&self, to: &ActivePattern) -> bool {
         self.listening.get(&to.pattern).is_some_and(|(number, _)| *number == to.number)
     }
 
     pub(crate) fn unsubscribe(&mut self, pattern: &str) {
-        // With the task goes its subscription.
+        // Aborting the task drops its subscription.
         if let Some((_, task)) = self.listening.remove(pattern) {
             task.abort();
         }
     }
 
-    /// Uses another connection from now on. No message comes twice: what is listened to by the old one ends first, and all that was sent by it
-    /// has been passed on before anything is listened to by the new one. What comes in between is lost, as at QoS 0 it may be.
+    /// Switches to another connection. No message is delivered twice: the old subscriptions end first, and everything received by them is
+    /// processed before the new ones begin. Messages in between are lost, which QoS 0 allows.
     pub(crate) fn switch_connection(&mut self, client: Client) {
         self.listening.values().for_each(|(_, task)| task.abort());
-        self.told = spawn_confirmer(client.clone(), &self.events);
+        self.confirmations = spawn_confirmer(client.clone(), &self.events);
         let old = self.client.send_replace(client);
         let (is_over, is_old_drained) = watch::channel(false);
         tokio::spawn(async move {
@@ -111,12 +111,12 @@ impl Bus {
         self.last += 1;
         let listening = ActivePattern { pattern: pattern.clone(), number: self.last };
         let (client, shared, events) = (self.client.borrow().clone(), self.shared.clone(), self.events.clone());
-        let told = self.told.clone();
+        let confirmations = self.confirmations.clone();
         let mut is_old_drained = self.is_old_drained.clone();
         let task = async move {
-            // It ends with an error where the one who would say so is gone, which is as good.
+            // An error means that the sender is gone, so there is nothing to wait for.
             let _ = is_old_drained.wait_for(|is_over| *is_over).await;
-            subscribe(client, listening, told, shared, events).await;
+            subscribe(client, listening, confirmations, shared, events).await;
         };
         self.listening.insert(pattern, (self.last, tokio::spawn(task).abort_handle()));
     }
@@ -128,19 +128,19 @@ impl Drop for Bus {
     }
 }
 
-/// Confirms what a server has been told by one connection, until nobody tells it anything more by that.
+/// Starts the task that confirms the subscriptions of one connection, until the sender is dropped.
 fn spawn_confirmer(client: Client, events: &Sender<BusEvent>) -> UnboundedSender<ActivePattern> {
-    let (told, to_confirm) = unbounded_channel();
-    tokio::spawn(confirm(client, to_confirm, events.clone()));
-    told
+    let (confirmations, confirmations_out) = unbounded_channel();
+    tokio::spawn(confirm(client, confirmations_out, events.clone()));
+    confirmations
 }
 
-/// Many who begin to listen at once are confirmed together.
-async fn confirm(client: Client, mut told: UnboundedReceiver<ActivePattern>, events: Sender<BusEvent>) {
+/// Confirms subscriptions, several with one request if possible.
+async fn confirm(client: Client, mut confirmations: UnboundedReceiver<ActivePattern>, events: Sender<BusEvent>) {
     let mut taken = Vec::new();
-    while told.recv_many(&mut taken, CONFIRMED_MAX).await > 0 {
+    while confirmations.recv_many(&mut taken, CONFIRMED_MAX).await > 0 {
         while !round_trip(&client).await {
-            if told.is_closed() {
+            if confirmations.is_closed() {
                 return;
             }
             tokio::time::sleep(CONFIRM_PAUSE).await;
@@ -160,7 +160,7 @@ async fn send(mut queue: Receiver<BusMessage>, current: watch::Receiver<Client>,
         for message in taken.drain(..) {
             shared.release_bus_message(&message);
             let is_connected = client.connection_state() == State::Connected;
-            // It waits while the socket is full. Then the queue fills up, and drops.
+            // Waits while the socket is full. Then the queue fills up, and messages are dropped.
             if is_connected && client.publish(message.subject, message.message.into()).await.is_ok() {
                 shared.counters.bus_sent.add(1);
             } else {
@@ -170,19 +170,19 @@ async fn send(mut queue: Receiver<BusMessage>, current: watch::Receiver<Client>,
     }
 }
 
-/// Whoever is too slow for what it hears waits here, and then the client of NATS drops.
+/// A slow receiver blocks here, and then the NATS client drops messages.
 async fn subscribe(
     client: Client,
     listening: ActivePattern,
-    told: UnboundedSender<ActivePattern>,
+    confirmations: UnboundedSender<ActivePattern>,
     shared: Arc<Shared>,
     events: Sender<BusEvent>,
 ) {
     let Ok(mut messages) = client.subscribe(bus_subject(&listening.pattern)).await else { return };
     let by: Arc<str> = listening.pattern.as_str().into();
-    // It ends with an error where another connection is used by now.
-    let _ = told.send(listening);
-    drop(told);
+    // An error means that another connection is in use now.
+    let _ = confirmations.send(listening);
+    drop(confirmations);
     while let Some(message) = messages.next().await {
         let Some(subject) = message.subject.strip_prefix(BUS_PREFIX) else { continue };
         shared.counters.bus_received.add(1);

@@ -1,4 +1,4 @@
-//! What shards ask of their node.
+//! The commands of shards to their node.
 
 use std::num::NonZeroU16;
 use std::sync::mpsc::SyncSender;
@@ -10,209 +10,209 @@ use tautwire_cluster::{DisconnectSettings, PeerCommandOutcome, Sequence, Start, 
 
 use crate::settings::Access;
 
-/// Something for the node to do, as [`Member`](tautwire_cluster::Member) has it. Commands of one shard are carried out in order.
+/// A command to the node, as [`Member`](tautwire_cluster::Member) executes it. Commands of one shard are executed in order.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// A client has sent CONNECT.
     Claim {
-        /// Comes back with the answer.
+        /// Returned with the answer.
         ticket: u64,
-        /// Who.
+        /// The Client Identifier.
         client_id: String,
-        /// With or without the state that there is.
+        /// Whether to resume the existing state.
         start: Start,
     },
-    /// The client that has asked is gone, before there was an answer.
+    /// A client has disconnected before its claim was answered.
     Abandon {
-        /// Whose session.
+        /// The client.
         client: ClientKey,
-        /// Of the claim.
+        /// The ticket of the claim.
         ticket: u64,
     },
-    /// A client that is served has published at QoS 1 or 2.
+    /// A client of this node has published at QoS 1 or 2.
     Publish {
-        /// Who.
+        /// The client.
         client: ClientKey,
-        /// Comes back when the message is safe.
+        /// Returned when the message is persisted.
         ticket: u64,
         /// The last ticket of this client that its shard knows to be refused.
         refusal_seen: u64,
-        /// Where it goes.
+        /// The topic.
         topic: String,
-        /// Of QoS 2.
+        /// The Packet Identifier, for QoS 2.
         packet_id: Option<NonZeroU16>,
-        /// With RETAIN: how it is kept, and where this node's own store has what the topic retains so far.
+        /// For a retained message: how to retain it, and the sequence of the topic's retained message in this node's mirror.
         retain: Option<(Retain, Option<Sequence>)>,
         /// The message in its stored form.
         message: Vec<u8>,
     },
-    /// Those who run the broker have published a message.
+    /// An operator has published a message.
     PublishFromOperator {
-        /// Comes back with the answer.
+        /// Returned with the answer.
         ticket: u64,
-        /// Where it goes.
+        /// The topic.
         topic: String,
-        /// With RETAIN: as that of `Publish`.
+        /// For a retained message, as in `Publish`.
         retain: Option<(Retain, Option<Sequence>)>,
         /// The message in its stored form.
         message: Vec<u8>,
     },
-    /// PUBREL has come.
+    /// PUBREL was received.
     Release {
-        /// From whom.
+        /// The client.
         client: ClientKey,
-        /// Which one.
+        /// The Packet Identifier.
         packet_id: NonZeroU16,
     },
     /// The state of a session has changed.
     Save {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// Comes back when the state is safe.
+        /// Returned when the state is persisted.
         number: u64,
-        /// All of it.
+        /// The complete state.
         state: Vec<u8>,
     },
-    /// The connection of a client that was served has ended.
+    /// A client of this node has disconnected.
     Left {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// What is to be kept; nothing if the session has ended too.
+        /// The state to persist; empty if the session has ended too.
         state: Vec<u8>,
     },
-    /// The connection of a client that was served has ended, and its state is more than the servers take.
+    /// A client of this node has disconnected, and its state exceeds the message size limit of the servers.
     DisconnectedAsSaved {
-        /// Whose.
+        /// The client.
         client: ClientKey,
     },
-    /// What holds when the connection of a client ends has changed.
+    /// The settings that apply when a client disconnects have changed.
     SetDisconnectSettings {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// What holds.
+        /// The new settings.
         terms: DisconnectSettings,
     },
-    /// A shard has taken what has arrived.
+    /// A shard has processed received groups.
     Received {
-        /// Which shard.
+        /// The shard.
         shard: usize,
-        /// Of which partition.
+        /// The partition.
         partition: Partition,
-        /// Up to where.
+        /// The last processed sequence.
         until: Sequence,
     },
-    /// A shard reads for sessions that are behind.
+    /// A shard reads the log for sessions that lag behind.
     Read {
-        /// Which shard.
+        /// The shard.
         shard: usize,
-        /// What.
+        /// The request.
         request: ReadRequest,
     },
-    /// A session that is served shares a subscription.
+    /// A session of this node has joined a shared subscription.
     Join {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// As it was served.
+        /// The epoch of its claim.
         epoch: u64,
         /// `$share/name/filter`.
         share: String,
     },
-    /// A session that shares a subscription is not served here any more.
+    /// A session with a shared subscription is no longer served by this node.
     Leave {
-        /// Whose.
+        /// The client.
         client: ClientKey,
         /// `$share/name/filter`.
         share: String,
     },
-    /// A session has unsubscribed, or has ended.
+    /// A session has unsubscribed from a shared subscription, or has ended.
     QuitGroup {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// As it was served.
+        /// The epoch of its claim.
         epoch: u64,
         /// `$share/name/filter`.
         share: String,
     },
-    /// How far a group has come.
+    /// The delivery progress of a group.
     Checkpoint {
-        /// Which.
+        /// The group.
         group: GroupKey,
-        /// Partitions that are delivered here, the next place of each, and what is open.
+        /// The partitions delivered here, with the next position of each and the unacknowledged positions.
         leases: Vec<(Partition, Place, Vec<Place>)>,
     },
-    /// A partition of a group is not delivered here any more.
+    /// A partition of a group is no longer delivered here.
     Returned {
-        /// Which group.
+        /// The group.
         group: GroupKey,
-        /// Which partition.
+        /// The partition.
         partition: Partition,
-        /// How far it has come.
+        /// The next position to deliver.
         next: Place,
-        /// What is open.
+        /// The unacknowledged positions.
         open: Vec<Place>,
     },
-    /// A search for retained messages begins.
+    /// A scan of the retained messages begins.
     RetainedSync {
-        /// Comes back when the node's own store has all of them.
+        /// Returned when the node's mirror is up to date.
         ticket: u64,
     },
-    /// A connected client has subscribed to a filter: its messages of QoS 0 are wanted.
+    /// A connected client has subscribed to a filter, so its QoS 0 messages are needed.
     AddInterest {
-        /// Without a share.
+        /// The filter without its share prefix.
         filter: String,
     },
-    /// It does not any more.
+    /// The last such subscription was removed.
     RemoveInterest {
-        /// As it was given.
+        /// The filter as it was given.
         filter: String,
     },
-    /// A client waits until the other nodes know what is listened to by now.
+    /// A client waits until the other nodes know the current interest.
     InterestSync {
-        /// Comes back when they do.
+        /// Returned when they do.
         ticket: u64,
     },
-    /// The node is to end.
+    /// Drains this node.
     Drain {
-        /// Clients are not to come back.
+        /// Whether clients must not reconnect to it.
         is_for_good: bool,
     },
-    /// Another node is to end.
+    /// Drains another node.
     DrainPeer {
-        /// Its name.
+        /// The name of the node.
         node: String,
-        /// Clients are not to come back.
+        /// Whether clients must not reconnect to it.
         is_for_good: bool,
-        /// Who asks for it.
+        /// Who has requested it.
         by: String,
-        /// Is told what has become of it. Dropped if this node ends before.
+        /// Receives the outcome. Dropped if this node ends before.
         to: SyncSender<PeerCommandOutcome>,
     },
-    /// Clients go to other nodes if this one has more than its share.
+    /// Moves clients to other nodes if this one has more than its share.
     Rebalance,
-    /// A new revision of the shared configuration.
+    /// Proposes a new revision of the shared configuration.
     Propose {
-        /// Comes back with the answer.
+        /// Returned with the answer.
         ticket: u64,
-        /// On which revision it was made.
+        /// The revision on which it is based.
         base: u64,
-        /// What it says.
+        /// The content.
         parts: Vec<ConfigPart>,
     },
-    /// The engine has taken on a revision of the shared configuration, or could not.
+    /// The engine has applied a revision of the shared configuration, or has failed to.
     Configured {
-        /// Which.
+        /// The revision.
         number: u64,
-        /// Whether it has.
+        /// Whether it was applied.
         is_applied: bool,
     },
-    /// The servers are to be reached in another way from now on, or files that it names have changed.
+    /// Reconnects to the servers, because the access settings or files they name have changed.
     Reconnect(Box<Access>),
-    /// How is it with the node? The answer is dropped where nobody waits for it any more.
+    /// Requests the status of the node. The answer is dropped if the receiver is gone.
     Report(SyncSender<Status>),
 }
 
 impl Command {
-    /// What it takes in the queue beside its place.
+    /// Returns the size of the command in the queue, besides its slot.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Command::Claim { client_id, .. } => client_id.len(),
@@ -244,7 +244,7 @@ impl Command {
         }
     }
 
-    /// Whether the servers take what they are to keep of it, where they take so much in one piece.
+    /// Whether the data that the servers would store fits into one message of this size.
     pub(crate) fn fits(&self, message_max_bytes: usize) -> bool {
         let most = match self {
             Command::Save { .. } | Command::Left { .. } => state_max_bytes(message_max_bytes),
@@ -254,7 +254,7 @@ impl Command {
         self.stored_bytes() <= most
     }
 
-    /// What it has for the servers to keep in one piece.
+    /// Returns the size of the data that the servers would store in one message.
     fn stored_bytes(&self) -> usize {
         match self {
             Command::Publish { message, .. } | Command::PublishFromOperator { message, .. } => message.len(),
@@ -265,7 +265,7 @@ impl Command {
         }
     }
 
-    /// The client whose commands have to stay in order with this one.
+    /// Returns the client whose commands must stay in order with this one.
     pub(crate) fn client(&self) -> Option<ClientKey> {
         match self {
             Command::Abandon { client, .. }
@@ -287,11 +287,11 @@ fn parts_bytes(parts: &[ConfigPart]) -> usize {
     parts.iter().map(|part| part.name.len() + part.bytes.len()).sum()
 }
 
-/// Of what the servers take in one piece, a will may have one part of so many. The record of a session has both, and the identifiers of QoS 2
+/// The fraction of a server's largest message that a will may use. A session record holds both state and will, and the identifiers of QoS 2
 /// messages that its client has not released.
 const WILL_PART: usize = 4;
 
-/// The most that the state of a session may have.
+/// Returns the largest size of a session's state.
 pub(crate) fn state_max_bytes(message_max_bytes: usize) -> usize {
     message_max_bytes / 8 * 5
 }

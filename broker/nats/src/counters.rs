@@ -1,17 +1,17 @@
-//! What is counted of a node's way to the cluster.
+//! The counters of a node's connection to the cluster.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($(#[doc = $doc:literal] $name:ident),+ $(,)?) => {
-        /// What has happened since the node began this life. All only grow.
+        /// The counters of this run of the node. They only increase.
         #[derive(Debug, Default)]
         pub struct Counters {
             $(#[doc = $doc] pub $name: Counter,)+
         }
 
         impl Counters {
-            /// All of them: the name of each among the metrics of a broker, what it means, and its number.
+            /// Returns all counters, each with its metric name, its description, and its value.
             pub fn all(&self) -> Vec<(&'static str, &'static str, u64)> {
                 vec![$((concat!("cluster_", stringify!($name)), $doc.trim_ascii(), self.$name.get()),)+]
             }
@@ -20,48 +20,48 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Operations of the store that were answered as they were asked.
+    /// Operations of the store that succeeded.
     operations_done,
-    /// Writes that the store has refused, because something else was there or under way.
+    /// Writes that the store rejected because of a concurrent or earlier write.
     operations_conflicting,
-    /// Operations whose fate is unknown: no answer in time, or one that says nothing.
+    /// Operations with an unknown outcome: no answer in time, or an unusable one.
     operations_unknown,
-    /// Operations that waited because there was no connection, or no room in it.
+    /// Operations that waited because there was no connection, or its buffer was full.
     operations_waiting,
-    /// Messages that are too large for the servers and were refused.
+    /// Messages that were rejected because they are too large for the servers.
     messages_too_large,
-    /// Connections that were lost.
+    /// Lost connections.
     disconnections,
-    /// Connections that were made, the first one included.
+    /// Connections made, including the first one.
     connections,
-    /// Times that something came faster than it was taken, and the client of NATS dropped it.
+    /// Times the NATS client dropped messages because they were received faster than processed.
     slow_consumers,
-    /// Requests of shards that found the queue full, and came again.
+    /// Requests of shards that were rejected because the queue was full, and repeated later.
     commands_refused,
-    /// Messages that had to wait, because their partition had too much on the way.
+    /// Messages that were deferred because too many messages of their partition were in flight.
     messages_held,
-    /// Times that no commands were taken at all, because too many messages were held.
+    /// Times no commands were accepted because too many messages were deferred.
     commands_stalled,
-    /// QoS 0 messages given to the bus.
+    /// QoS 0 messages sent to the bus.
     bus_sent,
-    /// QoS 0 messages that were dropped on the way out: the queue was full, or there was no connection.
+    /// QoS 0 messages dropped before sending: the queue was full, or there was no connection.
     bus_dropped_out,
-    /// QoS 0 messages that came by the bus.
+    /// QoS 0 messages received from the bus.
     bus_received,
-    /// QoS 0 messages from the bus that the broker had no room for.
+    /// QoS 0 messages from the bus that were dropped because the broker's queue was full.
     bus_dropped_in,
-    /// Messages between nodes that were not sent, because there was no connection. Whoever needs an answer asks again.
+    /// Messages between nodes that were not sent because there was no connection. A node that needs an answer repeats its request.
     peer_messages_dropped,
-    /// Readings of a stream that began again, because something was missing or nothing was heard.
+    /// Stream readers that were restarted because of a gap or silence.
     readings_restarted,
 }
 
-/// One number that only grows.
+/// A counter that only increases.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// What it is at.
+    /// Returns the value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
-//! Commands that wait because the partition of a client's message has too much on the way.
+//! Commands that wait because too many messages of a partition are in flight.
 //!
-//! What follows such a message from the same client waits behind it, so that the client's order stays. Others go on: a partition whose
-//! stream elects a leader stops those who publish to it, and nobody else. How much is here is bounded by the clients: they are not read
-//! from as soon as the first of their messages is held.
+//! Later commands of the same client wait behind such a message, so that the client's order is kept. Other clients continue: a partition
+//! whose stream is electing a leader stops only those that publish to it. The size is bounded, because reading from a client is paused as
+//! soon as its first message is deferred.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,8 +13,8 @@ use crate::command::Command;
 #[derive(Debug, Default)]
 pub(crate) struct DeferredCommands {
     clients: HashMap<ClientKey, VecDeque<Command>>,
-    /// Clients whose first command waits for a partition, in the order in which they came.
-    lines: [VecDeque<ClientKey>; PARTITIONS as usize],
+    /// Clients whose first command waits for a partition, in order of arrival.
+    queues: [VecDeque<ClientKey>; PARTITIONS as usize],
     bytes: usize,
 }
 
@@ -23,12 +23,12 @@ impl DeferredCommands {
         self.clients.is_empty()
     }
 
-    /// What all of them take.
+    /// Returns the total size of the commands.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes a command that has to wait behind others of its client; gives it back if there are none.
+    /// Takes a command that must wait behind others of its client. Returns it if there are none.
     pub(crate) fn join(&mut self, command: Command) -> Option<Command> {
         match command.client().and_then(|client| self.clients.get_mut(&client)) {
             Some(queue) => {
@@ -40,24 +40,24 @@ impl DeferredCommands {
         }
     }
 
-    /// A message finds no room in its partition. It becomes the first of its client again, which goes to the end of the line, or stays at
-    /// its head if it has just been there.
+    /// Defers a message whose partition is full. It becomes the first command of its client, which goes to the end of the queue, or stays
+    /// at the front if it was there.
     pub(crate) fn defer(&mut self, client: ClientKey, partition: Partition, command: Command, was_first: bool) {
         self.bytes += command.bytes();
         self.clients.entry(client).or_default().push_front(command);
-        let line = &mut self.lines[partition.index()];
-        if was_first { line.push_front(client) } else { line.push_back(client) }
+        let queue = &mut self.queues[partition.index()];
+        if was_first { queue.push_front(client) } else { queue.push_back(client) }
     }
 
-    /// The client at the head of a line, with all its commands. What is not carried out of them is to be held again.
+    /// Removes the client at the front of a queue, with all its commands. The caller defers those that it cannot execute.
     pub(crate) fn next(&mut self, partition: Partition) -> Option<(ClientKey, VecDeque<Command>)> {
-        let client = self.lines[partition.index()].pop_front()?;
+        let client = self.queues[partition.index()].pop_front()?;
         let commands = self.clients.remove(&client).unwrap_or_default();
         self.bytes -= commands.iter().map(Command::bytes).sum::<usize>();
         Some((client, commands))
     }
 
-    /// What is left of a client's commands comes back behind the one that was held again.
+    /// Puts the rest of a client's commands back after the one that was deferred again.
     pub(crate) fn requeue_rest(&mut self, client: ClientKey, rest: VecDeque<Command>) {
         if !rest.is_empty() {
             self.bytes += rest.iter().map(Command::bytes).sum::<usize>();
@@ -95,11 +95,11 @@ mod tests {
     fn clients_wait_in_line_and_each_keeps_its_order() {
         let (mut deferred, partition) = (DeferredCommands::default(), Partition::new(3).expect("a partition"));
         for client in [1, 2] {
-            let message = deferred.join(publish(client, 1)).expect("nothing is held");
+            let message = deferred.join(publish(client, 1)).expect("nothing is deferred");
             deferred.defer(ClientKey(client), partition, message, false);
             assert!(deferred.join(publish(client, 2)).is_none() && deferred.join(publish(client, 3)).is_none());
         }
-        assert!(deferred.join(publish(3, 1)).is_some(), "others go on");
+        assert!(deferred.join(publish(3, 1)).is_some(), "other clients continue");
         assert_eq!(deferred.bytes(), 60);
 
         let (client, mut commands) = deferred.next(partition).expect("a client");
@@ -110,7 +110,11 @@ mod tests {
         deferred.requeue_rest(client, commands);
 
         let (client, commands) = deferred.next(partition).expect("a client");
-        assert_eq!((client, tickets(&commands)), (ClientKey(1), vec![2, 3]), "it was not done, and stays at the head");
+        assert_eq!(
+            (client, tickets(&commands)),
+            (ClientKey(1), vec![2, 3]),
+            "it was not executed, and stays at the front"
+        );
         let (client, commands) = deferred.next(partition).expect("a client");
         assert_eq!((client, tickets(&commands)), (ClientKey(2), vec![1, 2, 3]));
         assert!(deferred.next(partition).is_none() && deferred.is_empty() && deferred.bytes() == 0);

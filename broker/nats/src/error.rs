@@ -1,73 +1,73 @@
-//! Why a node cannot take part in the cluster.
+//! Why a node cannot join the cluster.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a node cannot take part in the cluster, at least not now. Each has a stable code at the end of its text, and none tells a secret.
+/// Why a node cannot join the cluster, at least not now. Each message ends with a stable code, and none contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// A server's address cannot be read.
+    /// A server address is invalid.
     Address {
-        /// Which one, counted from 1: the text itself may hold a secret.
+        /// The number of the address, from 1. The text itself may contain a secret.
         number: usize,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
     /// A file that the configuration names cannot be used.
     File {
-        /// What it should hold.
+        /// The expected content.
         what: &'static str,
-        /// Where it is.
+        /// The path of the file.
         path: PathBuf,
         /// Why it cannot be used.
         why: String,
     },
-    /// No server lets this node in.
+    /// No server accepts this node.
     Connection {
-        /// What the last one said.
+        /// The error of the last server.
         why: String,
     },
-    /// The servers are not made for this.
+    /// The servers do not meet the requirements.
     Server {
-        /// What they lack.
+        /// What is missing.
         why: String,
     },
-    /// A stream cannot be made or read.
+    /// A stream cannot be created or read.
     Stream {
-        /// Which.
+        /// The name of the stream.
         name: String,
-        /// What the servers say.
+        /// The error of the servers.
         why: String,
-        /// Whether it may be otherwise in a moment.
-        is_passing: bool,
+        /// Whether the condition may be temporary.
+        is_transient: bool,
     },
-    /// A stream is there and is not what this broker needs.
+    /// A stream exists with settings that this broker cannot use.
     Differs {
-        /// Which.
+        /// The name of the stream.
         name: String,
-        /// What it has and what it must have, for each setting that differs.
+        /// The actual and the required value of each setting that differs.
         differences: Vec<String>,
     },
-    /// What is acknowledged could be lost in a power cut.
+    /// Acknowledged data could be lost in a power failure.
     Unsynced {
-        /// What is known of which server, and what to do.
+        /// What is known about which server, and what to do.
         why: String,
     },
-    /// The cluster's seed is gone, and what it has written is still there.
+    /// The cluster's seed is missing, although data that depends on it exists.
     SeedLost,
-    /// The servers that are to be used from now on have another cluster, or none.
+    /// The new servers belong to another cluster, or to none.
     OtherCluster,
     /// The cluster's seed was written by a newer broker, or is damaged.
     SeedUnreadable,
-    /// The system gives no thread, no random numbers or no timer.
+    /// The system cannot provide a thread, random numbers or a timer.
     System {
-        /// What it says.
+        /// The system's error.
         why: String,
     },
 }
 
 impl Error {
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Error::Address { .. } => "cluster_address",
@@ -84,9 +84,9 @@ impl Error {
         }
     }
 
-    /// Whether it may be otherwise in a moment, without anybody changing a setting: then it is tried again.
-    pub fn is_passing(&self) -> bool {
-        matches!(self, Error::Connection { .. } | Error::Stream { is_passing: true, .. })
+    /// Whether the condition may pass without a change of settings, so that the node retries.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Error::Connection { .. } | Error::Stream { is_transient: true, .. })
     }
 }
 
@@ -94,31 +94,31 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Address { number, why } => {
-                write!(f, "address {number} of the NATS servers {why}; it looks like nats://host:4222")
+                write!(f, "NATS server address {number} {why}; the format is nats://host:4222")
             }
-            Error::File { what, path, why } => write!(f, "{}, which should hold {what}: {why}", path.display()),
-            Error::Connection { why } => write!(f, "no NATS server can be used: {why}"),
+            Error::File { what, path, why } => write!(f, "{}, which must contain {what}: {why}", path.display()),
+            Error::Connection { why } => write!(f, "cannot connect to a NATS server: {why}"),
             Error::Server { why } => f.write_str(why),
             Error::Stream { name, why, .. } => write!(f, "stream {name}: {why}"),
             Error::Differs { name, differences } => {
                 let differs = differences.join("; ");
-                write!(f, "stream {name} is not what this broker needs: {differs}; change it with `nats stream edit {name}`")?;
+                write!(f, "stream {name} has unsuitable settings: {differs}; change them with `nats stream edit {name}`")?;
                 if differs.contains("num_replicas") {
-                    f.write_str(", or say by cluster.replicas that fewer servers are enough")?;
+                    f.write_str(", or lower cluster.replicas")?;
                 }
                 Ok(())
             }
             Error::Unsynced { why } => f.write_str(why),
             Error::SeedLost => f.write_str(
-                "key `seed` of bucket tw_config is gone, and other streams hold what was named by it; restore the bucket from a backup, or remove all streams of the cluster to begin anew",
+                "key `seed` of bucket tw_config is missing, but other streams hold data that depends on it; restore the bucket from a backup, or remove all streams of the cluster to start over",
             ),
             Error::OtherCluster => f.write_str(
-                "these NATS servers have another cluster, or none; a node changes its cluster only by starting anew",
+                "these NATS servers belong to another cluster, or to none; restart the node to change its cluster",
             ),
             Error::SeedUnreadable => f.write_str(
-                "key `seed` of bucket tw_config is damaged or of a newer version; upgrade this node, or restore the bucket from a backup",
+                "key `seed` of bucket tw_config is damaged or has a newer version; upgrade this node, or restore the bucket from a backup",
             ),
-            Error::System { why } => write!(f, "the system refuses: {why}"),
+            Error::System { why } => write!(f, "system error: {why}"),
         }?;
         write!(f, " [{}]", self.code())
     }

@@ -1,4 +1,4 @@
-//! The way from the shards to the node's thread: bounded, and never waiting.
+//! The bounded, non-blocking queue from the shards to the node's thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use crate::command::{Command, state_max_bytes};
 use crate::counters::Counters;
 use crate::settings::Limits;
 
-/// Beside a message, a group has its own fields, those of its messages and headers in what the servers take at once.
+/// What a group needs in a server's message besides one message: its own fields, those of its messages, and headers.
 const GROUP_OVERHEAD_BYTES: usize = 16 * 1024;
-/// What all servers take, until it is known what these take.
+/// The smallest payload limit of all servers, used until the actual one is known.
 const PAYLOAD_MAX_BYTES: usize = 1024 * 1024;
 
-/// A shard's way to its node. Copies are cheap.
+/// A shard's handle to its node. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
     commands: Sender<Command>,
@@ -25,37 +25,37 @@ pub struct Handle {
     shared: Arc<Shared>,
 }
 
-/// What both ends of the queues look at.
+/// The state that both ends of the queues share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     limits: Limits,
     pub(crate) counters: Arc<Counters>,
-    /// Until when clients may be served, by [`now_ms`]; 0 once the life is over.
+    /// The end of the lease, as a time of [`now_ms`]; 0 once the node has stopped.
     serves_until_ms: AtomicU64,
     payload_max_bytes: AtomicUsize,
     commands_bytes: AtomicUsize,
     bus_bytes: AtomicUsize,
-    /// Somebody waits for room.
-    is_wanted: AtomicBool,
-    /// The life is to end.
+    /// A sender waits for space.
+    has_waiters: AtomicBool,
+    /// Requests the node to stop.
     pub(crate) stop: Notify,
 }
 
-/// A QoS 0 message on its way out.
+/// A QoS 0 message to be sent.
 #[derive(Debug)]
 pub(crate) struct BusMessage {
     pub(crate) subject: String,
     pub(crate) message: Vec<u8>,
 }
 
-/// A command was not taken, and here it is again.
+/// A rejected command, with the reason.
 #[derive(Debug)]
 pub enum Refused {
-    /// There is no room now. [`Broker::queue_ready`](crate::Broker::room) is called when there is.
+    /// The queue is full. [`Broker::queue_ready`](crate::Broker::queue_ready) is called when there is space.
     Full(Command),
-    /// The servers do not take so much in one piece, and never will.
+    /// The command exceeds the message size limit of the servers, and will never be accepted.
     TooLarge(Command),
-    /// The life is over.
+    /// The node has stopped.
     Over(Command),
 }
 
@@ -70,7 +70,7 @@ impl Handle {
             payload_max_bytes: AtomicUsize::new(PAYLOAD_MAX_BYTES),
             commands_bytes: AtomicUsize::new(0),
             bus_bytes: AtomicUsize::new(0),
-            is_wanted: AtomicBool::new(false),
+            has_waiters: AtomicBool::new(false),
             stop: Notify::new(),
         });
         (Handle { commands, bus, shared }, taken_commands, taken_bus)
@@ -80,30 +80,30 @@ impl Handle {
         &self.shared
     }
 
-    /// Whether clients may be read from and written to at this moment. To be asked at the beginning of each turn.
+    /// Whether clients may be read from and written to now. Call it at the beginning of each turn.
     pub fn is_serving(&self) -> bool {
         now_ms() < self.shared.serves_until_ms.load(Ordering::Acquire)
     }
 
-    /// What is counted.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// The largest message that the servers take.
+    /// Returns the size of the largest message that the servers accept.
     pub fn message_max_bytes(&self) -> usize {
         self.shared.message_max_bytes()
     }
 
-    /// The largest state of a session that they take, beside a will.
+    /// Returns the size of the largest session state that the servers accept besides a will.
     pub fn state_max_bytes(&self) -> usize {
         state_max_bytes(self.message_max_bytes())
     }
 
-    /// Gives the node something to do.
+    /// Sends a command to the node.
     ///
     /// # Errors
-    /// It was not taken.
+    /// The command was rejected.
     pub fn give(&self, command: Command) -> Result<(), Refused> {
         if !command.fits(self.message_max_bytes()) {
             self.shared.counters.messages_too_large.add(1);
@@ -111,7 +111,7 @@ impl Handle {
         }
         let bytes = command.bytes();
         let before = self.shared.commands_bytes.fetch_add(bytes, Ordering::AcqRel);
-        // A command that has the queue for itself fits, whatever its size.
+        // A command fits into an empty queue whatever its size.
         let fits = before == 0 || before + bytes <= self.shared.limits.commands_max_bytes;
         let refused = match if fits { self.commands.try_send(command) } else { Err(TrySendError::Full(command)) } {
             Ok(()) => return Ok(()),
@@ -122,13 +122,13 @@ impl Handle {
             TrySendError::Closed(command) => Err(Refused::Over(command)),
             TrySendError::Full(command) => {
                 self.shared.counters.commands_refused.add(1);
-                self.shared.is_wanted.store(true, Ordering::SeqCst);
+                self.shared.has_waiters.store(true, Ordering::SeqCst);
                 Err(Refused::Full(command))
             }
         }
     }
 
-    /// Gives a QoS 0 message to the bus. False if it is dropped, which is counted: nobody waits for room.
+    /// Sends a QoS 0 message to the bus. Returns false if it is dropped, which is counted: QoS 0 does not wait for space.
     pub fn send(&self, subject: &str, message: Vec<u8>) -> bool {
         let bytes = subject.len() + message.len();
         let before = self.shared.bus_bytes.fetch_add(bytes, Ordering::AcqRel);
@@ -153,16 +153,16 @@ impl Shared {
         self.bus_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Whether somebody was refused since this was last asked.
-    pub(crate) fn take_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::SeqCst) && self.is_wanted.swap(false, Ordering::SeqCst)
+    /// Whether a sender was rejected since the last call.
+    pub(crate) fn take_waiters(&self) -> bool {
+        self.has_waiters.load(Ordering::SeqCst) && self.has_waiters.swap(false, Ordering::SeqCst)
     }
 
-    /// Says until when the lease holds. True where it holds now and did not at some moment since the last time: a shard may have found
-    /// that, and waits to be told that it holds again.
+    /// Updates the end of the lease. Returns true if it is valid now and was invalid at some time since the last call: a shard may have
+    /// seen that, and waits for a notification.
     pub(crate) fn serve_until(&self, until_ms: u64) -> bool {
         let former_ms = self.serves_until_ms.swap(until_ms, Ordering::AcqRel);
-        // The clock is read behind the swap: a shard reads it before it looks, so what it found is found here, too.
+        // The clock is read after the swap: a shard reads it before it reads the lease, so a lapse that a shard has seen is seen here too.
         has_lapsed(former_ms, until_ms, now_ms())
     }
 
@@ -175,7 +175,7 @@ impl Shared {
     }
 }
 
-/// Whether the former lease had run out before this one was there. One of 0 was taken away, and whoever gives it back says so.
+/// Whether the former lease expired before this one was set. A former lease of 0 was withdrawn, which is reported separately.
 fn has_lapsed(former_ms: u64, until_ms: u64, now_ms: u64) -> bool {
     former_ms != 0 && former_ms <= now_ms && now_ms < until_ms
 }
@@ -196,7 +196,7 @@ mod tests {
         assert!(handle.give(left(60)).is_ok());
         assert!(matches!(handle.give(left(60)), Err(Refused::Full(Command::Left { state, .. })) if state.len() == 60));
         assert!(handle.give(left(40)).is_ok() && matches!(handle.give(left(0)), Err(Refused::Full(_))));
-        assert!(handle.shared().take_wanted() && !handle.shared().take_wanted());
+        assert!(handle.shared().take_waiters() && !handle.shared().take_waiters());
         assert_eq!(handle.counters().commands_refused.get(), 2);
         handle.shared().release_command(&commands.try_recv().expect("a command"));
         assert!(handle.give(left(60)).is_ok());
@@ -231,13 +231,10 @@ mod tests {
     #[test]
     fn a_lease_that_ran_out_before_it_was_renewed_is_noticed() {
         let (handle, _commands, _bus) = Handle::new(&Limits::default());
-        assert!(!handle.shared().serve_until(1), "it is over as well");
+        assert!(!handle.shared().serve_until(1), "the new lease has expired too");
         assert!(handle.shared().serve_until(now_ms() + 60_000));
-        assert!(!handle.shared().serve_until(now_ms() + 90_000), "it was renewed in time");
-        assert!(
-            !handle.shared().serve_until(0) && !handle.shared().serve_until(now_ms() + 60_000),
-            "it was taken away"
-        );
+        assert!(!handle.shared().serve_until(now_ms() + 90_000), "renewed in time");
+        assert!(!handle.shared().serve_until(0) && !handle.shared().serve_until(now_ms() + 60_000), "withdrawn");
         assert!(has_lapsed(10, 20, 10) && !has_lapsed(10, 20, 9) && !has_lapsed(10, 20, 20));
     }
 }

@@ -1,4 +1,4 @@
-//! The streams and buckets of the cluster, as `docs/internals/cluster-format.md` has them.
+//! The streams and buckets of the cluster, as described in `docs/internals/cluster-format.md`.
 
 use tautwire_cluster::names::{Incarnation, Key, Partition};
 use tautwire_json::Value;
@@ -15,16 +15,16 @@ pub(crate) const RETAINED_SUBJECTS: &str = "tw.r.>";
 /// The key of the seed in `tw_config`.
 pub(crate) const SEED: &str = "seed";
 
-/// The key of `tw_config` that is written to learn what holds, and how long it stays, in seconds.
+/// The key of `tw_config` that is written to confirm the current state, and its lifetime in seconds.
 pub(crate) const MARK: &str = "mark";
 pub(crate) const MARK_S: u64 = 60;
 
-/// How long a marker of deletion stays, in seconds: longer than a reader may be without a connection and go on where it was.
+/// The lifetime of a deletion marker in seconds: longer than a reader may be disconnected and still resume.
 pub(crate) const MARKER_S: u64 = 60 * 60;
-/// How many revisions of a key `tw_config` keeps: as many as a bucket may.
+/// The number of revisions per key in `tw_config`: the most that a bucket allows.
 const CONFIG_HISTORY: u64 = 64;
 
-/// The stream of a bucket.
+/// Returns the stream of a bucket.
 pub(crate) fn bucket_stream(bucket: &str) -> String {
     format!("KV_{bucket}")
 }
@@ -38,62 +38,62 @@ pub(crate) fn bucket_of(key: Key) -> &'static str {
     }
 }
 
-/// The subjects of a bucket's keys.
+/// Returns the subjects of a bucket's keys.
 pub(crate) fn bucket_subjects(bucket: &str) -> String {
     format!("$KV.{bucket}.>")
 }
 
-/// The life whose key in `tw_node` has this subject.
+/// Returns the incarnation whose key in `tw_node` has this subject.
 pub(crate) fn node_of(subject: &str) -> Option<Incarnation> {
     let key = subject.strip_prefix(bucket_subjects(NODE).trim_end_matches('>'))?;
     let number = u64::from_str_radix(key, 16).ok().and_then(std::num::NonZeroU64::new)?;
     Some(Incarnation(number)).filter(|node| node.to_string() == key)
 }
 
-/// The stream of a partition of the log.
+/// Returns the stream of a partition of the log.
 pub(crate) fn log_stream(partition: Partition) -> String {
     format!("TW_LOG_{partition}")
 }
 
-/// The subjects of a partition of the log.
+/// Returns the subjects of a partition of the log.
 pub(crate) fn log_subjects(partition: Partition) -> String {
     format!("tw.m.{partition}.>")
 }
 
-/// Where a node hears other nodes.
+/// Returns the subject on which a node receives messages of other nodes.
 pub(crate) fn peer_subject(node: Incarnation) -> String {
     format!("tw.c.{node}")
 }
 
-/// Where a node hears the answers to one of its probes.
+/// Returns the subject on which a node receives the answers to one of its probes.
 pub(crate) fn probe_subject(node: Incarnation, number: u64) -> String {
     format!("tw.c.{node}.{number}")
 }
 
-/// Where that stands which a topic retains.
+/// Returns the subject of a topic's retained message.
 pub(crate) fn retained_subject(subject: &str) -> String {
     format!("tw.r.{subject}")
 }
 
-/// Where a topic's messages of QoS 0 go, or those of a pattern.
+/// Returns the subject for a topic's QoS 0 messages, or for those of a pattern.
 pub(crate) fn bus_subject(subject: &str) -> String {
     format!("tw.z.{subject}")
 }
 
 pub(crate) const BUS_PREFIX: &str = "tw.z.";
 
-/// A stream that has to be there.
+/// A required stream.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamSpec {
     pub(crate) name: String,
-    /// What it must have.
+    /// The required settings.
     pub(crate) required: Vec<(&'static str, Value)>,
-    /// What it gets when it is made, and an operator may change.
+    /// The initial settings, which an operator may change.
     pub(crate) initial: Vec<(&'static str, Value)>,
 }
 
-/// All streams of a cluster.
-pub(crate) fn wanted(storage: &Storage) -> Vec<StreamSpec> {
+/// Returns all streams of a cluster.
+pub(crate) fn required_streams(storage: &Storage) -> Vec<StreamSpec> {
     let buckets = [
         bucket(NODE, 1, DirectRead::No, storage),
         bucket(SESSION, 1, DirectRead::Yes, storage),
@@ -104,10 +104,10 @@ pub(crate) fn wanted(storage: &Storage) -> Vec<StreamSpec> {
     buckets.into_iter().chain(logs).chain([retained(storage)]).collect()
 }
 
-/// Whether replicas may be read, which may lag behind the leader.
+/// Whether replicas, which may lag behind the leader, may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DirectRead {
-    /// For readers who then ask the leader whether that was all.
+    /// For readers that then ask the leader whether there is more.
     Yes,
     No,
 }
@@ -120,7 +120,7 @@ fn bucket(name: &str, history: u64, direct: DirectRead, storage: &Storage) -> St
         ("allow_rollup_hdrs", Value::Bool(true)),
         ("deny_delete", Value::Bool(true)),
         ("allow_direct", Value::Bool(direct == DirectRead::Yes)),
-        // Keys that go by themselves, and markers of deletion that do.
+        // Keys with a time to live, and deletion markers that expire.
         ("allow_msg_ttl", Value::Bool(true)),
     ]);
     let initial = vec![("subject_delete_marker_ttl", number(MARKER_S * 1_000_000_000))];
@@ -131,9 +131,9 @@ fn log(partition: Partition, storage: &Storage) -> StreamSpec {
     let mut required = common(log_subjects(partition), storage);
     required.extend([
         ("discard", text("old")),
-        // A limit for each subject would remove groups that nobody has read.
+        // A limit per subject would remove groups that have not been read.
         ("max_msgs_per_subject", Value::Number("-1".to_owned())),
-        // Sessions that are behind read from any replica. What a node decides by, it reads from the leader in any case.
+        // Lagging sessions read from any replica. A node reads from the leader where it decides something.
         ("allow_direct", Value::Bool(true)),
     ]);
     let initial = vec![
@@ -182,7 +182,7 @@ fn text(text: &str) -> Value {
 }
 
 impl StreamSpec {
-    /// What the servers are asked to make.
+    /// Returns the request that creates the stream.
     pub(crate) fn request(&self) -> String {
         let name = [("name", Value::Text(self.name.clone()))];
         let all = name.iter().chain(&self.required).chain(&self.initial);
@@ -192,14 +192,14 @@ impl StreamSpec {
         json
     }
 
-    /// What an existing stream has instead of what it must have, in words.
+    /// Describes the settings of an existing stream that differ from the required ones.
     pub(crate) fn differences(&self, config: &Value) -> Vec<String> {
         let shown = |value: &Value| {
             let mut json = String::new();
             value.push_json(&mut json);
             json
         };
-        // Servers leave out what is false.
+        // Servers omit false values.
         let has = |name: &str| config.get(name).cloned().unwrap_or(Value::Bool(false));
         self.required
             .iter()
@@ -210,7 +210,7 @@ impl StreamSpec {
     }
 }
 
-/// More replicas than are asked for are as good.
+/// More replicas than required are fine.
 fn is_enough(name: &str, has: &Value, must: &Value) -> bool {
     match (name, has, must) {
         ("num_replicas", Value::Number(has), Value::Number(must)) => {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_enough_and_anything_weaker_is_told_exactly() {
-        for stream in wanted(&Storage::default()) {
+        for stream in required_streams(&Storage::default()) {
             let json = stream.request();
             let config = parse(&json).expect("JSON");
             assert_eq!(stream.differences(&config), Vec::<String>::new(), "{json}");
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn names_stay_what_they_are() {
-        let names: Vec<_> = wanted(&Storage::default()).into_iter().map(|stream| stream.name).collect();
+        let names: Vec<_> = required_streams(&Storage::default()).into_iter().map(|stream| stream.name).collect();
         assert_eq!(names.len(), 21);
         assert!(
             ["KV_tw_node", "KV_tw_session", "TW_LOG_00", "TW_LOG_15", "TW_RETAINED"]

@@ -1,8 +1,10 @@
-//! A node of a cluster on NATS JetStream. [`tautwire_cluster::Member`] decides; this crate carries out what it decides, on a thread of its
-//! own that meets no client: operations on streams and buckets, messages between nodes, QoS 0 by the bus.
+//! A cluster node on NATS JetStream.
 //!
-//! `docs/internals/cluster-format.md` describes what is kept where, and `docs/decisions/0032-cluster.md` says why. A broker that is alone
-//! needs none of this.
+//! [`tautwire_cluster::Member`] decides; this crate executes its decisions, on a thread of its own that serves no client: operations on
+//! streams and buckets, messages between nodes, and QoS 0 messages on the bus.
+//!
+//! `docs/internals/cluster-format.md` describes the stored data, and `docs/decisions/0032-cluster.md` explains the design. A broker without
+//! a cluster does not use this crate.
 
 #![forbid(unsafe_code)]
 
@@ -17,9 +19,9 @@ mod error;
 mod handle;
 pub mod jetstream;
 mod layout;
-mod life;
 pub mod log;
 mod log_limiter;
+mod node;
 pub mod records;
 pub mod retained;
 mod settings;
@@ -40,7 +42,7 @@ pub use connection::{Address, connect};
 pub use counters::{Counter, Counters};
 pub use error::Error;
 pub use handle::{Handle, Refused};
-pub use life::{Life, draw_incarnation};
+pub use node::{NodeRun, random_incarnation};
 pub use settings::{Access, Credentials, Limits, Settings, Storage, Syncing, Times, Tls};
 pub use setup::{ClusterInfo, prepare};
 pub use start::{check, found};

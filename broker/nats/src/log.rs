@@ -1,4 +1,4 @@
-//! Reading the log of a partition.
+//! Reads the log of a partition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::counters::Counters;
 use crate::jetstream::{self, Failure, bounds, read_range};
 use crate::layout::{log_stream, log_subjects};
 
-/// Groups that one read asks a server for.
+/// The most groups that one read requests from a server.
 const GROUPS_MAX: usize = 256;
 
 /// A part of the log, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Groups {
-    /// Where the log goes on from the sequence that was asked for. What is before it, is gone.
+    /// The first available sequence from the requested one on. Everything before it was removed.
     pub first: u64,
     /// Sequences and groups.
     pub groups: Vec<(u64, Vec<u8>)>,
 }
 
-/// The sequence that the next group of a partition is going to have, as the leader knows it.
+/// Returns the sequence of the next group of a partition, according to the leader.
 ///
 /// # Errors
 /// The leader has not answered.
@@ -30,9 +30,10 @@ pub async fn end(client: &Client, partition: Partition) -> Result<u64, Failure> 
     Ok(bounds(client, &log_stream(partition)).await?.last + 1)
 }
 
-/// Groups of a partition from a sequence on, until they have `max_bytes`, but one at least; none where there is none yet.
+/// Returns groups of a partition from a sequence on, up to `max_bytes` but at least one; none if there are none yet.
 ///
-/// They come from any server that has the partition, and it may be behind. Where it skips something, the leader is asked whether that is gone.
+/// They come from any server that has the partition, which may lag behind. If that server skips a sequence, the leader is asked whether it
+/// was removed.
 ///
 /// # Errors
 /// The servers have not answered.
@@ -44,7 +45,7 @@ pub async fn read(
     wait: Duration,
 ) -> Result<Groups, Failure> {
     let (stream, subjects) = (log_stream(partition), log_subjects(partition));
-    // A server gives nothing at all if the first message is larger than what was asked for.
+    // A server returns nothing if the first message is larger than the requested size.
     let asked_bytes = max_bytes.max(2 * client.max_payload());
     let mut entries = read_range(client, &stream, &subjects, from, GROUPS_MAX, asked_bytes, wait).await?;
     let without_gap = entries.iter().zip(from..).take_while(|(entry, sequence)| entry.sequence == *sequence).count();
@@ -61,7 +62,7 @@ pub async fn read(
     Ok(Groups { first: from, groups: fitting.map(|entry| (entry.sequence, entry.payload)).collect() })
 }
 
-/// One group, or where the log begins if there is none from there on.
+/// Returns one group, or the beginning of the log if there is none from that sequence on.
 async fn read_from_leader(client: &Client, partition: Partition, from: u64) -> Result<Groups, Failure> {
     let stream = log_stream(partition);
     match jetstream::next(client, &stream, &log_subjects(partition), from).await? {
@@ -73,19 +74,19 @@ async fn read_from_leader(client: &Client, partition: Partition, from: u64) -> R
     }
 }
 
-/// What a node reads of a partition as it comes.
+/// Follows a partition as it grows.
 pub struct Follower(jetstream::Follower);
 
 impl Follower {
-    /// Nothing is read before somebody asks.
+    /// Creates a follower. It reads nothing until it is used.
     pub fn new(client: Client, counters: Arc<Counters>, partition: Partition) -> Follower {
         let (stream, subjects) = (log_stream(partition), log_subjects(partition));
         Follower(jetstream::Follower::new(client, counters, stream, subjects))
     }
 
-    /// Groups from a sequence on: what there is, as soon as there is something, until they have `max_bytes`, but one at least; or none after
-    /// some seconds. Who asks for what follows the last answer costs the servers nothing more. What is missing in between is not known to be
-    /// gone: [`read`] knows.
+    /// Returns groups from a sequence on as soon as there are any: up to `max_bytes`, but at least one; or none after some seconds.
+    /// Continuing where the last call ended costs the servers nothing extra. A gap does not mean that groups were removed: use [`read`] to
+    /// find out.
     pub async fn next(&mut self, from: u64, max_bytes: usize) -> Groups {
         let entries = self.0.next(from, GROUPS_MAX, max_bytes).await;
         Groups {

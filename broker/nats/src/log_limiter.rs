@@ -1,13 +1,13 @@
-//! Lines of the log that come as fast as the network goes.
+//! Limits the rate of log lines that the network can trigger.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::now_ms;
 
-/// One line of a kind is written in this time; what was not written is counted elsewhere.
+/// The interval between lines of one kind. Suppressed events are counted elsewhere.
 const PAUSE_MS: u64 = 10_000;
 
-/// Lets somebody speak now and then.
+/// Allows a log line now and then.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimiter {
     /// 0 before the first time.

@@ -1,4 +1,4 @@
-//! What the store can do with keys beside [`Operation`](tautwire_cluster::Operation): a time to live, removing, reading many.
+//! Operations on keys besides [`Operation`](tautwire_cluster::Operation): a time to live, removal, and reading many.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,15 @@ use tautwire_cluster::names::{Incarnation, Key};
 use crate::jetstream::{self, Failure, bounds, read_all_there_is};
 use crate::layout::{GROUP, MARK, MARK_S, MARKER_S, NODE, SESSION, bucket_of, bucket_stream, bucket_subjects, node_of};
 
-/// What one read of many keys may take.
+/// The most bytes of one read of many keys.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// What becomes of a write that expects something.
+/// The result of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteResult {
-    /// It is done, and this is where it stands.
+    /// The write was done, with this sequence.
     At(u64),
-    /// It is not done: something else was there, or under way.
+    /// The write was not done because of an earlier or concurrent write.
     Conflict,
 }
 
@@ -27,23 +27,23 @@ impl From<Option<u64>> for WriteResult {
     }
 }
 
-/// A key, as it lies in the store.
+/// A key in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The key in its bucket.
+    /// The name of the key in its bucket.
     pub name: String,
     /// Its revision.
     pub revision: Revision,
-    /// How long ago it was written, by the store's clock, in milliseconds.
+    /// The age by the store's clock, in milliseconds.
     pub age_ms: u64,
-    /// What it has.
+    /// The value.
     pub value: Vec<u8>,
 }
 
-/// Writes a key that has this revision. The store removes it after so long by its own clock, unless it is written again.
+/// Writes a key that has this revision. The store removes it after `for_s` seconds by its own clock, unless it is written again.
 ///
 /// # Errors
-/// It is not known what has become of it, or the servers have refused it for another reason than the revision.
+/// The outcome is unknown, or the servers have rejected the write for another reason than the revision.
 pub async fn put_for(
     client: &Client,
     key: Key,
@@ -55,7 +55,7 @@ pub async fn put_for(
     Ok(jetstream::write(client, subject(key), expected.0, &ttl, value).await?.into())
 }
 
-/// Removes a key that has this revision. A marker stays for an hour.
+/// Removes a key that has this revision. A deletion marker stays for an hour.
 ///
 /// # Errors
 /// As for [`put_for`].
@@ -64,8 +64,8 @@ pub async fn remove(client: &Client, key: Key, expected: Revision) -> Result<Wri
     Ok(jetstream::write(client, subject(key), expected.0, &headers, Vec::new()).await?.into())
 }
 
-/// Whether a key has this revision, or is not there. A write beside it says so, which names the subject of the key: a leader that has been replaced
-/// cannot do that. What is written goes after a minute.
+/// Whether a key has this revision, or does not exist. Confirmed by a write of another key that depends on the key's subject: a leader that
+/// has been replaced cannot do that. The written key expires after a minute.
 ///
 /// # Errors
 /// The servers have not answered, or do not know.
@@ -87,15 +87,15 @@ pub async fn holds(client: &Client, key: Key, expected: Option<Revision>) -> Res
 /// A part of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Its keys, in the order of their revisions; none that were removed.
+    /// The keys, in the order of their revisions, without removed ones.
     pub records: Vec<Record>,
-    /// Where it ends: what was removed has left a marker, which is no record.
+    /// The end of the page. May be a deletion marker, which is not in `records`.
     pub through: Revision,
-    /// Whether there was no more, as the leader knows it.
+    /// Whether there was nothing more, according to the leader.
     pub is_end: bool,
 }
 
-/// The records of sessions behind a revision, in the order of their revisions.
+/// Returns the session records after a revision, in the order of their revisions.
 ///
 /// # Errors
 /// The servers have not answered.
@@ -116,8 +116,8 @@ pub async fn scan(client: &Client, after: Revision, max: usize, wait: Duration) 
     Ok(Page { records: records.collect(), through, is_end })
 }
 
-/// The records of groups behind a revision, in the order of their revisions. All of it comes from the leader, one record after the other, for no longer
-/// than `time`: of what follows, somebody asks again.
+/// Returns the group records after a revision, in the order of their revisions. All come from the leader, one after the other, for at most
+/// `time`; the caller continues with the next page.
 ///
 /// # Errors
 /// The servers have not answered.
@@ -145,7 +145,7 @@ pub async fn scan_groups(client: &Client, after: Revision, max: usize, time: Dur
     Ok(page)
 }
 
-/// The records of all nodes, from the leader.
+/// Returns the records of all nodes, from the leader.
 ///
 /// # Errors
 /// The servers have not answered.

@@ -1,4 +1,4 @@
-//! What topics retain, in the stream that all nodes mirror.
+//! The retained messages, in the stream that all nodes mirror.
 
 use std::sync::Arc;
 
@@ -10,34 +10,34 @@ use crate::jetstream::{self, Entry, Failure, bounds};
 use crate::layout::{RETAINED, RETAINED_SUBJECTS, retained_subject};
 use crate::records::WriteResult;
 
-/// What one part of the mirror may take.
+/// The most bytes of one part of the mirror.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a topic retains, as it lies in the store.
+/// The retained message of a topic in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetainedEntry {
-    /// Where in the stream.
+    /// Its sequence in the stream.
     pub sequence: u64,
     /// The subject of the topic.
     pub subject: String,
-    /// How long ago it was written, by the store's clock, in milliseconds.
+    /// The age by the store's clock, in milliseconds.
     pub age_ms: u64,
-    /// What it says; nothing where it has been removed, or has come to its end.
+    /// The message; `None` if it was removed or has expired.
     pub value: Option<Vec<u8>>,
 }
 
 /// A part of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What there is, in order.
+    /// The entries, in order.
     pub kept: Vec<RetainedEntry>,
-    /// Nothing up to here is to come.
+    /// No more entries up to this sequence follow.
     pub through: u64,
-    /// Whether there was nothing more when this was read.
+    /// Whether there was nothing more at the time of the read.
     pub is_end: bool,
 }
 
-/// What a topic retains, from the leader: where it stands, and what it is.
+/// Returns the retained message of a topic with its sequence, from the leader.
 ///
 /// # Errors
 /// The servers have not answered.
@@ -46,10 +46,11 @@ pub async fn last(client: &Client, subject: &str) -> Result<Option<(u64, Vec<u8>
     Ok(stored.filter(|stored| !stored.is_removal).map(|stored| (stored.sequence, stored.payload)))
 }
 
-/// Writes what a topic retains, if this is what it had before; without one, if it had nothing. The store may remove it after so many seconds.
+/// Writes the retained message of a topic if its current one has this sequence; `None` if it has none. The store removes it after `for_s`
+/// seconds, if given.
 ///
 /// # Errors
-/// It is not known what has become of it, or the servers have refused it for another reason.
+/// The outcome is unknown, or the servers have rejected the write for another reason.
 pub async fn retain(
     client: &Client,
     subject: &str,
@@ -65,7 +66,7 @@ pub async fn retain(
     if let Some(sequence) = jetstream::write(client, subject.clone(), 0, &ttl, value.clone()).await? {
         return Ok(WriteResult::At(sequence));
     }
-    // What the topic had may have come to its end, and left a marker. The first attempt was refused, whatever happens now before the second.
+    // The previous message may have expired and left a marker. The first attempt was rejected, so nothing was written before the second.
     match jetstream::last(client, RETAINED, &subject).await {
         Ok(Some(marker)) if marker.is_removal => {
             Ok(jetstream::write(client, subject, marker.sequence, &ttl, value).await?.into())
@@ -74,32 +75,32 @@ pub async fn retain(
     }
 }
 
-/// Marks the end of the stream, and says where that is. All that was confirmed before is in front of it: a leader that has been replaced has no quorum
-/// for a write, while it answers whoever reads.
+/// Marks the end of the stream and returns its sequence. Everything confirmed before precedes it: a leader that has been replaced has no
+/// quorum for a write, although it still answers reads.
 ///
 /// # Errors
-/// The servers have not answered, or no quorum of them is there.
+/// The servers have not answered, or there is no quorum.
 pub async fn end(client: &Client) -> Result<u64, Failure> {
     jetstream::write_over(client, retained_subject(MARK_SUBJECT), RetainedRecord::mark().encode()).await
 }
 
-/// The stream, read from the beginning and then as it grows.
+/// Reads the stream from the beginning, and then as it grows.
 pub struct Mirror {
     client: Client,
     follower: jetstream::Follower,
-    /// How far the store's clock is ahead of this machine's, in milliseconds: learnt now and then.
+    /// By how many milliseconds the store's clock is ahead of this machine's. Measured now and then.
     ahead_ms: Option<i64>,
 }
 
 impl Mirror {
-    /// Nothing is read before somebody asks.
+    /// Creates a mirror. It reads nothing until it is used.
     pub fn new(client: Client, counters: Arc<Counters>) -> Mirror {
         let (stream, subjects) = (RETAINED.to_owned(), RETAINED_SUBJECTS.to_owned());
         let follower = jetstream::Follower::new(client.clone(), counters, stream, subjects);
         Mirror { client, follower, ahead_ms: None }
     }
 
-    /// What comes behind a sequence, at most so many. If there is nothing, it waits some seconds.
+    /// Returns up to `max` entries after a sequence. Waits some seconds if there are none.
     ///
     /// # Errors
     /// The servers have not answered.
@@ -109,7 +110,7 @@ impl Mirror {
             None => {
                 let (last, ahead_ms) = self.measure_clock_offset().await?;
                 if last <= after {
-                    // Whoever begins does not wait for what may never come.
+                    // The first read does not wait for entries that may never come.
                     return Ok(Part { kept: Vec::new(), through: after, is_end: true });
                 }
                 ahead_ms
@@ -121,7 +122,8 @@ impl Mirror {
             let kept = entries.into_iter().map(|entry| kept(entry, ahead_ms)).collect();
             return Ok(Part { kept, through, is_end });
         }
-        // What the stream had last may be gone without a trace. The leader knows: first how far it goes, then that nothing is left.
+        // The last entries of the stream may have been removed without a trace. Ask the leader: first for the last sequence, then whether
+        // entries remain.
         let (last, ahead_ms) = self.measure_clock_offset().await?;
         match jetstream::next(&self.client, RETAINED, RETAINED_SUBJECTS, after + 1).await? {
             None => Ok(Part { kept: Vec::new(), through: after.max(last), is_end: true }),
@@ -135,7 +137,7 @@ impl Mirror {
         }
     }
 
-    /// The last sequence of the stream, and how far the store's clock is ahead.
+    /// Returns the last sequence of the stream, and by how much the store's clock is ahead.
     async fn measure_clock_offset(&mut self) -> Result<(u64, i64), Failure> {
         let bounds = bounds(&self.client, RETAINED).await?;
         let ahead_ms = bounds.now_ms.cast_signed().wrapping_sub(crate::now_ms().cast_signed());

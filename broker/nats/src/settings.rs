@@ -1,19 +1,19 @@
-//! What a node is set to, as far as its way to NATS goes.
+//! The settings of a node for its connection to NATS.
 
 use std::path::PathBuf;
 
 use crate::connection::Address;
 
-/// How a node reaches the NATS servers, and what it asks of them.
+/// How a node reaches the NATS servers, and what it requires of them.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where the servers are, and who this node is to them.
+    /// The servers and the credentials.
     pub access: Access,
-    /// What operators call this node.
+    /// The name of the node.
     pub node_name: String,
-    /// What the node decides by.
+    /// The settings of the cluster member.
     pub member: tautwire_cluster::Settings,
-    /// What the servers must promise.
+    /// The storage guarantees required of the servers.
     pub storage: Storage,
     /// Times.
     pub times: Times,
@@ -21,29 +21,29 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Where the servers are, and who this node is to them. It can be changed while the node serves.
+/// The servers and the credentials. Can be changed at runtime.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Servers, any of which will do. Others are learnt from them.
+    /// Some servers of the NATS cluster. The others are discovered.
     pub servers: Vec<Address>,
-    /// How this node says who it is.
+    /// The credentials of this node.
     pub credentials: Credentials,
-    /// How the servers say who they are.
+    /// The TLS settings.
     pub tls: Tls,
 }
 
-/// How a node says who it is. Files are read anew for each connection, so a secret that has been replaced holds for the next one.
+/// The credentials of a node. Files are read again for each connection, so a replaced secret applies to the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// Not at all.
+    /// No authentication.
     None,
     /// A file with a JWT and the seed of an NKey, as `nsc` writes it.
     File(PathBuf),
     /// A file with the seed of an NKey.
     NKey(PathBuf),
-    /// A name, and a file with the password.
+    /// A user name, and a file with the password.
     Password {
-        /// The name.
+        /// The user name.
         user: String,
         /// The file.
         file: PathBuf,
@@ -52,74 +52,74 @@ pub enum Credentials {
     Token(PathBuf),
 }
 
-/// TLS towards the servers. Files are read anew for each connection.
+/// TLS settings for the servers. Files are read again for each connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Never without TLS, whatever the server says.
+    /// Refuses connections without TLS, whatever the server offers.
     pub is_required: bool,
-    /// Authorities that may vouch for a server; without any, those of the system.
+    /// The certificate authorities that are trusted; the system's if `None`.
     pub authorities: Option<PathBuf>,
-    /// A certificate of this node and its key.
+    /// The certificate and the key of this node.
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// What the servers must promise, so that nothing that was acknowledged is lost.
+/// The storage guarantees required of the servers, so that no acknowledged data is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
-    /// How many servers hold each message. Fewer than 3 is weaker than what the broker promises by default.
+    /// The number of servers that store each message. Fewer than 3 is weaker than the broker's default guarantee.
     pub replicas: u8,
-    /// How it is known that servers write to disk before they confirm.
+    /// How to verify that servers write to disk before they confirm.
     pub syncing: Syncing,
-    /// How long a message stays in the log, in seconds. For streams that are made; an operator may change it later.
+    /// The retention time of the log in seconds. Applies when streams are created; an operator may change it later.
     pub log_max_age_s: u64,
-    /// How large the log of one partition becomes, in bytes. For streams that are made; an operator may change it later.
+    /// The size limit of the log of one partition in bytes. Applies when streams are created; an operator may change it later.
     pub log_max_bytes: u64,
 }
 
-/// How it is known that servers write to disk before they confirm (`sync_interval: always`). Clients are not told.
+/// How to verify that servers write to disk before they confirm (`sync_interval: always`). The NATS protocol does not tell clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Syncing {
-    /// The monitoring addresses of all servers say it: `host:port`, by HTTP.
+    /// Ask the monitoring addresses of all servers: `host:port`, over HTTP.
     Monitored(Vec<String>),
-    /// The operator says it.
+    /// The operator guarantees it.
     Promised,
-    /// They do not, and the operator accepts that a power cut may lose what was acknowledged.
+    /// Servers do not, and the operator accepts that a power failure may lose acknowledged data.
     Weaker,
 }
 
-/// Times, in milliseconds.
+/// Timeouts and intervals, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Times {
-    /// After this time without a word, a server is asked whether it is there. After three it is given up.
+    /// The interval of pings to a silent server. After three without an answer, the connection is closed.
     pub ping_ms: u64,
-    /// How long a server may take to let this node in.
+    /// The timeout of connecting to a server.
     pub connect_ms: u64,
     /// The longest pause between two attempts to connect.
     pub reconnect_max_ms: u64,
-    /// After this time the fate of an operation is unknown.
+    /// The timeout after which the outcome of an operation is unknown.
     pub operation_ms: u64,
-    /// An operation that fails at once is answered only after this time, so that nobody asks as fast as they can.
+    /// The delay before the immediate failure of an operation is reported, so that it is not retried in a tight loop.
     pub failure_pause_ms: u64,
-    /// How long a node that stops waits for what is under way.
+    /// How long a stopping node waits for pending work.
     pub stop_ms: u64,
 }
 
 /// Limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests of the shards that wait for the node's thread.
+    /// The number of pending requests of the shards.
     pub commands_max: usize,
-    /// The same in bytes.
+    /// The bytes of pending requests of the shards.
     pub commands_max_bytes: usize,
-    /// Commands of clients whose messages find no room in their partition, in bytes. Beyond it, no commands are taken at all.
+    /// The bytes of deferred commands, whose messages wait for their partition. Above the limit, no commands are accepted.
     pub deferred_max_bytes: usize,
-    /// QoS 0 messages that wait to be given to the bus.
+    /// The number of pending QoS 0 messages to the bus.
     pub bus_max: usize,
-    /// The same in bytes.
+    /// The bytes of pending QoS 0 messages to the bus.
     pub bus_max_bytes: usize,
-    /// What has come by one subscription and was not taken.
+    /// The number of received and unprocessed messages of one subscription.
     pub subscription_max: usize,
-    /// What the client of NATS holds that was not yet written to the socket, in messages.
+    /// The number of messages that the NATS client buffers before they are written to the socket.
     pub outgoing_max: usize,
 }
 

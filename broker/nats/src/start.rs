@@ -1,4 +1,4 @@
-//! What has to be known before the first life of a node: clients and topics are named by the seed of the cluster.
+//! Determines the cluster's seed before the first run of a node, because clients and topics are hashed with it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::setup::{self, ClusterInfo};
 
-/// Pauses between attempts: the shortest and the longest.
+/// The pauses between attempts: the shortest and the longest.
 pub(crate) const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How often it is asked meanwhile whether to give up.
+/// How often the caller is asked whether to give up.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits until the servers can be reached and are as they have to be, and gives the seed of the cluster, which is made where there is none.
-/// `None` once `gives_up` says so; it is asked all the time.
+/// Waits until the servers can be reached and meet the requirements, and returns the seed of the cluster, which is created if missing.
+/// Returns `None` once `gives_up` returns true; it is called frequently.
 ///
 /// # Errors
-/// Something is not as it has to be, and waiting does not change that.
+/// A requirement is not met, and waiting does not help.
 pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<Option<Seed>, Error> {
     runtime()?.block_on(async {
         let mut pause = PAUSE;
@@ -40,7 +40,7 @@ pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<
             };
             match outcome {
                 Ok(seed) => return Ok(Some(seed)),
-                Err(error) if error.is_passing() => warn!("the cluster cannot be joined yet: {error}"),
+                Err(error) if error.is_transient() => warn!("cannot join the cluster yet: {error}"),
                 Err(error) => return Err(error),
             }
             let until = Instant::now() + pause;
@@ -55,7 +55,7 @@ pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<
     })
 }
 
-/// The same, once and at once.
+/// Like [`found`], with a single attempt.
 ///
 /// # Errors
 /// Why the cluster cannot be joined now.
@@ -63,13 +63,13 @@ pub fn check(settings: &Settings) -> Result<Seed, Error> {
     runtime()?.block_on(probe(settings))
 }
 
-/// A runtime that meets no client of the broker.
+/// Creates an async runtime that serves no client of the broker.
 pub(crate) fn runtime() -> Result<Runtime, Error> {
     let refused = |error: std::io::Error| Error::System { why: error.to_string() };
     Builder::new_current_thread().enable_all().build().map_err(refused)
 }
 
-/// A connection to servers that are as they have to be.
+/// Connects to servers that meet the requirements.
 pub(crate) async fn prepare(
     settings: &Settings,
     counters: &Arc<Counters>,
@@ -77,13 +77,13 @@ pub(crate) async fn prepare(
 ) -> Result<(Client, ClusterInfo), Error> {
     let Settings { access, node_name, times, limits, .. } = settings;
     let client = connection::connect(access, node_name, times, limits, counters, connected).await?;
-    let foundation = setup::prepare(&client, settings).await?;
-    Ok((client, foundation))
+    let cluster_info = setup::prepare(&client, settings).await?;
+    Ok((client, cluster_info))
 }
 
-/// What the first life begins with. It makes a connection of its own.
+/// Determines the seed for the first run. Uses a connection of its own.
 async fn probe(settings: &Settings) -> Result<Seed, Error> {
-    let (client, foundation) = prepare(settings, &Arc::default(), &Arc::default()).await?;
+    let (client, cluster_info) = prepare(settings, &Arc::default(), &Arc::default()).await?;
     let _ = client.drain().await;
-    Ok(foundation.seed)
+    Ok(cluster_info.seed)
 }

@@ -1,8 +1,8 @@
-//! Operations of the store, on streams: what is asked, what comes back, and what it means.
+//! The operations of the store on streams: requests, answers, and their meaning.
 //!
-//! A key is the subject `$KV.<bucket>.<key>` of the stream `KV_<bucket>`, as everybody's tools for NATS have it, and its revision is the
-//! sequence of its last message. Writes name the sequence that they expect. Reads go to the leader of the stream. Answers come to one
-//! subject, and each operation is answered to the node once.
+//! A key is the subject `$KV.<bucket>.<key>` of the stream `KV_<bucket>`, as in all NATS tools, and its revision is the sequence of its
+//! last message. Writes name the expected sequence. Reads go to the leader of the stream. Answers arrive on one subject, and each operation
+//! is answered to the node once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,27 +21,27 @@ use crate::layout;
 use crate::log_limiter::LogLimiter;
 use crate::settings::Times;
 
-/// RequestState the subject of the last message is to be, at the place of its sequence.
+/// The header with the subject whose last sequence is expected.
 const EXPECTED_LAST: &str = "Nats-Expected-Last-Subject-Sequence";
 
 pub(crate) struct Store {
     client: Client,
-    /// Answers come to this, a point, and what [`Token`] writes.
+    /// Answers arrive on this subject, followed by a dot and a [`Token`].
     inbox: String,
     operation_ms: u64,
     failure_pause_ms: u64,
     counters: Arc<Counters>,
     in_flight: HashMap<OperationId, InFlight>,
-    /// Operations without a connection, in order.
+    /// Operations that wait for a connection, in order.
     waiting: VecDeque<OperationId>,
-    /// When the fate of an operation is unknown, in order, since all have the same time.
+    /// When operations expire, in order, because all have the same timeout.
     deadlines: VecDeque<(u64, OperationId)>,
-    /// When a failure is told, in order.
+    /// When failures are reported, in order.
     failures: VecDeque<(u64, OperationId)>,
     log_limiter: LogLimiter,
 }
 
-/// An operation, at the request with this number.
+/// An operation, with the number of its current request.
 struct InFlight {
     step: u8,
     what: RequestState,
@@ -51,16 +51,16 @@ enum RequestState {
     Waiting(Operation),
     Getting,
     GettingLast,
-    /// Of a key, which may be there as a marker of its removal.
+    /// Creates a key, which may exist as a deletion marker.
     Creating(Key, Vec<u8>),
-    /// The key is there; it is looked whether it is a marker.
+    /// The key exists; checks whether it is a deletion marker.
     CheckingMarker(Key, Vec<u8>),
     Putting,
     Appending,
     Failed,
 }
 
-/// Names a request of an operation: each has one or, where a marker is in the way, three.
+/// Identifies a request of an operation. An operation has one, or three if there is a deletion marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Token {
     id: OperationId,
@@ -68,7 +68,7 @@ struct Token {
 }
 
 impl Store {
-    /// `inbox` is to be listened to, with a last token of any text.
+    /// Creates a store. The caller subscribes to `inbox` followed by any one token.
     pub(crate) fn new(client: Client, inbox: String, times: &Times, counters: Arc<Counters>) -> Store {
         Store {
             client,
@@ -84,12 +84,12 @@ impl Store {
         }
     }
 
-    /// From now on operations go by another connection. RequestState is under way by the one before can still be answered.
+    /// Switches to another connection. Requests in flight on the previous one can still be answered.
     pub(crate) fn use_connection(&mut self, client: Client) {
         self.client = client;
     }
 
-    /// Whether nothing is under way.
+    /// Whether no operation is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
@@ -109,7 +109,7 @@ impl Store {
         }
     }
 
-    /// Perhaps there is a connection again. RequestState waited for it is sent now, so that nothing old piles up inside of the client of NATS.
+    /// Sends the waiting operations if there is a connection again. The NATS client itself gets nothing to buffer while disconnected.
     pub(crate) fn connected(&mut self, now_ms: u64) {
         if !self.is_connected() {
             return;
@@ -141,7 +141,7 @@ impl Store {
                     self.write(Token { id, step: 1 }, StreamSubject::Log(subject), expected, group),
                 )
             }
-            // These are tasks.
+            // Executed by tasks.
             _ => (RequestState::Failed, false),
         };
         self.in_flight.insert(id, InFlight { step: 1, what });
@@ -163,7 +163,7 @@ impl Store {
         self.publish(token, place.subject(), Some(headers), payload)
     }
 
-    /// Never waits: if there is no room in the connection, the operation fails.
+    /// Never waits: if the connection has no space, the operation fails.
     fn publish(&self, token: Token, subject: String, headers: Option<HeaderMap>, payload: Vec<u8>) -> bool {
         let reply = format!("{}.{token}", self.inbox);
         let sent = match headers {
@@ -178,7 +178,7 @@ impl Store {
             Some(Ok(())) => true,
             Some(Err(error)) => {
                 if self.log_limiter.should_log() {
-                    warn!("an operation of the cluster's store cannot be sent: {error}");
+                    warn!("cannot send an operation to the cluster's store: {error}");
                 }
                 false
             }
@@ -186,11 +186,11 @@ impl Store {
         }
     }
 
-    /// A message has come to the subject for answers. Gives an answer for the node, if this was one.
+    /// Handles a message on the answer subject. Returns an answer for the node, if it was one.
     pub(crate) fn take(&mut self, now_ms: u64, message: &Message) -> Option<(OperationId, Answer)> {
         let token: Token = message.subject.strip_prefix(&self.inbox)?.strip_prefix('.')?.parse().ok()?;
         let in_flight = self.in_flight.get_mut(&token.id).filter(|in_flight| in_flight.step == token.step)?;
-        // Nobody is there who could answer: the stream has no leader.
+        // The stream has no leader that could answer.
         if message.status.is_some() {
             self.schedule_failure(now_ms, token.id);
             return None;
@@ -199,7 +199,7 @@ impl Store {
             Ok(ReplyAction::Answer(answer)) => Some((token.id, self.finish(token.id, answer))),
             Ok(ReplyAction::CheckMarker(key, value)) => {
                 let is_sent = self.read(Token { id: token.id, step: 2 }, StreamSubject::Key(key));
-                // Without a look, the refusal of the first attempt is the answer.
+                // Without the check, the rejection of the first attempt is the answer.
                 if !is_sent {
                     return Some((token.id, self.finish(token.id, Answer::Conflict)));
                 }
@@ -216,7 +216,7 @@ impl Store {
             }
             Err(error) => {
                 if self.log_limiter.should_log() {
-                    warn!("an operation of the cluster's store was refused: {error}");
+                    warn!("the cluster's store has rejected an operation: {error}");
                 }
                 self.schedule_failure(now_ms, token.id);
                 None
@@ -226,7 +226,7 @@ impl Store {
 
     fn finish(&mut self, id: OperationId, answer: Answer) -> Answer {
         self.in_flight.remove(&id);
-        // Most are answered soon, and in their order. RequestState is answered needs no deadline.
+        // Most operations are answered soon and in order. Answered ones need no deadline.
         while self.deadlines.front().is_some_and(|(_, id)| !self.in_flight.contains_key(id)) {
             self.deadlines.pop_front();
         }
@@ -237,18 +237,18 @@ impl Store {
         answer
     }
 
-    /// The node asks anew as soon as it hears of a failure: not at once, lest it asks as fast as it can.
+    /// Delays a failure, because the node retries as soon as it learns of it.
     fn schedule_failure(&mut self, now_ms: u64, id: OperationId) {
         self.in_flight.insert(id, InFlight { step: 0, what: RequestState::Failed });
         self.failures.push_back((now_ms + self.failure_pause_ms, id));
     }
 
-    /// An operation whose fate is unknown by now.
+    /// Returns an operation that has expired or whose failure is due.
     pub(crate) fn next_expired(&mut self, now_ms: u64) -> Option<(OperationId, Answer)> {
         for queue in [&mut self.failures, &mut self.deadlines] {
             while queue.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
                 let Some((_, id)) = queue.pop_front() else { break };
-                // Both are in the order in which operations have come.
+                // Both are in the order in which operations were started.
                 if self.waiting.front() == Some(&id) {
                     self.waiting.pop_front();
                 }
@@ -262,12 +262,12 @@ impl Store {
     }
 }
 
-/// RequestState an answer of the servers leads to.
+/// What to do after an answer of the servers.
 enum ReplyAction {
     Answer(Answer),
-    /// The key is there, or a marker of its removal.
+    /// The key exists, possibly as a deletion marker.
     CheckMarker(Key, Vec<u8>),
-    /// There is a marker, with this sequence.
+    /// There is a deletion marker, with this sequence.
     ReplaceMarker(Key, Vec<u8>, u64),
 }
 
@@ -295,17 +295,17 @@ impl RequestState {
                 Ok(Some(StoredMessage { sequence, is_removal: true, .. })) => {
                     return Ok(ReplyAction::ReplaceMarker(*key, std::mem::take(value), sequence));
                 }
-                // The key is there, or its marker has just gone. The first attempt was refused in any case.
+                // The key exists, or its marker has just expired. The first attempt was rejected in any case.
                 _ => Answer::Conflict,
             },
-            // Nothing has been asked, so nothing is answered: no step of a token leads here.
+            // No request was sent, so no token leads here.
             RequestState::Waiting(_) | RequestState::Failed => Answer::Unknown,
         };
         Ok(ReplyAction::Answer(answer))
     }
 }
 
-/// RequestState is there, if anything.
+/// Parses the stored message, if there is one.
 fn found(payload: &[u8]) -> Result<Option<StoredMessage>, ApiError> {
     match parse_stored(payload) {
         Ok(stored) => Ok(Some(stored)),
@@ -314,7 +314,7 @@ fn found(payload: &[u8]) -> Result<Option<StoredMessage>, ApiError> {
     }
 }
 
-/// Where it is written; `None` where something else was there or under way.
+/// Parses the sequence of a write, or `None` after a conflict.
 fn written(payload: &[u8]) -> Result<Option<u64>, ApiError> {
     match parse_written(payload) {
         Ok(sequence) => Ok(Some(sequence)),
@@ -339,7 +339,7 @@ impl StreamSubject {
 
     fn subject(self) -> String {
         match self {
-            // A key is written as bucket, point, and key in the bucket.
+            // A key is written as bucket, dot, and key in the bucket.
             StreamSubject::Key(key) => format!("$KV.{key}"),
             StreamSubject::Log(subject) => subject.to_string(),
         }

@@ -1,5 +1,5 @@
-//! Operations that take several requests, or wait: each is a task of its own, and its answer comes to the node's thread. What one request
-//! answers goes by [`Store`](crate::store::Store).
+//! Operations that take several requests, or wait: each is a task whose answer goes to the node's thread. Operations with a single request
+//! use [`Store`](crate::store::Store).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use crate::records::{self, WriteResult};
 use crate::retained::{self, Mirror};
 use crate::settings::Times;
 
-/// What waits for something new may take so much longer than other operations, in milliseconds.
+/// How much longer, in milliseconds, operations may take that wait for new data.
 const WAITING_MS: u64 = 3500;
 
-/// What has become of an operation.
-pub(crate) type Done = (OperationId, Answer);
+/// The result of an operation.
+pub(crate) type TaskResult = (OperationId, Answer);
 
-/// The tasks. Dropping it ends them.
+/// The running tasks. Dropping it aborts them.
 pub(crate) struct Tasks {
-    by: Arc<ConnectionTasks>,
-    answers: Sender<Done>,
+    connection: Arc<ConnectionTasks>,
+    answers: Sender<TaskResult>,
     counters: Arc<Counters>,
     operation: Duration,
     pause: Duration,
     running: JoinSet<()>,
-    /// What is written, or read to decide by. Who waits for something new is not waited for.
+    /// Writes, and reads needed for decisions. Operations that wait for new data are not included.
     in_flight: HashSet<OperationId>,
     log_limiter: LogLimiter,
 }
 
-/// One connection, with what is read by it all the time.
+/// One connection, with its permanent readers.
 struct ConnectionTasks {
     client: Client,
     followers: Vec<Mutex<Follower>>,
@@ -60,9 +60,9 @@ impl ConnectionTasks {
 }
 
 impl Tasks {
-    pub(crate) fn new(client: Client, answers: Sender<Done>, times: &Times, counters: Arc<Counters>) -> Tasks {
+    pub(crate) fn new(client: Client, answers: Sender<TaskResult>, times: &Times, counters: Arc<Counters>) -> Tasks {
         Tasks {
-            by: Arc::new(ConnectionTasks::new(client, &counters)),
+            connection: Arc::new(ConnectionTasks::new(client, &counters)),
             answers,
             counters,
             operation: Duration::from_millis(times.operation_ms),
@@ -73,17 +73,17 @@ impl Tasks {
         }
     }
 
-    /// From now on operations go by another connection. What is under way by the one before can still be answered.
+    /// Switches to another connection. Operations in flight on the previous one can still be answered.
     pub(crate) fn use_connection(&mut self, client: Client) {
-        self.by = Arc::new(ConnectionTasks::new(client, &self.counters));
+        self.connection = Arc::new(ConnectionTasks::new(client, &self.counters));
     }
 
-    /// Whether nothing is under way that somebody may need.
+    /// Whether no operation is in flight whose result may be needed.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// Whether an operation is carried out here.
+    /// Whether an operation is executed by a task.
     pub(crate) fn takes(operation: &Operation) -> bool {
         let is_one_request = matches!(
             operation,
@@ -99,34 +99,35 @@ impl Tasks {
             self.in_flight.insert(id);
         }
         let more = Duration::from_millis(if waits { WAITING_MS } else { 0 });
-        let (by, answers, operation_time, pause) = (self.by.clone(), self.answers.clone(), self.operation, self.pause);
+        let (connection, answers, operation_time, pause) =
+            (self.connection.clone(), self.answers.clone(), self.operation, self.pause);
         let should_log = self.log_limiter.should_log();
         self.running.spawn(async move {
-            let carried_out = async {
-                // Nothing old is sent when the connection comes back.
-                while by.client.connection_state() != State::Connected {
+            let execution = async {
+                // Wait for the connection instead of queueing: an operation that is too old is never sent.
+                while connection.client.connection_state() != State::Connected {
                     sleep(pause).await;
                 }
-                by.execute(operation, operation_time).await
+                connection.execute(operation, operation_time).await
             };
-            let answer = match timeout(operation_time + more, carried_out).await {
+            let answer = match timeout(operation_time + more, execution).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(failure)) => {
                     if should_log {
-                        warn!("an operation of the cluster's store has failed: {failure}");
+                        warn!("an operation of the cluster's store failed: {failure}");
                     }
                     sleep(pause).await;
                     Answer::Unknown
                 }
                 Err(_) => Answer::Unknown,
             };
-            // If nobody takes it, the life is over.
+            // If the receiver is gone, the node has stopped.
             let _ = answers.send((id, answer)).await;
         });
     }
 
-    /// An answer has come: gives it for the node.
-    pub(crate) fn take(&mut self, (id, answer): Done) -> Done {
+    /// Handles a result and returns it for the node.
+    pub(crate) fn take(&mut self, (id, answer): TaskResult) -> TaskResult {
         self.in_flight.remove(&id);
         match answer {
             Answer::Conflict => self.counters.operations_conflicting.add(1),
@@ -165,7 +166,7 @@ impl ConnectionTasks {
                 Answer::Scanned { records, through: page.through, is_end: page.is_end }
             }
             Operation::ScanGroups { after, max } => {
-                // The rest of the time is for the last of the answers.
+                // The rest of the time is for the last answer.
                 let page = records::scan_groups(client, after, max, wait / 2).await?;
                 let records = page.records.into_iter().filter_map(scanned_group).collect();
                 Answer::ScannedGroups { records, through: page.through, is_end: page.is_end }
@@ -193,7 +194,7 @@ impl ConnectionTasks {
             }
             Operation::Mirror { after, max } => {
                 let part = self.mirror.lock().await.next(after.0, max).await?;
-                // What has come to its end says so by itself, and what was cleared has a record.
+                // Entries expire by themselves, and cleared topics have a record.
                 let kept = part.kept.into_iter().filter_map(|kept| {
                     Some(RetainedEntry { sequence: Sequence(kept.sequence), age_ms: kept.age_ms, value: kept.value? })
                 });
@@ -212,13 +213,13 @@ fn groups(read: partition_log::Groups) -> Answer {
     Answer::Groups { first: Sequence(read.first), groups }
 }
 
-/// The record of a session; nothing for a key that no broker writes.
+/// Decodes a session record; `None` for a key that no broker writes.
 fn scanned(record: records::Record) -> Option<Scanned> {
     let client = ClientKey::of_text(&record.name)?;
     Some(Scanned { client, revision: record.revision, age_ms: record.age_ms, value: record.value })
 }
 
-/// The same of a group.
+/// Decodes a group record; `None` for a key that no broker writes.
 fn scanned_group(record: records::Record) -> Option<ScannedGroup> {
     let group = GroupKey::of_text(&record.name)?;
     Some(ScannedGroup { group, revision: record.revision, age_ms: record.age_ms, value: record.value })

@@ -1,8 +1,7 @@
-//! Says what this crate thinks of packets, for comparison with decoders in other languages.
+//! Prints how this crate decodes packets, for comparison with decoders in other languages.
 //!
-//! Each line of the input is `VERSION MAX_PACKET_SIZE HEX`, with version 3, 4 or 5. Each line of the output is one of
-//! `valid CONSUMED HEX`, with the packet encoded again (as it came, where it may only be read), `incomplete`, or
-//! `CLASS REASON CODE OFFSET MESSAGE`, with the class
+//! Each input line is `VERSION MAX_PACKET_SIZE HEX`, with version 3, 4 or 5. Each output line is one of `valid CONSUMED HEX`, `incomplete`
+//! and `CLASS REASON CODE OFFSET MESSAGE`. HEX is the packet encoded again, or the input where the packet can only be decoded. CLASS is
 //! `malformed`, `protocol_error` or `too_large`.
 //!
 //! ```text
@@ -49,7 +48,7 @@ fn verdict(line: &str) -> Result<String, Box<dyn Error>> {
     })
 }
 
-/// `None` where a server has to read the packet to refuse it, and a client may not send it [MQTT-3.1.3-7].
+/// `None` if a server has to decode the packet to reject it and a client must not send it [MQTT-3.1.3-7].
 fn encode_again(packet: &Packet<'_>, version: ProtocolVersion) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
     let mut bytes = Vec::new();
     match packet.append_to(version, &mut bytes) {
@@ -62,7 +61,7 @@ fn encode_again(packet: &Packet<'_>, version: ProtocolVersion) -> Result<Option<
 fn from_hex(text: &str) -> Result<Vec<u8>, Box<dyn Error>> {
     (0..text.len())
         .step_by(2)
-        .map(|at| Ok(u8::from_str_radix(text.get(at..at + 2).ok_or("half a byte")?, 16)?))
+        .map(|at| Ok(u8::from_str_radix(text.get(at..at + 2).ok_or("odd number of hex digits")?, 16)?))
         .collect()
 }
 

@@ -10,12 +10,12 @@ use crate::{
 /// The largest packet that the wire format can express: 268,435,460 bytes with its fixed header.
 pub const MAX_PACKET_SIZE_BYTES: u32 = MAX_VARIABLE_BYTE_INTEGER + 5;
 
-/// What [`decode`] needs to know about the connection.
+/// Connection state that [`decode`] needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// The version that the connection speaks. Ignored for CONNECT, which brings its own.
+    /// The protocol version of the connection. Ignored for CONNECT, which names its own.
     pub version: ProtocolVersion,
-    /// The largest whole packet in bytes, fixed header included. [`MAX_PACKET_SIZE_BYTES`] and above limit nothing.
+    /// The largest whole packet in bytes, fixed header included. [`MAX_PACKET_SIZE_BYTES`] and above mean no limit.
     pub max_packet_size: u32,
 }
 
@@ -26,11 +26,11 @@ impl DecodeOptions {
     }
 }
 
-/// Decodes the packet at the start of `input` and says how many bytes it takes. The rest of `input` is left alone.
+/// Decodes the packet at the start of `input` and returns its length in bytes. Ignores the rest of `input`.
 ///
 /// # Errors
-/// [`Incomplete`](crate::Fault::Incomplete) until the packet is whole; what can be refused earlier, is. Otherwise who is
-/// at fault, the reason code to answer with and where it went wrong.
+/// [`Incomplete`](crate::Fault::Incomplete) until the packet is complete, unless it can be rejected earlier. Otherwise the kind of fault,
+/// the reason code to answer with and the offset.
 #[inline]
 pub fn decode<'a>(input: &'a [u8], options: &DecodeOptions) -> Result<(Packet<'a>, usize), DecodeError> {
     let header = FixedHeader::decode(input, options)?;
@@ -55,11 +55,11 @@ pub struct FixedHeader {
 }
 
 impl FixedHeader {
-    /// Decodes the fixed header at the start of `input`. The body need not have arrived.
+    /// Decodes the fixed header at the start of `input`. The body is not needed.
     ///
     /// # Errors
-    /// [`Incomplete`](crate::Fault::Incomplete) until the fixed header is whole; a reserved type, wrong flags, a remaining
-    /// length that is too long or padded; [`OverLimit`](crate::Fault::OverLimit) as soon as the length is known.
+    /// [`Incomplete`](crate::Fault::Incomplete) until the fixed header is complete; a reserved type, wrong flags, a remaining length that
+    /// is too long or not minimal; [`OverLimit`](crate::Fault::OverLimit) as soon as the length is known.
     #[inline(always)]
     pub fn decode(input: &[u8], options: &DecodeOptions) -> Result<Self, DecodeError> {
         let Some((&first, lengths)) = input.split_first() else { return Err(DecodeError::incomplete(2, 0)) };
@@ -102,7 +102,7 @@ fn remaining_length_error(error: VariableByteIntegerError, have: usize) -> Decod
     }
 }
 
-/// Decodes what follows the fixed header. Bytes of `body` beyond the remaining length are left alone.
+/// Decodes the body that follows a fixed header. Ignores bytes of `body` beyond the remaining length.
 ///
 /// # Errors
 /// As [`decode`]; [`Incomplete`](crate::Fault::Incomplete) if `body` is shorter than the header says.
@@ -115,11 +115,11 @@ pub fn decode_body<'a>(
     decode_and_keep(*header, body_of(header, body)?, version, |packet| packet)
 }
 
-/// Decodes what follows the fixed header of a PUBLISH: the hot path of a broker.
+/// Decodes the body of a PUBLISH: the hot path of a broker.
 ///
 /// # Errors
 /// As [`decode_body`].
-// Always in its caller: each kind of shard has one, so that the compiler alone would make it a call for each message.
+// Forced inline: with one copy per kind of shard, the compiler would make it a call for each message.
 #[inline(always)]
 pub fn decode_publish<'a>(
     header: &FixedHeader,
@@ -144,8 +144,8 @@ pub enum ShortAcknowledgement {
 }
 
 impl ShortAcknowledgement {
-    /// What follows the fixed header, where it is one; [`decode_body`] takes it as well, and anything else. Nearly all acknowledgements are,
-    /// and a broker gets one or two for each message.
+    /// Decodes a body in the shortest form, and returns `None` for any other packet. [`decode_body`] decodes both. Nearly all
+    /// acknowledgements have this form, and a broker receives one or two for each message.
     #[inline(always)]
     pub fn decode(header: &FixedHeader, body: &[u8]) -> Option<ShortAcknowledgement> {
         let (2, &[high, low, ..]) = (header.remaining_len, body) else { return None };
@@ -166,8 +166,8 @@ fn body_of<'a>(header: &FixedHeader, body: &'a [u8]) -> Result<&'a [u8], DecodeE
         .ok_or_else(|| DecodeError::incomplete(header.total_len(), header.header_len + body.len()))
 }
 
-/// Decodes a whole body and hands the packet to `keep`, which puts it where the caller wants to have it: a packet is
-/// large to move, so it is made in place.
+/// Decodes a whole body and passes the packet to `keep`, which stores it where the caller needs it: a packet is large to move, so it is
+/// built in place.
 #[inline(always)]
 fn decode_and_keep<'a, T>(
     header: FixedHeader,
@@ -176,12 +176,12 @@ fn decode_and_keep<'a, T>(
     keep: impl FnOnce(Packet<'a>) -> T,
 ) -> Result<T, DecodeError> {
     if header.packet_type == PacketType::Publish {
-        return kept(Publish::decode(header.flags, Reader::new(body), version), header.header_len, keep);
+        return map_packet(Publish::decode(header.flags, Reader::new(body), version), header.header_len, keep);
     }
     decode_other_and_keep(header.packet_type, header.header_len, body, version, keep)
 }
 
-/// All packets but PUBLISH, apart, so that the path of messages stays small.
+/// Decodes all packets but PUBLISH, in its own function so that the message path stays small.
 #[inline(never)]
 fn decode_other_and_keep<'a, T>(
     packet_type: PacketType,
@@ -192,36 +192,36 @@ fn decode_other_and_keep<'a, T>(
 ) -> Result<T, DecodeError> {
     let r = Reader::new(body);
     match packet_type {
-        PacketType::PubAck => kept(PubAck::decode(r, version), header_len, keep),
-        PacketType::PubRec => kept(PubRec::decode(r, version), header_len, keep),
-        PacketType::PubRel => kept(PubRel::decode(r, version), header_len, keep),
-        PacketType::PubComp => kept(PubComp::decode(r, version), header_len, keep),
+        PacketType::PubAck => map_packet(PubAck::decode(r, version), header_len, keep),
+        PacketType::PubRec => map_packet(PubRec::decode(r, version), header_len, keep),
+        PacketType::PubRel => map_packet(PubRel::decode(r, version), header_len, keep),
+        PacketType::PubComp => map_packet(PubComp::decode(r, version), header_len, keep),
         PacketType::Connect => decode_connect_and_keep(header_len, r, keep),
-        PacketType::ConnAck => kept(ConnAck::decode(r, version), header_len, keep),
-        PacketType::Subscribe => kept(Subscribe::decode(r, version), header_len, keep),
-        PacketType::SubAck => kept(SubAck::decode(r, version), header_len, keep),
-        PacketType::Unsubscribe => kept(Unsubscribe::decode(r, version), header_len, keep),
-        PacketType::UnsubAck => kept(UnsubAck::decode(r, version), header_len, keep),
-        PacketType::PingResp => kept(r.finish().map(|()| Packet::PingResp), header_len, keep),
-        PacketType::Disconnect => kept(Disconnect::decode(r, version), header_len, keep),
-        PacketType::Auth => kept(Auth::decode(r, version), header_len, keep),
-        // PUBLISH has been taken by the caller.
-        PacketType::PingReq | PacketType::Publish => kept(r.finish().map(|()| Packet::PingReq), header_len, keep),
+        PacketType::ConnAck => map_packet(ConnAck::decode(r, version), header_len, keep),
+        PacketType::Subscribe => map_packet(Subscribe::decode(r, version), header_len, keep),
+        PacketType::SubAck => map_packet(SubAck::decode(r, version), header_len, keep),
+        PacketType::Unsubscribe => map_packet(Unsubscribe::decode(r, version), header_len, keep),
+        PacketType::UnsubAck => map_packet(UnsubAck::decode(r, version), header_len, keep),
+        PacketType::PingResp => map_packet(r.finish().map(|()| Packet::PingResp), header_len, keep),
+        PacketType::Disconnect => map_packet(Disconnect::decode(r, version), header_len, keep),
+        PacketType::Auth => map_packet(Auth::decode(r, version), header_len, keep),
+        // The caller has handled PUBLISH.
+        PacketType::PingReq | PacketType::Publish => map_packet(r.finish().map(|()| Packet::PingReq), header_len, keep),
     }
 }
 
-/// CONNECT, the largest of all, is decoded where it stays. What that needs would cost the others something.
+/// Decodes CONNECT, the largest packet, in place. A function of its own, so that the other packets do not pay for its stack frame.
 #[inline(never)]
 fn decode_connect_and_keep<'a, T>(
     header_len: usize,
     r: Reader<'a>,
     keep: impl FnOnce(Packet<'a>) -> T,
 ) -> Result<T, DecodeError> {
-    kept(Connect::decode(r), header_len, keep)
+    map_packet(Connect::decode(r), header_len, keep)
 }
 
 #[inline(always)]
-fn kept<'a, T>(
+fn map_packet<'a, T>(
     decoded: Result<impl Into<Packet<'a>>, Flaw>,
     header_len: usize,
     keep: impl FnOnce(Packet<'a>) -> T,

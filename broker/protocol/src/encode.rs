@@ -5,7 +5,7 @@ use crate::wire::writer::Writer;
 use crate::wire::{MAX_VARIABLE_BYTE_INTEGER, variable_byte_integer_len};
 use crate::{Packet, PacketType, ProtocolVersion};
 
-/// What measuring finds out and writing needs again.
+/// Lengths found by measuring that writing needs again.
 pub(crate) struct Measured {
     pub(crate) first_byte: u8,
     pub(crate) remaining_len: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// A packet without a will whose first byte carries the flags that its type must have.
+    /// A packet without a will, with the flags that its type requires in the first byte.
     #[inline]
     pub(crate) fn new(
         packet_type: PacketType,
@@ -46,18 +46,18 @@ impl Measured {
     }
 }
 
-/// Measure, then write.
+/// Encoding in two passes: measure, then write.
 pub(crate) trait EncodeParts {
-    /// Checks everything that can make the packet impossible to write.
+    /// Checks everything that can make the packet impossible to encode.
     fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError>;
 
-    /// The whole packet, where it is one of the shortest: an acknowledgement of success without properties.
+    /// The whole packet if it is in the shortest form: an acknowledgement of success without properties.
     #[inline(always)]
     fn shortest(&self) -> Option<[u8; 4]> {
         None
     }
 
-    /// Writes everything behind the fixed header.
+    /// Writes everything after the fixed header.
     fn write_body(&self, version: ProtocolVersion, measured: &Measured, w: &mut Writer<'_>);
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn append_to<P: EncodeParts>(
 macro_rules! encode_methods {
     ($packet:ty) => {
         impl $packet {
-            /// Bytes that [`Self::encode`] will write.
+            /// The number of bytes that [`Self::encode`] writes.
             ///
             /// # Errors
             /// Everything that makes the packet impossible to write in this version.
@@ -113,10 +113,10 @@ macro_rules! encode_methods {
                 $crate::encode::encoded_len(self, version)
             }
 
-            /// Writes the packet at the start of `out` and answers its length in bytes.
+            /// Writes the packet at the start of `out` and returns its length in bytes.
             ///
             /// # Errors
-            /// As [`Self::encoded_len`], and [`BufferTooSmall`](crate::EncodeError::BufferTooSmall). Nothing is written then.
+            /// As [`Self::encoded_len`], and [`BufferTooSmall`](crate::EncodeError::BufferTooSmall). Nothing is written on an error.
             #[inline]
             pub fn encode(
                 &self,
@@ -126,10 +126,10 @@ macro_rules! encode_methods {
                 $crate::encode::encode(self, version, out)
             }
 
-            /// Appends the packet to `out` and answers its length in bytes.
+            /// Appends the packet to `out` and returns its length in bytes.
             ///
             /// # Errors
-            /// As [`Self::encoded_len`]. `out` is unchanged then.
+            /// As [`Self::encoded_len`]. `out` is unchanged on an error.
             #[inline]
             pub fn append_to(
                 &self,
@@ -143,7 +143,7 @@ macro_rules! encode_methods {
 }
 pub(crate) use encode_methods;
 
-/// PINGREQ and PINGRESP: a fixed header alone.
+/// PINGREQ and PINGRESP: a fixed header only.
 struct Ping(PacketType);
 
 impl EncodeParts for Ping {
@@ -154,7 +154,7 @@ impl EncodeParts for Ping {
     fn write_body(&self, _: ProtocolVersion, _: &Measured, _: &mut Writer<'_>) {}
 }
 
-/// Calls `$function` with the packet inside.
+/// Calls `$function` with the inner packet.
 macro_rules! with_each_packet {
     ($packet:expr, $inner:ident => $call:expr) => {
         match $packet {
@@ -184,7 +184,7 @@ macro_rules! with_each_packet {
 }
 
 impl Packet<'_> {
-    /// Bytes that [`Self::encode`] will write.
+    /// The number of bytes that [`Self::encode`] writes.
     ///
     /// # Errors
     /// Everything that makes the packet impossible to write in this version.
@@ -193,10 +193,10 @@ impl Packet<'_> {
         with_each_packet!(self, packet => encoded_len(packet, version))
     }
 
-    /// Writes the packet at the start of `out` and answers its length in bytes.
+    /// Writes the packet at the start of `out` and returns its length in bytes.
     ///
     /// # Errors
-    /// As [`Self::encoded_len`], and [`BufferTooSmall`](crate::EncodeError::BufferTooSmall). Nothing is written then.
+    /// As [`Self::encoded_len`], and [`BufferTooSmall`](crate::EncodeError::BufferTooSmall). Nothing is written on an error.
     #[inline]
     pub fn encode(&self, version: ProtocolVersion, out: &mut [u8]) -> Result<usize, EncodeError> {
         match self {
@@ -205,10 +205,10 @@ impl Packet<'_> {
         }
     }
 
-    /// Appends the packet to `out` and answers its length in bytes.
+    /// Appends the packet to `out` and returns its length in bytes.
     ///
     /// # Errors
-    /// As [`Self::encoded_len`]. `out` is unchanged then.
+    /// As [`Self::encoded_len`]. `out` is unchanged on an error.
     #[inline]
     pub fn append_to(&self, version: ProtocolVersion, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
         match self {
@@ -218,8 +218,8 @@ impl Packet<'_> {
     }
 }
 
-/// Refuses what only MQTT 5.0 can say.
+/// Rejects a field that only MQTT 5.0 can express.
 #[inline]
-pub(crate) fn only_in_v5(is_said: bool, field: &'static str, version: ProtocolVersion) -> Result<(), EncodeError> {
-    if is_said && !version.is_v5() { Err(EncodeError::NotInVersion { field, version }) } else { Ok(()) }
+pub(crate) fn only_in_v5(is_present: bool, field: &'static str, version: ProtocolVersion) -> Result<(), EncodeError> {
+    if is_present && !version.is_v5() { Err(EncodeError::NotInVersion { field, version }) } else { Ok(()) }
 }

@@ -1,11 +1,11 @@
-//! The MQTT 3.1.1 and 5.0 wire format, without any input or output of its own.
+//! The MQTT 3.1.1 and 5.0 wire format, without I/O.
 //!
-//! * [`decode`] turns bytes into a [`Packet`] that borrows from them. It allocates nothing, so no length on the wire can
-//!   reserve memory. It is strict: what the standard calls malformed or a protocol error is refused, with the byte offset
-//!   and the reason code to answer with ([`DecodeError`]).
-//! * Every packet measures itself (`encoded_len`) and writes itself into a buffer of the caller (`encode`, `append_to`).
-//! * [`OwnedPacket`] and [`OwnedPublish`] keep a packet longer than the buffer it came from, in one allocation.
-//! * [`malformed`] builds wrong packets on purpose, for tests.
+//! * [`decode`] turns bytes into a [`Packet`] that borrows from them. It does not allocate, so no length on the wire can reserve memory.
+//!   It is strict: packets that the standard calls malformed or a protocol error are rejected with the byte offset and the reason code
+//!   to answer with ([`DecodeError`]).
+//! * Every packet computes its length (`encoded_len`) and encodes itself into a buffer of the caller (`encode`, `append_to`).
+//! * [`OwnedPacket`] and [`OwnedPublish`] outlive the buffer that a packet was decoded from, in one allocation.
+//! * [`malformed`] builds invalid packets, for tests.
 //!
 //! The same structs serve both directions. MQTT 3.1 (`MQIsdp`) shares the layout of 3.1.1.
 //!
@@ -71,7 +71,7 @@ pub use reason::{
 pub use topic::{SharedFilter, TopicError, TopicErrorKind, TopicFilter, TopicName, topic_matches};
 pub use vocabulary::{PacketId, PacketType, ProtocolVersion, QoS, SubscriptionId};
 
-/// The example of the README compiles.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

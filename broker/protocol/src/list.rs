@@ -1,27 +1,27 @@
 use core::fmt;
 
-/// What a SUBSCRIBE, SUBACK, UNSUBSCRIBE or UNSUBACK lists. Implemented by the crate's own item types alone.
+/// An item of SUBSCRIBE, SUBACK, UNSUBSCRIBE or UNSUBACK. Implemented only by the crate's own item types.
 pub trait ListItem<'a>: sealed::Item<'a> {}
 
 impl<'a, T: sealed::Item<'a>> ListItem<'a> for T {}
 
 pub(crate) mod sealed {
-    /// How an item stands on the wire.
+    /// The wire form of an item.
     pub trait Item<'a>: Copy + PartialEq {
-        /// The item at the start of checked bytes, and how many bytes it takes.
+        /// Reads the item at the start of checked bytes, with its length.
         fn read(bytes: &'a [u8]) -> Option<(Self, usize)>;
 
-        /// How many bytes it takes.
+        /// The length in bytes.
         fn encoded_len(&self) -> usize;
 
-        /// Writes it at the start of `out`.
+        /// Writes the item at the start of `out`.
         fn write(&self, out: &mut [u8]);
     }
 }
 
-/// The list at the end of a packet: either checked bytes that were decoded, or a slice to encode.
+/// The list at the end of a packet: checked bytes that were decoded, or a slice to encode.
 ///
-/// Equality compares the items in their order, whichever form they are in.
+/// Equality compares the items in order, in either form.
 #[derive(Clone, Copy)]
 pub struct List<'a, T> {
     form: Representation<'a, T>,
@@ -34,7 +34,7 @@ enum Representation<'a, T> {
 }
 
 impl<'a, T> List<'a, T> {
-    /// The list without items.
+    /// The empty list.
     pub const EMPTY: Self = Self { form: Representation::Items(&[]) };
 
     /// A list to send.
@@ -43,13 +43,13 @@ impl<'a, T> List<'a, T> {
         Self { form: Representation::Items(items) }
     }
 
-    /// `bytes` have been checked and hold `len` items.
+    /// A list of `len` items from `bytes` that have been checked.
     #[inline]
     pub(crate) const fn trusted(bytes: &'a [u8], len: u32) -> Self {
         Self { form: Representation::Wire { bytes, len } }
     }
 
-    /// How many items it has.
+    /// The number of items.
     #[inline]
     pub const fn len(&self) -> usize {
         match self.form {
@@ -58,7 +58,7 @@ impl<'a, T> List<'a, T> {
         }
     }
 
-    /// Whether it has no items.
+    /// Whether the list is empty.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -66,13 +66,13 @@ impl<'a, T> List<'a, T> {
 }
 
 impl<'a, T: ListItem<'a>> List<'a, T> {
-    /// The items in their order.
+    /// The items in order.
     #[inline]
     pub fn iter(&self) -> ListIter<'a, T> {
         ListIter { form: self.form }
     }
 
-    /// Bytes on the wire.
+    /// The length on the wire in bytes.
     pub(crate) fn encoded_len(&self) -> usize {
         match self.form {
             Representation::Wire { bytes, .. } => bytes.len(),
@@ -100,7 +100,7 @@ impl<'a, T: ListItem<'a>> List<'a, T> {
     }
 }
 
-/// The items of a [`List`] in their order.
+/// The items of a [`List`] in order.
 #[derive(Clone)]
 pub struct ListIter<'a, T> {
     form: Representation<'a, T>,

@@ -1,4 +1,4 @@
-//! Wrong packets on purpose, for tests and fuzzing. Nothing here is checked; do not use it to talk to anybody.
+//! Builds invalid packets, for tests and fuzzing. Nothing here is checked; do not use it for real connections.
 //!
 //! ```
 //! use tautwire_protocol::malformed::Frame;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use crate::wire::{variable_byte_integer_len, write_variable_byte_integer};
 
-/// Builds the bytes of one packet, right or wrong: a first byte, a remaining length and a body.
+/// Builds the bytes of one packet, valid or not: a first byte, a remaining length and a body.
 #[derive(Clone, Debug)]
 pub struct Frame {
     first_byte: u8,
@@ -30,19 +30,19 @@ enum RemainingLength {
 }
 
 impl Frame {
-    /// A packet with that type and those flags and an empty body.
+    /// A packet with this first byte (type and flags) and an empty body.
     pub fn new(first_byte: u8) -> Self {
         Self { first_byte, remaining_len: RemainingLength::OfBody, body: Vec::new() }
     }
 
-    /// Says this remaining length whatever the body's length is. Above 268,435,455 it is cut to four bytes.
+    /// Sets the remaining length, whatever the length of the body. Above 268,435,455 it is cut to four bytes.
     #[must_use]
     pub fn remaining_length(mut self, claimed: u32) -> Self {
         self.remaining_len = RemainingLength::Claimed(claimed);
         self
     }
 
-    /// Puts these bytes where the remaining length stands.
+    /// Writes these bytes instead of the remaining length.
     #[must_use]
     pub fn remaining_length_raw(mut self, bytes: &[u8]) -> Self {
         self.remaining_len = RemainingLength::Raw(bytes.to_vec());
@@ -55,7 +55,7 @@ impl Frame {
         self.bytes(&[value])
     }
 
-    /// Appends two bytes, big-endian: a packet identifier, also 0, or a keep alive.
+    /// Appends two bytes, big-endian: a packet identifier (0 too) or a keep alive.
     #[must_use]
     pub fn two_bytes(self, value: u16) -> Self {
         self.bytes(&value.to_be_bytes())
@@ -74,38 +74,38 @@ impl Frame {
         self
     }
 
-    /// Appends bytes as they are.
+    /// Appends raw bytes.
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.body.extend_from_slice(bytes);
         self
     }
 
-    /// Appends two bytes of length and the text, unchecked: a topic with wildcards, a broken filter, U+0000.
+    /// Appends a two-byte length and the text, unchecked: a topic with wildcards, a broken filter, U+0000.
     #[must_use]
     pub fn string(self, text: &str) -> Self {
         self.binary(text.as_bytes())
     }
 
-    /// Appends two bytes of length and the bytes: binary data, or a string that is not UTF-8.
+    /// Appends a two-byte length and the bytes: binary data, or a string that is not UTF-8.
     #[must_use]
     pub fn binary(self, bytes: &[u8]) -> Self {
         self.binary_claiming(bytes.len() as u16, bytes)
     }
 
-    /// Appends bytes behind a length that need not be theirs.
+    /// Appends bytes after a length that may be wrong.
     #[must_use]
     pub fn binary_claiming(self, len: u16, bytes: &[u8]) -> Self {
         self.two_bytes(len).bytes(bytes)
     }
 
-    /// Appends a property length and that block, unchecked: unknown, repeated or broken properties.
+    /// Appends a property length and the block, unchecked: unknown, repeated or broken properties.
     #[must_use]
     pub fn properties(self, block: &[u8]) -> Self {
         self.properties_claiming(block.len() as u32, block)
     }
 
-    /// Appends a block behind a property length that need not be its own.
+    /// Appends a block after a property length that may be wrong.
     #[must_use]
     pub fn properties_claiming(self, len: u32, block: &[u8]) -> Self {
         self.variable_byte_integer(len).bytes(block)

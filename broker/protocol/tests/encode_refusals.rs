@@ -1,4 +1,4 @@
-//! What cannot be written is refused by name, and nothing is written then.
+//! Packets that cannot be encoded give a named error, and nothing is written.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use tautwire_protocol::{
 const V3: ProtocolVersion = ProtocolVersion::V3_1_1;
 const V5: ProtocolVersion = ProtocolVersion::V5;
 
-/// Why `packet` cannot be written; all three ways of encoding agree, and none of them writes.
+/// The error for `packet`; all three ways of encoding agree, and none of them writes.
 fn refusal<'a>(packet: impl Into<Packet<'a>>, version: ProtocolVersion) -> EncodeError {
     let packet = packet.into();
     let error = packet.encoded_len(version).unwrap_err();

@@ -1,4 +1,4 @@
-//! Properties in their two forms, forwarding, and what debug output hides.
+//! Properties in both forms, forwarding, and redacted debug output.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

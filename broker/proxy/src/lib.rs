@@ -1,8 +1,8 @@
-//! The PROXY protocol, versions 1 and 2, by which a proxy says whom it speaks for. Bytes go in and a header comes out; there is no I/O and
-//! nothing is kept.
+//! The PROXY protocol, versions 1 and 2, with which a proxy sends the address of its client. Bytes go in and a header comes out; there is
+//! no I/O and no state.
 //!
-//! The rules are those of HAProxy's `proxy-protocol.txt` (2020/03/05), whose sections are cited. Whoever reads a header believes it, so only
-//! [`Network`]s that are trusted may send one.
+//! The rules are those of HAProxy's `proxy-protocol.txt` (2020/03/05), whose sections are cited. A header is not authenticated, so accept
+//! one only from trusted [`Network`]s.
 
 #![forbid(unsafe_code)]
 
@@ -15,32 +15,32 @@ use core::net::SocketAddr;
 
 pub use network::Network;
 
-/// Most bytes that a header may have: those of version 2 may carry 4,080 bytes of addresses and TLVs. One of version 1 has 107 at most.
+/// Maximum length of a header: version 2 may have 4,080 bytes of addresses and TLVs. Version 1 has at most 107 bytes.
 pub const HEADER_MAX_BYTES: usize = 4096;
 
-/// What a proxy says.
+/// The content of a PROXY header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyHeader {
-    /// It speaks for itself, or cannot say for whom: the addresses of its connection count.
+    /// The connection is the proxy's own, or its client is unknown: use the addresses of the connection.
     Local,
-    /// It speaks for a client.
+    /// The connection is for a client.
     Proxied(ProxiedClient),
 }
 
 /// A client behind a proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxiedClient {
-    /// Where it has connected from.
+    /// The client's address.
     pub source: SocketAddr,
-    /// It speaks TLS with the proxy (`PP2_CLIENT_SSL`).
+    /// The client uses TLS (`PP2_CLIENT_SSL`).
     pub is_encrypted: bool,
-    /// It has shown a certificate to the proxy, which has verified it.
+    /// The proxy has verified a certificate of the client.
     pub is_verified: bool,
-    /// The common name in the certificate that it has shown to the proxy, which has verified it (`PP2_SUBTYPE_SSL_CN`).
+    /// The common name of the client's certificate, which the proxy has verified (`PP2_SUBTYPE_SSL_CN`).
     pub common_name: Option<Box<str>>,
 }
 
-/// Names of clients are not for logs.
+/// Omits the common name, which should not be in logs.
 impl fmt::Debug for ProxiedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("Client");
@@ -50,30 +50,32 @@ impl fmt::Debug for ProxiedClient {
     }
 }
 
-/// A header at the front of what has come.
+/// A parsed header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedHeader {
-    /// What it says.
+    /// The header.
     pub header: ProxyHeader,
-    /// How many bytes it has. What is behind belongs to the client.
+    /// Its length in bytes. The bytes after it are the client's.
     pub len: usize,
 }
 
-/// Why what has come does not begin with a header. The connection must be closed (section 2).
+/// Why the bytes do not begin with a header. The connection must be closed (section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeaderError {
-    /// It does not begin as a header does.
+    /// The bytes do not begin with a signature.
     NoHeader,
-    /// It is longer than a header may be.
+    /// The header is longer than the maximum.
     TooLong,
-    /// It begins as a header does, and goes on otherwise.
+    /// The header has a signature, but is malformed.
     Malformed(&'static str),
 }
 
 impl fmt::Display for ProxyHeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProxyHeaderError::NoHeader => f.write_str("there is none; does the proxy send it? [proxy_no_header]"),
+            ProxyHeaderError::NoHeader => {
+                f.write_str("there is none; enable the PROXY protocol in the proxy [proxy_no_header]")
+            }
             ProxyHeaderError::TooLong => write!(f, "it is longer than {HEADER_MAX_BYTES} bytes [proxy_too_long]"),
             ProxyHeaderError::Malformed(what) => write!(f, "{what} [proxy_malformed]"),
         }
@@ -82,7 +84,7 @@ impl fmt::Display for ProxyHeaderError {
 
 impl std::error::Error for ProxyHeaderError {}
 
-/// Reads the header at the front of `bytes`; `None` where more must come first. What is a fault once stays one, whatever comes.
+/// Parses the header at the front of `bytes`; `None` if it is incomplete. An error stays one, whatever bytes follow.
 ///
 /// # Errors
 /// See [`ProxyHeaderError`].
@@ -96,7 +98,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyHeaderError> {
     }
 }
 
-/// As far as both go.
+/// Whether `bytes` and `signature` agree as far as both go.
 fn begins_like(bytes: &[u8], signature: &[u8]) -> bool {
     let common = bytes.len().min(signature.len());
     bytes[..common] == signature[..common]

@@ -1,22 +1,22 @@
-//! A range of addresses.
+//! An IP address range.
 
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-/// Addresses that begin with the same bits, such as `10.0.0.0/8`, `fd00::/8` or a single one.
+/// A range of IP addresses with a common prefix, such as `10.0.0.0/8`, `fd00::/8` or a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     first: IpAddr,
     prefix_bits: u8,
 }
 
-/// The text does not name a network.
+/// The text is not an address range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidNetwork;
 
 impl Network {
-    /// Whether an address is one of them. One of IPv4 is one, also where it is written as one of IPv6.
+    /// Whether the range contains the address. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(address)) => {
@@ -35,7 +35,7 @@ impl Network {
 impl FromStr for Network {
     type Err = InvalidNetwork;
 
-    /// An address, or one with the number of bits that count; the others are 0.
+    /// Parses an address, or an address with a prefix length, whose other bits must be 0.
     fn from_str(text: &str) -> Result<Network, InvalidNetwork> {
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let first: IpAddr = address.parse().map_err(|_| InvalidNetwork)?;
@@ -51,7 +51,7 @@ impl FromStr for Network {
                 IpAddr::V4(first) => first.to_bits().trailing_zeros() >= host_bits(32),
                 IpAddr::V6(first) => first.to_bits().trailing_zeros() >= host_bits(128),
             };
-        // A range of IPv4 that is written as one of IPv6 would never match.
+        // A range of IPv4-mapped addresses would never match.
         let is_canonical = first.to_canonical() == first;
         if is_first && is_canonical { Ok(Network { first, prefix_bits }) } else { Err(InvalidNetwork) }
     }

@@ -1,4 +1,4 @@
-//! Version 2, in binary (section 2.2).
+//! Version 2, the binary format (section 2.2).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -20,7 +20,7 @@ const SUBTYPE_SSL_CN: u8 = 0x22;
 /// `PP2_CLIENT_SSL`, `PP2_CLIENT_CERT_CONN` and `PP2_CLIENT_CERT_SESS`
 const CLIENT_SSL: u8 = 0x01;
 const CLIENT_CERTIFICATE: u8 = 0x02 | 0x04;
-/// The longest common name that is taken: X.520 has 64 characters.
+/// The longest accepted common name: X.520 allows 64 characters.
 const COMMON_NAME_MAX_BYTES: usize = 256;
 
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyHeaderError> {
@@ -45,7 +45,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyHeaderErr
     }
     let Some(whole) = bytes.get(..len) else { return Ok(None) };
     let header = match (command, family) {
-        // All that follows is to be discarded.
+        // The rest must be discarded.
         (Command::Local, _) => ProxyHeader::Local,
         (Command::Proxy, family) => proxied(family, whole)?,
     };
@@ -67,7 +67,7 @@ enum Family {
 }
 
 impl Family {
-    /// From the byte of family and protocol. What is LOCAL need not have a meaning.
+    /// Decodes the byte of family and protocol. LOCAL allows any value.
     fn of(byte: u8, command: Command) -> Result<Family, ProxyHeaderError> {
         match byte {
             _ if command == Command::Local => Ok(Family::Unspecified),
@@ -75,7 +75,7 @@ impl Family {
             0x11 => Ok(Family::V4),
             0x21 => Ok(Family::V6),
             0x31 => Ok(Family::Unix),
-            _ => Err(ProxyHeaderError::Malformed("the family is none that a stream may have")),
+            _ => Err(ProxyHeaderError::Malformed("the address family or protocol is not valid for a stream")),
         }
     }
 }
@@ -83,14 +83,15 @@ impl Family {
 fn proxied(family: Family, whole: &[u8]) -> Result<ProxyHeader, ProxyHeaderError> {
     let rest = whole.get(FIXED_BYTES..).unwrap_or_default();
     let (source, addresses_bytes) = match family {
-        // The addresses of the connection count.
+        // The addresses of the connection apply.
         Family::Unspecified => return Ok(ProxyHeader::Local),
         Family::V4 => (source::<4, Ipv4Addr>(rest), 2 * (4 + 2)),
         Family::V6 => (source::<16, Ipv6Addr>(rest), 2 * (16 + 2)),
-        // A client on the proxy's machine: the proxy is as near as an address comes.
+        // A client on the proxy's machine: the address of the proxy is the best there is.
         Family::Unix => (None, UNIX_ADDRESSES_BYTES),
     };
-    let tlvs = rest.get(addresses_bytes..).ok_or(ProxyHeaderError::Malformed("there is no room for the addresses"))?;
+    let tlvs =
+        rest.get(addresses_bytes..).ok_or(ProxyHeaderError::Malformed("the header is too short for its addresses"))?;
     check_sum(whole, tlvs)?;
     let tls = tls(tlvs)?;
     let Some(source) = source else { return Ok(ProxyHeader::Local) };
@@ -98,14 +99,14 @@ fn proxied(family: Family, whole: &[u8]) -> Result<ProxyHeader, ProxyHeaderError
     Ok(ProxyHeader::Proxied(ProxiedClient { source, is_encrypted: is_present, is_verified, common_name }))
 }
 
-/// The source of source and destination, each of `N` bytes, and the port of each.
+/// The source of a pair of source and destination addresses, `N` bytes each, followed by their ports.
 fn source<const N: usize, A: From<[u8; N]> + Into<IpAddr>>(rest: &[u8]) -> Option<SocketAddr> {
     let address: [u8; N] = rest.first_chunk().copied()?;
     let port = rest.get(2 * N..2 * N + 2)?;
     Some(SocketAddr::new(A::from(address).into(), u16::from_be_bytes([port[0], port[1]])))
 }
 
-/// What the proxy says of TLS.
+/// The TLS state that the proxy reports.
 #[derive(Default)]
 struct Tls {
     is_present: bool,
@@ -113,30 +114,30 @@ struct Tls {
     common_name: Option<Box<str>>,
 }
 
-/// The sum over the whole header, with zeros where the sum stands, is that of `PP2_TYPE_CRC32C`, where that is there (section 2.2.3).
+/// Checks `PP2_TYPE_CRC32C`, if present: the sum over the whole header with zeros in place of the checksum (section 2.2.3).
 fn check_sum(whole: &[u8], mut tlvs: &[u8]) -> Result<(), ProxyHeaderError> {
-    let mut said = None;
+    let mut stored = None;
     while let Some((kind, value)) = next(&mut tlvs)? {
         if kind != TYPE_CRC32C {
             continue;
         }
         let Ok(sum) = value.try_into().map(u32::from_be_bytes) else {
-            return Err(ProxyHeaderError::Malformed("the checksum has not 4 bytes"));
+            return Err(ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
         };
-        // Counted from the end, where both have theirs.
-        let behind = tlvs.len();
-        if said.replace((sum, behind)).is_some() {
+        // An offset from the end, which is the same in both slices.
+        let bytes_after = tlvs.len();
+        if stored.replace((sum, bytes_after)).is_some() {
             return Err(ProxyHeaderError::Malformed("there are two checksums"));
         }
     }
-    let Some((sum, behind)) = said else { return Ok(()) };
-    let (before, behind) = whole.split_at(whole.len() - behind);
+    let Some((sum, bytes_after)) = stored else { return Ok(()) };
+    let (before, after) = whole.split_at(whole.len() - bytes_after);
     let before = before.get(..before.len() - size_of::<u32>()).unwrap_or_default();
-    let found = [before, &[0; size_of::<u32>()], behind].iter().fold(0, |sum, part| crc32c_append(sum, part));
-    if found == sum { Ok(()) } else { Err(ProxyHeaderError::Malformed("the checksum is that of another header")) }
+    let found = [before, &[0; size_of::<u32>()], after].iter().fold(0, |sum, part| crc32c_append(sum, part));
+    if found == sum { Ok(()) } else { Err(ProxyHeaderError::Malformed("the checksum does not match the header")) }
 }
 
-/// What `PP2_TYPE_SSL` says, where it is there (section 2.2.6). All other TLVs only have to have an end.
+/// Reads `PP2_TYPE_SSL`, if present (section 2.2.6). All other TLVs only need to be complete.
 fn tls(mut tlvs: &[u8]) -> Result<Option<Tls>, ProxyHeaderError> {
     let mut found = None;
     while let Some((kind, value)) = next(&mut tlvs)? {
@@ -144,12 +145,12 @@ fn tls(mut tlvs: &[u8]) -> Result<Option<Tls>, ProxyHeaderError> {
             continue;
         }
         if found.is_some() {
-            return Err(ProxyHeaderError::Malformed("there are two TLVs of TLS"));
+            return Err(ProxyHeaderError::Malformed("there are two PP2_TYPE_SSL TLVs"));
         }
         let Some((&[client, a, b, c, d], mut inner)) = value.split_first_chunk() else {
-            return Err(ProxyHeaderError::Malformed("the TLV of TLS is too short"));
+            return Err(ProxyHeaderError::Malformed("the PP2_TYPE_SSL TLV is too short"));
         };
-        // 0 where the client has shown a certificate and it was verified.
+        // 0 if the client has presented a certificate and it was verified.
         let is_verified = [a, b, c, d] == [0; 4] && client & CLIENT_CERTIFICATE != 0 && client & CLIENT_SSL != 0;
         let mut common_name = None;
         while let Some((kind, value)) = next(&mut inner)? {
@@ -166,9 +167,9 @@ fn tls(mut tlvs: &[u8]) -> Result<Option<Tls>, ProxyHeaderError> {
     Ok(found)
 }
 
-/// The next TLV: its type and its value.
+/// The next TLV: type and value.
 fn next<'a>(tlvs: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, ProxyHeaderError> {
-    let cut = ProxyHeaderError::Malformed("a TLV has no end");
+    let cut = ProxyHeaderError::Malformed("a TLV is truncated");
     let Some((&[kind, high, low], rest)) = tlvs.split_first_chunk() else {
         return if tlvs.is_empty() { Ok(None) } else { Err(cut) };
     };
@@ -182,5 +183,5 @@ fn name_of(value: &[u8]) -> Result<Box<str>, ProxyHeaderError> {
     let is_name = (1..=COMMON_NAME_MAX_BYTES).contains(&name.len()) && !name.contains(char::is_control);
     is_name
         .then(|| name.into())
-        .ok_or(ProxyHeaderError::Malformed("the common name is empty, too long or has control characters"))
+        .ok_or(ProxyHeaderError::Malformed("the common name is empty, too long or contains control characters"))
 }

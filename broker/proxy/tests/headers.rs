@@ -1,4 +1,4 @@
-//! Headers as proxies send them, cut and changed.
+//! Headers as proxies send them, truncated and changed.
 
 use std::net::SocketAddr;
 
@@ -37,37 +37,37 @@ fn ssl(flags: u8, verify: u32, name: &[u8]) -> Vec<u8> {
     [tlv(0x04, &[0; 5]), tlv(0x20, &inner), tlv(0xE0, b"own")].concat()
 }
 
-/// Reads a header whole, and byte by byte; MQTT behind it is left.
+/// Parses a header whole, and byte by byte; the MQTT bytes after it are not consumed.
 #[track_caller]
 fn read(header: &[u8]) -> ProxyHeader {
     for len in 0..header.len() {
         assert_eq!(parse(&header[..len]), Ok(None), "{len} bytes of it");
     }
     let followed = [header, &[0x10, 0x0D, 0x0A]].concat();
-    let ParsedHeader { header: said, len } = parse(&followed).expect("a header").expect("it is whole");
+    let ParsedHeader { header: parsed, len } = parse(&followed).expect("a header").expect("complete");
     assert_eq!(len, header.len());
-    assert_eq!(parse(header), Ok(Some(ParsedHeader { header: said.clone(), len })));
-    said
+    assert_eq!(parse(header), Ok(Some(ParsedHeader { header: parsed.clone(), len })));
+    parsed
 }
 
-/// Reads what is none; from the byte on that shows it, nothing else is said.
+/// Parses an invalid header; from the first byte that shows the error on, the error stays the same.
 #[track_caller]
 fn fault(bytes: &[u8]) -> ProxyHeaderError {
     let mut faults = (0..=bytes.len()).map(|len| parse(&bytes[..len])).skip_while(|parsed| *parsed == Ok(None));
-    let first = faults.next().expect("it is found").expect_err("it is wrong");
+    let first = faults.next().expect("it is found").expect_err("invalid");
     assert!(faults.all(|parsed| parsed.is_err()), "it stays wrong");
     first
 }
 
 #[test]
 fn version_1_says_whom_it_speaks_for() {
-    let said = read(b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n");
-    assert_eq!(said, ProxyHeader::Proxied(client("192.0.2.7:49153")));
-    let said = read(b"PROXY TCP6 2001:db8::7 fd00::1 49153 0\r\n");
-    assert_eq!(said, ProxyHeader::Proxied(client("[2001:db8::7]:49153")));
+    let header = read(b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n");
+    assert_eq!(header, ProxyHeader::Proxied(client("192.0.2.7:49153")));
+    let header = read(b"PROXY TCP6 2001:db8::7 fd00::1 49153 0\r\n");
+    assert_eq!(header, ProxyHeader::Proxied(client("[2001:db8::7]:49153")));
     assert_eq!(read(b"PROXY UNKNOWN\r\n"), ProxyHeader::Local);
     assert_eq!(read(b"PROXY UNKNOWN ffff::1 whatever 65535 65535\r\n"), ProxyHeader::Local);
-    // The longest that the specification has.
+    // The longest line in the specification.
     let longest = [&b"PROXY UNKNOWN "[..], &[b'f'; 91], b"\r\n"].concat();
     assert_eq!((longest.len(), read(&longest)), (107, ProxyHeader::Local));
 }
@@ -94,9 +94,9 @@ fn what_is_not_version_1_is_refused() {
     }
     let endless = [&b"PROXY UNKNOWN "[..], &[b'f'; 200]].concat();
     assert_eq!(parse(&endless[..106]), Ok(None));
-    assert_eq!(fault(&endless), ProxyHeaderError::Malformed("the line has no end"));
+    assert_eq!(fault(&endless), ProxyHeaderError::Malformed("the line is not terminated"));
     let one_more = [&b"PROXY UNKNOWN "[..], &[b'f'; 92], b"\r\n"].concat();
-    assert_eq!((one_more.len(), fault(&one_more)), (108, ProxyHeaderError::Malformed("the line has no end")));
+    assert_eq!((one_more.len(), fault(&one_more)), (108, ProxyHeaderError::Malformed("the line is not terminated")));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_is_not_version_2_is_refused() {
     for version in [0x01, 0x11, 0x31, 0xF1] {
         assert!(wrong(&with(12, version)));
     }
-    assert!(wrong(&with(12, 0x22)), "a command of later days");
+    assert!(wrong(&with(12, 0x22)), "an unknown command");
     for family in [0x01, 0x10, 0x12, 0x22, 0x32, 0x41] {
         assert!(wrong(&with(13, family)), "{family:#x}");
     }
@@ -132,19 +132,23 @@ fn what_is_not_version_2_is_refused() {
 
 #[test]
 fn the_common_name_counts_where_the_proxy_has_verified_it() {
-    let said = |flags, verify, name: &[u8]| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, name)].concat())) {
+    let tls_of = |flags, verify, name: &[u8]| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, name)].concat())) {
         ProxyHeader::Proxied(client) => (client.is_encrypted, client.common_name),
-        ProxyHeader::Local => panic!("it speaks for a client"),
+        ProxyHeader::Local => panic!("expected a proxied client"),
     };
-    assert_eq!(said(0x07, 0, b"device-7"), (true, Some("device-7".into())));
-    assert_eq!(said(0x03, 0, "Gerät 7".as_bytes()), (true, Some("Gerät 7".into())));
-    assert_eq!(said(0x05, 0, b"device-7"), (true, Some("device-7".into())), "in an earlier connection of the session");
-    assert_eq!(said(0x07, 1, b"device-7"), (true, None), "it was not verified");
-    assert_eq!(said(0x01, 0, b"device-7"), (true, None), "none was shown");
-    assert_eq!(said(0x06, 0, b"device-7"), (false, None), "there is no TLS");
+    assert_eq!(tls_of(0x07, 0, b"device-7"), (true, Some("device-7".into())));
+    assert_eq!(tls_of(0x03, 0, "Gerät 7".as_bytes()), (true, Some("Gerät 7".into())));
+    assert_eq!(
+        tls_of(0x05, 0, b"device-7"),
+        (true, Some("device-7".into())),
+        "in an earlier connection of the session"
+    );
+    assert_eq!(tls_of(0x07, 1, b"device-7"), (true, None), "it was not verified");
+    assert_eq!(tls_of(0x01, 0, b"device-7"), (true, None), "none was shown");
+    assert_eq!(tls_of(0x06, 0, b"device-7"), (false, None), "there is no TLS");
     let verified = |flags, verify| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, b"device-7")].concat())) {
         ProxyHeader::Proxied(client) => client.is_verified,
-        ProxyHeader::Local => panic!("it speaks for a client"),
+        ProxyHeader::Local => panic!("expected a proxied client"),
     };
     assert!(verified(0x07, 0) && verified(0x03, 0) && verified(0x05, 0));
     assert!(!verified(0x07, 1) && !verified(0x01, 0) && !verified(0x06, 0));
@@ -158,7 +162,7 @@ fn the_common_name_counts_where_the_proxy_has_verified_it() {
 fn tlvs_have_an_end_and_tls_is_said_once() {
     let wrong = |tlvs: &[u8]| matches!(fault(&v2(1, 0x11, &[V4, tlvs].concat())), ProxyHeaderError::Malformed(_));
     assert!(wrong(&[0x04]) && wrong(&[0x04, 0]) && wrong(&[0x04, 0, 1]));
-    assert!(wrong(&tlv(0x20, &[1, 0, 0, 0])), "it ends in the result of the verification");
+    assert!(wrong(&tlv(0x20, &[1, 0, 0, 0])), "it ends within the verification result");
     assert!(wrong(&tlv(0x20, &[1, 0, 0, 0, 0, 0x22, 0])));
     assert!(wrong(&[ssl(7, 0, b"a"), ssl(7, 0, b"a")].concat()));
     assert!(wrong(&tlv(0x20, &[vec![7, 0, 0, 0, 0], tlv(0x22, b"a"), tlv(0x22, b"b")].concat())));
@@ -189,9 +193,9 @@ fn a_checksum_is_that_of_the_header() {
     for (before, behind) in [(&[][..], &[][..]), (&name, &[]), (&[], &name), (&tlv(0x04, b"pad"), &name)] {
         for (family, addresses, source) in [(0x11, V4, "192.0.2.7:49153"), (0x21, &v6(), "[2001:db8::7]:49153")] {
             let header = summed(family, addresses, before, behind);
-            let ProxyHeader::Proxied(client) = read(&header) else { panic!("it speaks for a client") };
+            let ProxyHeader::Proxied(client) = read(&header) else { panic!("expected a proxied client") };
             assert_eq!(client.source, source.parse().expect("an address"));
-            // Every bit behind the length counts.
+            // Every bit after the length is covered.
             for at in 16..header.len() {
                 for bit in 0..8 {
                     let mut changed = header.clone();
@@ -208,13 +212,13 @@ fn a_checksum_is_that_of_the_header() {
 
 #[test]
 fn a_checksum_that_is_none_is_refused() {
-    let said = |tlvs: &[u8]| fault(&v2(1, 0x11, &[V4, tlvs].concat()));
-    assert_eq!(said(&tlv(0x03, &[0; 4])), ProxyHeaderError::Malformed("the checksum is that of another header"));
-    assert_eq!(said(&tlv(0x03, &[0; 3])), ProxyHeaderError::Malformed("the checksum has not 4 bytes"));
-    assert_eq!(said(&tlv(0x03, &[0; 5])), ProxyHeaderError::Malformed("the checksum has not 4 bytes"));
+    let fault_of = |tlvs: &[u8]| fault(&v2(1, 0x11, &[V4, tlvs].concat()));
+    assert_eq!(fault_of(&tlv(0x03, &[0; 4])), ProxyHeaderError::Malformed("the checksum does not match the header"));
+    assert_eq!(fault_of(&tlv(0x03, &[0; 3])), ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
+    assert_eq!(fault_of(&tlv(0x03, &[0; 5])), ProxyHeaderError::Malformed("the checksum does not have 4 bytes"));
     let twice = [tlv(0x03, &[0; 4]), tlv(0x03, &[0; 4])].concat();
-    assert_eq!(said(&twice), ProxyHeaderError::Malformed("there are two checksums"));
-    // What is for nobody is discarded unread.
+    assert_eq!(fault_of(&twice), ProxyHeaderError::Malformed("there are two checksums"));
+    // A LOCAL header is discarded without a check.
     assert_eq!(read(&v2(0, 0x11, &[V4, &tlv(0x03, &[0; 4])[..]].concat())), ProxyHeader::Local);
 }
 
@@ -240,6 +244,6 @@ fn what_clients_send_is_no_header() {
 /// Names of clients stay out of logs.
 #[test]
 fn what_is_printed_has_no_name() {
-    let said = read(&v2(1, 0x11, &[V4, &ssl(7, 0, b"secret")].concat()));
-    assert!(!format!("{said:?}").contains("secret"));
+    let header = read(&v2(1, 0x11, &[V4, &ssl(7, 0, b"secret")].concat()));
+    assert!(!format!("{header:?}").contains("secret"));
 }

@@ -1,39 +1,39 @@
-//! Whether connections come in a rush, and how they are let in then.
+//! Detects bursts of new connections, and polls the listeners during a burst.
 //!
-//! A connection that comes while the thread sleeps wakes it, and so does its CONNECT a moment later. Being woken costs more than all
-//! that is then done, on both sides: whoever connects has to wake another processor. In a rush the listeners do not wake the
-//! thread. It looks at them every [`POLL_INTERVAL_US`] and lets in all who have come meanwhile, whose CONNECT has come, too. Clients
-//! that are connected wake it as ever.
+//! A connection that arrives while the thread sleeps wakes it, and so does its CONNECT a moment later. Each wake-up costs more than all the
+//! work that follows, on both sides: the client has to wake another processor. During a burst the listeners do not wake the thread. It
+//! polls them every [`POLL_INTERVAL_US`] and accepts all connections that arrived since, whose CONNECT has arrived too. Connected clients
+//! still wake it.
 //!
-//! Clients that connect one after the other would wait for each look in vain. As many a second may come of them as in a rush, so
-//! the thread finds out by trying: a look that finds fewer than [`POLL_MIN_CONNECTIONS`] on average is not worth it, and the next trial is put off.
+//! Clients that connect one after the other would wait for each poll in vain. They may reach the rate of a burst, so the thread tries: if
+//! polls find fewer than [`POLL_MIN_CONNECTIONS`] on average, polling does not pay, and the next trial is delayed.
 
-/// Time between two looks at the listeners.
+/// The interval of polls.
 pub(crate) const POLL_INTERVAL_US: u32 = 100;
-/// So many connections within [`WINDOW_MS`] may be a rush.
+/// This many connections within [`WINDOW_MS`] may be a burst.
 const BURST_MIN_CONNECTIONS: u32 = 32;
 const WINDOW_MS: u64 = 4;
-/// Looks after which it is judged whether the rush goes on.
+/// The number of polls after which the burst is evaluated.
 const TRIAL_POLLS: u32 = 8;
-/// Connections that a look finds on average while the rush goes on.
+/// The average number of connections per poll for the burst to continue.
 const POLL_MIN_CONNECTIONS: u32 = 2;
-/// After a trial in vain, connections until the next one: at first, and at most. It doubles each time.
+/// The number of connections between a useless trial and the next one: the initial and the largest value. It doubles each time.
 const TRIAL_BACKOFF_MIN: u32 = 128;
 const TRIAL_BACKOFF_MAX: u32 = 8192;
 
-/// What is known of how connections come.
+/// The state of burst detection.
 #[derive(Debug)]
 pub(crate) struct AcceptBurst {
     is_on: bool,
-    /// The beginning of the window, and what has come in it.
+    /// The start of the window, and the connections in it.
     window_ms: u64,
     window_connections: u32,
-    /// Of the looks so far: how many, and what they have found.
+    /// The polls so far, and the connections that they found.
     polls: u32,
     found: u32,
-    /// A trial since the rush began has been worth it.
+    /// A trial since the start of the burst was useful.
     is_proven: bool,
-    /// Connections to let pass before the next trial.
+    /// The number of connections to skip before the next trial.
     connections_to_skip: u32,
     backoff: u32,
 }
@@ -56,7 +56,7 @@ impl AcceptBurst {
         self.is_on
     }
 
-    /// So many connections have come while there was no rush. Says whether there is one now.
+    /// Records new connections outside of a burst. Returns whether a burst has begun.
     pub(crate) fn record_connections(&mut self, connections: u32, now_ms: u64) -> bool {
         self.connections_to_skip = self.connections_to_skip.saturating_sub(connections);
         if now_ms - self.window_ms > WINDOW_MS {
@@ -73,7 +73,7 @@ impl AcceptBurst {
         true
     }
 
-    /// A look has found so many connections. Says whether the rush goes on.
+    /// Records the connections that a poll has found. Returns whether the burst continues.
     pub(crate) fn record_poll(&mut self, found: u32) -> bool {
         self.polls += 1;
         self.found += found;
@@ -84,7 +84,7 @@ impl AcceptBurst {
         if self.is_on {
             self.is_proven = true;
         } else if self.is_proven {
-            // It was one, and is over.
+            // The burst was real and has ended.
             self.backoff = TRIAL_BACKOFF_MIN;
         } else {
             self.connections_to_skip = self.backoff;
@@ -94,7 +94,7 @@ impl AcceptBurst {
         self.is_on
     }
 
-    /// It is over for another reason.
+    /// Ends the burst for another reason.
     pub(crate) fn end(&mut self) {
         self.is_on = false;
     }
@@ -104,7 +104,7 @@ impl AcceptBurst {
 mod tests {
     use super::*;
 
-    fn begun(accept_burst: &mut AcceptBurst) -> u32 {
+    fn connections_until_burst(accept_burst: &mut AcceptBurst) -> u32 {
         let mut connections = 1;
         while !accept_burst.record_connections(1, 0) {
             connections += 1;
@@ -118,7 +118,7 @@ mod tests {
         for now_ms in 0..1_000 {
             assert!(
                 !accept_burst.record_connections(BURST_MIN_CONNECTIONS / (WINDOW_MS as u32 + 2), now_ms),
-                "they come evenly"
+                "they arrive evenly"
             );
         }
         assert!(!accept_burst.record_connections(BURST_MIN_CONNECTIONS - 1, 2_000));
@@ -128,13 +128,17 @@ mod tests {
     #[test]
     fn it_goes_on_while_looks_find_several() {
         let mut accept_burst = AcceptBurst::new();
-        begun(&mut accept_burst);
+        connections_until_burst(&mut accept_burst);
         for _ in 0..100 * TRIAL_POLLS {
             assert!(accept_burst.record_poll(POLL_MIN_CONNECTIONS));
         }
         let ended = (0..2 * TRIAL_POLLS).find(|_| !accept_burst.record_poll(0));
         assert!(ended.is_some() && !accept_burst.is_active());
-        assert_eq!(begun(&mut accept_burst), BURST_MIN_CONNECTIONS, "the next one is seen as soon");
+        assert_eq!(
+            connections_until_burst(&mut accept_burst),
+            BURST_MIN_CONNECTIONS,
+            "the next burst is detected as soon"
+        );
     }
 
     #[test]
@@ -142,7 +146,7 @@ mod tests {
         let mut accept_burst = AcceptBurst::new();
         let mut between = Vec::new();
         for _ in 0..10 {
-            between.push(begun(&mut accept_burst));
+            between.push(connections_until_burst(&mut accept_burst));
             let polls = (1..).find(|_| !accept_burst.record_poll(1));
             assert_eq!(polls, Some(TRIAL_POLLS));
         }

@@ -1,4 +1,4 @@
-//! What is counted of a listener, and whether one more may come in by it.
+//! The counters of a listener, and the decision whether it accepts one more connection.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,59 +11,59 @@ use tautwire_proxy::{Network, ProxyHeader};
 use crate::accept_rate::{AcceptLimitExceeded, AcceptRate};
 use crate::listener::{ListenerConfig, ProxyRequirements};
 
-/// What a listener has let in. Its connections refer to it, whatever thread they are on.
+/// The limits and counters of a listener. Its connections refer to it, on any thread.
 #[derive(Debug)]
 pub(crate) struct AcceptLimiter {
-    counters_of_listener: Arc<ListenerCounters>,
+    listener_counters: Arc<ListenerCounters>,
     mount_point: Option<MountPoint>,
     offer: ListenerOverrides,
     connections_max: u64,
-    /// Proxies that say for whom they speak.
+    /// Trusted proxies, which send a PROXY header.
     proxies: Option<Arc<[Network]>>,
     proxy_requirements: ProxyRequirements,
-    /// What it knows of those who come by it, and what all listeners know together.
+    /// The accept rate of this listener, and the one that all listeners share.
     listener_rate: AcceptRate,
     accept_rate: Arc<AcceptRate>,
 }
 
-/// What is counted of a listener, by whatever rules its connections have come.
+/// The counters of a listener, which survive changes of its configuration.
 #[derive(Debug)]
 struct ListenerCounters {
     name: Arc<str>,
     connections: AtomicU64,
     accepted: AtomicU64,
     refused: AtomicU64,
-    /// It has been taken away.
+    /// The listener was removed.
     is_closed: AtomicBool,
 }
 
-/// Why somebody is not let in.
+/// Why a connection is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AcceptRejection {
-    /// It is no proxy that is trusted.
+    /// The peer is not a trusted proxy.
     Untrusted,
-    /// As many connections of the listener are open as may be.
+    /// The listener's connection limit is reached.
     Full,
     AcceptLimitExceeded(AcceptLimitExceeded),
 }
 
-/// How a listener is doing.
+/// The state of a listener.
 #[derive(Debug, Clone)]
 pub struct ListenerState {
-    /// What it is called.
+    /// The name of the listener.
     pub name: Arc<str>,
-    /// Connections open now.
+    /// Open connections.
     pub connections: u64,
-    /// Connections let in so far.
+    /// Connections accepted so far.
     pub accepted: u64,
-    /// Connections that were closed on arrival.
+    /// Connections closed on arrival.
     pub refused: u64,
 }
 
 impl AcceptLimiter {
-    /// A gate of a listener, beside others of which `accept_rate` knows, too.
+    /// Creates the limiter of a new listener. All listeners share `accept_rate`.
     pub(crate) fn new(listen: &ListenerConfig, accept_rate: Arc<AcceptRate>) -> AcceptLimiter {
-        let counters_of_listener = ListenerCounters {
+        let listener_counters = ListenerCounters {
             name: listen.name.clone(),
             connections: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
@@ -71,17 +71,17 @@ impl AcceptLimiter {
             is_closed: AtomicBool::new(false),
         };
         AcceptLimiter::with_counters(
-            Arc::new(counters_of_listener),
+            Arc::new(listener_counters),
             listen,
             AcceptRate::new(listen.accept_rate),
             accept_rate,
         )
     }
 
-    /// A gate of the same listener by other rules.
+    /// Creates a limiter with a new configuration and the counters of this one.
     pub(crate) fn with_config(&self, listen: &ListenerConfig, accept_rate: Arc<AcceptRate>) -> AcceptLimiter {
         AcceptLimiter::with_counters(
-            self.counters_of_listener.clone(),
+            self.listener_counters.clone(),
             listen,
             self.listener_rate.next(listen.accept_rate),
             accept_rate,
@@ -89,13 +89,13 @@ impl AcceptLimiter {
     }
 
     fn with_counters(
-        counters_of_listener: Arc<ListenerCounters>,
+        listener_counters: Arc<ListenerCounters>,
         listen: &ListenerConfig,
         listener_rate: AcceptRate,
         accept_rate: Arc<AcceptRate>,
     ) -> AcceptLimiter {
         AcceptLimiter {
-            counters_of_listener,
+            listener_counters,
             mount_point: listen.mount_point.clone(),
             offer: listen.offer.clone(),
             connections_max: listen.connections_max.map_or(u64::MAX, |max| max as u64),
@@ -106,25 +106,25 @@ impl AcceptLimiter {
         }
     }
 
-    /// The listener is taken away. Who has come by it is to be sent away next.
+    /// Marks the listener as removed. Its connections are closed next.
     pub(crate) fn close(&self) {
-        self.counters_of_listener.is_closed.store(true, Ordering::SeqCst);
+        self.listener_counters.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Whether connections begin with the header of a proxy.
+    /// Whether connections begin with a PROXY header.
     pub(crate) fn expects_proxy_header(&self) -> bool {
         self.proxies.is_some()
     }
 
-    /// Somebody has come. One thread asks, and lets in.
+    /// Accepts or rejects a new connection. Called by one thread, which accepts.
     ///
     /// # Errors
-    /// They are not let in.
+    /// The connection is rejected.
     pub(crate) fn accept(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), AcceptRejection> {
         let admitted = self.admit(peer, counters, now_ms);
         match admitted {
             Ok(()) => {
-                self.counters_of_listener.accepted.fetch_add(1, Ordering::Relaxed);
+                self.listener_counters.accepted.fetch_add(1, Ordering::Relaxed);
                 counters.connections_accepted.add(1);
             }
             Err(refusal) => self.log_rejection(peer, refusal, counters),
@@ -132,15 +132,15 @@ impl AcceptLimiter {
         admitted
     }
 
-    /// Why the header of a proxy is refused, if it is.
+    /// Returns why a PROXY header is rejected, or `None` if it is accepted.
     pub(crate) fn refuse_header(&self, header: &ProxyHeader) -> Option<&'static str> {
         self.proxy_requirements.refuse(header)
     }
 
-    /// A proxy has said for whom it speaks.
+    /// Accepts or rejects the client that a proxy has named.
     ///
     /// # Errors
-    /// They are not let in.
+    /// The client is rejected.
     pub(crate) fn accept_proxied(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), AcceptRejection> {
         let admitted = self.admit_address(peer, counters, now_ms);
         if let Err(refusal) = admitted {
@@ -153,10 +153,10 @@ impl AcceptLimiter {
         if self.expects_proxy_header() && !self.is_proxy(peer) {
             return Err(AcceptRejection::Untrusted);
         }
-        if self.counters_of_listener.connections.load(Ordering::Relaxed) >= self.connections_max {
+        if self.listener_counters.connections.load(Ordering::Relaxed) >= self.connections_max {
             return Err(AcceptRejection::Full);
         }
-        // First what it has to itself, so that one who comes too fast takes nothing of what all have.
+        // Check the listener's own limits first, so that an address that exceeds them takes nothing from the shared ones.
         self.admit_address(peer, counters, now_ms)?;
         self.listener_rate
             .check_rate(now_ms)
@@ -174,7 +174,7 @@ impl AcceptLimiter {
     }
 
     fn log_rejection(&self, peer: Peer, refusal: AcceptRejection, counters: &Counters) {
-        self.counters_of_listener.refused.fetch_add(1, Ordering::Relaxed);
+        self.listener_counters.refused.fetch_add(1, Ordering::Relaxed);
         match refusal {
             AcceptRejection::Untrusted => counters.proxy_peers_refused.add(1),
             AcceptRejection::Full => counters.connections_refused.add(1),
@@ -185,7 +185,7 @@ impl AcceptLimiter {
                 counters.connections_refused_for_rate.add(1)
             }
         }
-        log::warn!(listener = &*self.counters_of_listener.name, address = &*peer.to_string(); "refused connection: {refusal}");
+        log::warn!(listener = &*self.listener_counters.name, address = &*peer.to_string(); "refused connection: {refusal}");
     }
 
     fn is_proxy(&self, peer: Peer) -> bool {
@@ -193,7 +193,7 @@ impl AcceptLimiter {
         self.proxies.as_ref().is_some_and(|proxies| proxies.iter().any(|network| network.contains(ip)))
     }
 
-    /// The address that a connection counts for. Those of proxies are many clients'.
+    /// Returns the address for which a connection counts. Addresses of proxies do not count, because they stand for many clients.
     fn counted_address(&self, peer: Peer) -> Option<IpAddr> {
         match peer {
             Peer::Network { ip, .. } if !self.is_proxy(peer) => Some(ip),
@@ -203,10 +203,10 @@ impl AcceptLimiter {
 
     pub(crate) fn state(&self) -> ListenerState {
         ListenerState {
-            name: self.counters_of_listener.name.clone(),
-            connections: self.counters_of_listener.connections.load(Ordering::Relaxed),
-            accepted: self.counters_of_listener.accepted.load(Ordering::Relaxed),
-            refused: self.counters_of_listener.refused.load(Ordering::Relaxed),
+            name: self.listener_counters.name.clone(),
+            connections: self.listener_counters.connections.load(Ordering::Relaxed),
+            accepted: self.listener_counters.accepted.load(Ordering::Relaxed),
+            refused: self.listener_counters.refused.load(Ordering::Relaxed),
         }
     }
 }
@@ -214,8 +214,8 @@ impl AcceptLimiter {
 impl fmt::Display for AcceptRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AcceptRejection::Untrusted => f.write_str("proxy.trusted does not have its address"),
-            AcceptRejection::Full => f.write_str("its limit on connections is reached"),
+            AcceptRejection::Untrusted => f.write_str("its address is not in proxy.trusted"),
+            AcceptRejection::Full => f.write_str("the connection limit of the listener is reached"),
             AcceptRejection::AcceptLimitExceeded(excess) => write!(f, "{} is reached", excess.key()),
         }
     }
@@ -223,11 +223,11 @@ impl fmt::Display for AcceptRejection {
 
 impl ConnectionListener for AcceptLimiter {
     fn is_closed(&self) -> bool {
-        self.counters_of_listener.is_closed.load(Ordering::SeqCst)
+        self.listener_counters.is_closed.load(Ordering::SeqCst)
     }
 
     fn name(&self) -> &Arc<str> {
-        &self.counters_of_listener.name
+        &self.listener_counters.name
     }
 
     fn overrides(&self) -> ListenerOverrides {
@@ -247,7 +247,7 @@ impl ConnectionListener for AcceptLimiter {
             self.listener_rate.add_connection(ip);
             self.accept_rate.add_connection(ip);
         }
-        self.counters_of_listener.connections.fetch_add(1, Ordering::Relaxed);
+        self.listener_counters.connections.fetch_add(1, Ordering::Relaxed);
     }
 
     fn connection_closed(&self, peer: Option<Peer>) {
@@ -255,6 +255,6 @@ impl ConnectionListener for AcceptLimiter {
             self.listener_rate.remove_connection(ip);
             self.accept_rate.remove_connection(ip);
         }
-        self.counters_of_listener.connections.fetch_sub(1, Ordering::Relaxed);
+        self.listener_counters.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,6 @@
-//! How many connections may come from one address, and how fast they may come: asked for each before anything is done for it.
+//! Limits the number and the rate of connections per address, before any work is done for them.
 //!
-//! An address is one of IPv4, or the first 64 bits of one of IPv6, which is what one customer of a network has at least.
+//! An address is an IPv4 address, or the first 64 bits of an IPv6 address, the smallest network that one customer has.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
@@ -9,26 +9,26 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Addresses of which it is remembered how fast they connect. What is needed for that is 512 KiB, where there is such a limit at all.
+/// The number of addresses whose connect rate is tracked. Takes 512 KiB, if such a limit is configured.
 pub const TRACKED_ADDRESSES_MAX: usize = SETS * WAYS;
-/// Any address may be in the places of one set, whose number its hash gives.
+/// An address belongs to the set that its hash selects, in any slot of it.
 const SETS: usize = 4096;
 const WAYS: usize = 4;
-/// Levels are counted in thousandths: a rate of `n` a second brings `n` of them each millisecond.
+/// Levels are counted in thousandths: a rate of `n` per second adds `n` of them each millisecond.
 const THOUSANDTHS: u64 = 1_000;
 
-/// Limits on connections as they come. By default there are none.
+/// Limits on new connections. None by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AcceptLimits {
-    /// Connections open at once from one address.
+    /// Open connections from one address.
     pub connections_per_address: Option<usize>,
-    /// How fast connections may come, from whatever address.
+    /// The rate of connections from all addresses.
     pub rate: Option<ConnectRate>,
-    /// How fast they may come from one address.
+    /// The rate of connections from one address.
     pub rate_per_address: Option<ConnectRate>,
 }
 
-/// So many in a second, and so many at once after a time in which there were few.
+/// Connections per second, and the burst that is allowed after an idle time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectRate {
     per_s: NonZeroU32,
@@ -36,7 +36,7 @@ pub struct ConnectRate {
 }
 
 impl ConnectRate {
-    /// `None` where there is no bound. A burst of 0 is what one second brings.
+    /// Creates a rate; `None` if there is no limit. A burst of 0 means the connections of one second.
     pub fn new(per_s: u32, burst: u32) -> Option<ConnectRate> {
         let per_s = NonZeroU32::new(per_s)?;
         Some(ConnectRate { per_s, burst: NonZeroU32::new(burst).unwrap_or(per_s) })
@@ -47,19 +47,19 @@ impl ConnectRate {
     }
 }
 
-/// Why a connection is not let in.
+/// Why a connection is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AcceptLimitExceeded {
-    /// As many from its address are open as may be.
+    /// The connection limit of its address is reached.
     ConnectionsPerAddress,
-    /// They come too fast from its address.
+    /// The rate limit of its address is reached.
     RatePerAddress,
-    /// They come too fast.
+    /// The rate limit of all addresses is reached.
     Rate,
 }
 
 impl AcceptLimitExceeded {
-    /// The key that says so.
+    /// Returns the configuration key of the limit.
     pub(crate) fn key(self) -> &'static str {
         match self {
             AcceptLimitExceeded::ConnectionsPerAddress => "limits.connections_per_address",
@@ -69,7 +69,7 @@ impl AcceptLimitExceeded {
     }
 }
 
-/// What one listener knows of those who come, or all together.
+/// The accept limits with their state, of one listener or of all together.
 #[derive(Debug)]
 pub(crate) struct AcceptRate {
     limits: AcceptLimits,
@@ -88,7 +88,7 @@ impl AcceptRate {
         }
     }
 
-    /// By other limits. Those of an address are counted on where they were counted; a rate that stays the same is kept to.
+    /// Creates a copy with other limits. Connections of addresses stay counted if they were; an unchanged rate keeps its state.
     pub(crate) fn next(&self, limits: AcceptLimits) -> AcceptRate {
         let mut next = AcceptRate::new(limits);
         if self.tracks_addresses() && next.tracks_addresses() {
@@ -103,25 +103,25 @@ impl AcceptRate {
         next
     }
 
-    /// Whether it must be told who comes and goes.
+    /// Whether connections must be reported when they are opened and closed.
     pub(crate) fn tracks_addresses(&self) -> bool {
         self.limits.connections_per_address.is_some()
     }
 
-    /// One more is about to come in, whoever it is.
+    /// Checks the rate of all connections, and counts one more.
     ///
     /// # Errors
-    /// It may not.
+    /// The limit is reached.
     pub(crate) fn check_rate(&self, now_ms: u64) -> Result<(), AcceptLimitExceeded> {
         let Some(rate) = &self.rate else { return Ok(()) };
         let (rate, bucket) = &mut *lock(rate);
         if bucket.take(*rate, now_ms) { Ok(()) } else { Err(AcceptLimitExceeded::Rate) }
     }
 
-    /// One more is about to come in from this address. Gives whether another one's rate was forgotten for it.
+    /// Checks the limits of an address, and counts one more connection. Returns whether the rate of another address was evicted.
     ///
     /// # Errors
-    /// It may not.
+    /// A limit is reached.
     pub(crate) fn check_address(&self, ip: IpAddr, now_ms: u64) -> Result<bool, AcceptLimitExceeded> {
         let address = Address::of(ip);
         if let Some(max) = self.limits.connections_per_address
@@ -134,14 +134,14 @@ impl AcceptRate {
         if is_granted { Ok(has_evicted) } else { Err(AcceptLimitExceeded::RatePerAddress) }
     }
 
-    /// One from this address is open.
+    /// Counts an open connection of this address.
     pub(crate) fn add_connection(&self, ip: IpAddr) {
         if self.tracks_addresses() {
             *lock(&self.open).entry(Address::of(ip)).or_default() += 1;
         }
     }
 
-    /// One from this address is not open any more.
+    /// Uncounts a closed connection of this address.
     pub(crate) fn remove_connection(&self, ip: IpAddr) {
         if self.tracks_addresses()
             && let Entry::Occupied(mut open) = lock(&self.open).entry(Address::of(ip))
@@ -174,7 +174,7 @@ impl Address {
     }
 }
 
-/// What is left to one who connects.
+/// A token bucket for connections.
 #[derive(Debug, Clone, Copy)]
 struct TokenBucket {
     level: u64,
@@ -191,7 +191,7 @@ impl TokenBucket {
         self.level.saturating_add(elapsed_ms.saturating_mul(u64::from(rate.per_s.get()))).min(rate.full())
     }
 
-    /// Takes one connection, if there is one.
+    /// Takes a token for one connection. Returns false if there is none.
     fn take(&mut self, rate: ConnectRate, now_ms: u64) -> bool {
         let level = self.level(rate, now_ms);
         let is_granted = level >= THOUSANDTHS;
@@ -201,12 +201,12 @@ impl TokenBucket {
     }
 }
 
-/// How fast addresses connect, as many as there are places for. One that has not connected for long needs none.
+/// The rates of recently connecting addresses, up to the number of slots. An address with a full bucket needs no slot.
 #[derive(Debug)]
 struct AddressRates {
     rate: ConnectRate,
     sets: Box<[[AddressSlot; WAYS]]>,
-    /// Seeded, so that nobody can aim at the set of another.
+    /// Seeded, so that attackers cannot target the set of another address.
     hasher: RandomState,
 }
 
@@ -229,7 +229,7 @@ impl AddressRates {
         if let Some((_, bucket)) = set.iter_mut().find(known).and_then(Option::as_mut) {
             return RateCheck { is_granted: bucket.take(rate, now_ms), has_evicted: false };
         }
-        // A bucket that is full again says as much as none. Where all say something, the one goes that says least.
+        // A full bucket holds no information. If no bucket is full, evict the fullest one.
         let level = |place: &AddressSlot| place.map_or(u64::MAX, |(_, bucket)| bucket.level(rate, now_ms));
         let at = (0..WAYS).max_by_key(|at| level(&set[*at])).unwrap_or(0);
         let has_evicted = level(&set[at]) < rate.full();
@@ -262,10 +262,10 @@ mod tests {
         let granted = |now_ms, tries| (0..tries).filter(|_| accept_rate.check_rate(now_ms).is_ok()).count();
         assert_eq!(granted(10_000, 20), 5);
         assert_eq!(granted(10_499, 20), 0);
-        assert_eq!(granted(10_500, 20), 1, "half a second brings one");
+        assert_eq!(granted(10_500, 20), 1, "half a second adds one");
         assert_eq!(granted(12_000, 20), 3);
-        assert_eq!(granted(60_000, 20), 5, "no more than the burst, however long nobody came");
-        assert_eq!(granted(59_000, 20), 0, "a clock that goes back brings nothing");
+        assert_eq!(granted(60_000, 20), 5, "no more than the burst, however long the idle time");
+        assert_eq!(granted(59_000, 20), 0, "a clock that goes back adds nothing");
         assert_eq!(accept_rate.check_rate(60_000), Err(AcceptLimitExceeded::Rate));
     }
 
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(granted("::ffff:192.0.2.1"), 0, "it is the same address");
         assert_eq!(granted("192.0.2.2"), 2);
         assert_eq!(granted("2001:db8:0:1::1"), 2);
-        assert_eq!(granted("2001:db8:0:1:ffff::9"), 0, "64 bits are one customer's");
+        assert_eq!(granted("2001:db8:0:1:ffff::9"), 0, "the first 64 bits are one address");
         assert_eq!(granted("2001:db8:0:2::1"), 2);
         assert_eq!(accept_rate.check_address(ip("192.0.2.1"), 1_000), Err(AcceptLimitExceeded::RatePerAddress));
     }
@@ -288,20 +288,20 @@ mod tests {
         let from = |number: usize| IpAddr::from(std::net::Ipv4Addr::from_bits(number as u32));
         let mut forgotten = 0;
         for number in 0..4 * TRACKED_ADDRESSES_MAX {
-            forgotten += usize::from(accept_rate.check_address(from(number), 0).expect("it has not come before"));
+            forgotten += usize::from(accept_rate.check_address(from(number), 0).expect("a new address"));
         }
         assert!((3 * TRACKED_ADDRESSES_MAX..4 * TRACKED_ADDRESSES_MAX).contains(&forgotten), "{forgotten}");
-        // By now all buckets are full again, and say nothing.
+        // By now all buckets are full again.
         for number in 0..64 {
             assert_eq!(accept_rate.check_address(from(4 * TRACKED_ADDRESSES_MAX + number), 2_000), Ok(false));
         }
-        // One that has used up what it may is remembered while others come once.
-        let greedy = ip("203.0.113.1");
-        while accept_rate.check_address(greedy, 10_000).is_ok() {}
+        // An address that has used up its rate stays tracked while others connect once.
+        let busy = ip("203.0.113.1");
+        while accept_rate.check_address(busy, 10_000).is_ok() {}
         for number in 0..TRACKED_ADDRESSES_MAX {
             let _ = accept_rate.check_address(from(number), 10_000);
         }
-        assert_eq!(accept_rate.check_address(greedy, 10_000), Err(AcceptLimitExceeded::RatePerAddress));
+        assert_eq!(accept_rate.check_address(busy, 10_000), Err(AcceptLimitExceeded::RatePerAddress));
     }
 
     #[test]
@@ -310,14 +310,14 @@ mod tests {
         let one = ip("192.0.2.1");
         before.add_connection(one);
         assert_eq!(before.check_rate(0), Ok(()));
-        let of_one = AcceptLimits { connections_per_address: Some(1), ..before.limits };
-        let after = before.next(of_one);
+        let one_per_address = AcceptLimits { connections_per_address: Some(1), ..before.limits };
+        let after = before.next(one_per_address);
         assert_eq!(after.check_address(one, 0), Err(AcceptLimitExceeded::ConnectionsPerAddress));
-        assert_eq!(after.check_rate(0), Err(AcceptLimitExceeded::Rate), "the rate is the same, and used up");
+        assert_eq!(after.check_rate(0), Err(AcceptLimitExceeded::Rate), "the rate is unchanged, and used up");
         before.remove_connection(one);
         assert_eq!(after.check_address(one, 0), Ok(false));
-        // Who came when nobody was counted takes nothing away when it leaves.
-        let (none, again) = (after.next(AcceptLimits::default()), after.next(of_one));
+        // A connection that was not counted when it was opened is not uncounted when it is closed.
+        let (none, again) = (after.next(AcceptLimits::default()), after.next(one_per_address));
         none.add_connection(one);
         again.add_connection(one);
         none.remove_connection(one);
@@ -337,6 +337,6 @@ mod tests {
         accept_rate.remove_connection(other);
         assert_eq!(accept_rate.check_address(one, 0), Ok(false));
         accept_rate.remove_connection(one);
-        assert!(lock(&accept_rate.open).is_empty(), "nothing is kept of those who are gone");
+        assert!(lock(&accept_rate.open).is_empty(), "closed connections leave no entry");
     }
 }

@@ -1,4 +1,4 @@
-//! Where connections come in: the listening sockets of a thread.
+//! Accepts connections on the listening sockets of a thread.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::connections::Layers;
 use crate::listener::{AcceptResult, Listener, PlannedListener, ReserveDescriptor, accept};
 use crate::short_timer::ShortTimer;
 
-/// Connections accepted in one turn, so that a storm of them leaves time for those that are there.
+/// The number of connections accepted in one turn, so that a burst leaves time for existing connections.
 const ACCEPTS_MAX: usize = 8;
-/// After an error of accepting that is nobody's fault, how long until the next attempt.
+/// The delay before the next attempt after an error of `accept` that is not the peer's fault.
 const ACCEPT_PAUSE_MS: u64 = 100;
 
 #[derive(Debug)]
@@ -24,42 +24,42 @@ pub(crate) struct Acceptor {
     authenticator: Option<Arc<dyn Authenticator>>,
     registry: Registry,
     first_token: usize,
-    /// Listeners that may have connections, with the moment of the next attempt.
+    /// Listeners that may have pending connections, with the time of the next attempt.
     accepting: Vec<(usize, u64)>,
     accepts_left: usize,
-    /// Connections accepted in this turn, or since the last look of a rush began.
+    /// Connections accepted in this turn, or since the last poll of a burst began.
     accepted_count: u32,
     reserve: ReserveDescriptor,
     accept_burst: AcceptBurst,
     short_timer: ShortTimer,
 }
 
-/// Somebody who comes in.
+/// An accepted connection.
 #[derive(Debug)]
 pub(crate) struct AcceptedConnection {
     pub(crate) stream: TcpStream,
-    /// Where it comes from.
+    /// The origin of the connection.
     pub(crate) origin: Arc<ConnectionOrigin>,
-    /// What stands between it and MQTT.
+    /// The layers between TCP and MQTT.
     pub(crate) layers: Option<Box<Layers>>,
-    /// What acknowledgements wait for.
+    /// The level that acknowledgements wait for.
     pub(crate) ack_level: AckLevel,
-    /// Who the client is, as far as another thread has found out.
-    pub(crate) standing: Option<Box<AuthState>>,
+    /// The state of the authentication, if another thread has begun it.
+    pub(crate) auth_state: Option<Box<AuthState>>,
 }
 
 impl AcceptedConnection {
-    /// Whether a handshake of TLS is to come.
+    /// Whether a TLS handshake is pending.
     pub(crate) fn needs_tls_handshake(&self) -> bool {
         self.layers.as_ref().is_some_and(|layers| layers.is_handshaking())
     }
 }
 
 impl Acceptor {
-    /// Listener number n reports with the token `first_token + n`, and the ticker with `on_timer`.
+    /// Creates an acceptor. Listener number n reports with the token `first_token + n`, and the timer with `on_timer`.
     ///
     /// # Errors
-    /// A listener cannot be watched, or there is no timer.
+    /// A listener cannot be registered, or the timer cannot be created.
     pub(crate) fn new(
         listeners: Vec<Listener>,
         registry: Registry,
@@ -84,24 +84,24 @@ impl Acceptor {
         Ok(acceptor)
     }
 
-    /// Who says which addresses may come.
+    /// Returns the authenticator, which decides which addresses may connect.
     pub(crate) fn authenticator(&self) -> Option<&Arc<dyn Authenticator>> {
         self.authenticator.as_ref()
     }
 
-    /// To be called before each turn.
+    /// Begins a turn.
     pub(crate) fn begin_turn(&mut self) {
         self.accepts_left = ACCEPTS_MAX;
     }
 
-    /// Somebody waits at a listener.
+    /// Records that a listener has pending connections.
     pub(crate) fn set_ready(&mut self, listener: usize, now_ms: u64) {
         if !self.accept_burst.is_active() {
             self.accepting.push((listener, now_ms));
         }
     }
 
-    /// It is time to look at the listeners.
+    /// Handles the timer: polls the listeners in a burst.
     pub(crate) fn on_timer(&mut self, now_ms: u64) {
         if self.accept_burst.is_active() && self.accepting.is_empty() {
             self.accepted_count = 0;
@@ -109,22 +109,22 @@ impl Acceptor {
         }
     }
 
-    /// Whether those whom this thread lets in now have probably said something already.
+    /// Whether connections accepted now have probably sent data already.
     pub(crate) fn is_accept_burst(&self) -> bool {
         self.accept_burst.is_active()
     }
 
-    /// Whether somebody may be let in now.
+    /// Whether a connection may be accepted now.
     pub(crate) fn has_work(&self, now_ms: u64) -> bool {
         self.accepting.iter().any(|(_, at_ms)| *at_ms <= now_ms)
     }
 
-    /// When it is to be tried again.
+    /// Returns the time of the next attempt.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.accepting.iter().map(|(_, at_ms)| *at_ms).min()
     }
 
-    /// The next one who waits, if this turn lets in any more.
+    /// Accepts the next pending connection, if this turn accepts any more.
     pub(crate) fn next(&mut self, now_ms: u64, counters: &Counters) -> Option<AcceptedConnection> {
         while self.accepts_left > 0 {
             let due = self.accepting.iter().position(|(_, at_ms)| *at_ms <= now_ms)?;
@@ -150,9 +150,9 @@ impl Acceptor {
                     let origin = Arc::new(ConnectionOrigin::new(accept_limiter.clone(), peer));
                     match listener.layers() {
                         Ok(layers) => {
-                            return Some(AcceptedConnection { stream, origin, layers, ack_level, standing: None });
+                            return Some(AcceptedConnection { stream, origin, layers, ack_level, auth_state: None });
                         }
-                        Err(failure) => log::error!("a connection by TLS cannot be made: {failure}"),
+                        Err(failure) => log::error!("cannot start a TLS session: {failure}"),
                     }
                 }
                 Ok(AcceptResult::Refused) => {
@@ -169,7 +169,7 @@ impl Acceptor {
                     }
                 }
                 Err(error) => {
-                    log::error!("connections cannot be accepted: {error}");
+                    log::error!("cannot accept connections, will retry: {error}");
                     self.accepting[due].1 = now_ms + ACCEPT_PAUSE_MS;
                 }
             }
@@ -177,7 +177,7 @@ impl Acceptor {
         None
     }
 
-    /// Nobody waits any more. Sees to it that whoever comes next is noticed.
+    /// Handles the case that no connection is pending: makes sure that the next one is noticed.
     fn resume_watching(&mut self, now_ms: u64) {
         let accepted_count = std::mem::take(&mut self.accepted_count);
         if self.accept_burst.is_active() {
@@ -186,7 +186,7 @@ impl Acceptor {
             }
             self.accept_burst.end();
             if let Err(error) = self.watch() {
-                log::error!("a listener cannot be watched: {error}");
+                log::error!("cannot register a listener for events: {error}");
             }
         } else if self.accept_burst.record_connections(accepted_count, now_ms) {
             if self.short_timer.set(POLL_INTERVAL_US) {
@@ -197,7 +197,7 @@ impl Acceptor {
         }
     }
 
-    /// Has the listeners report whoever comes, and who has come since they did so last.
+    /// Registers the listeners, which then report new connections and those that arrived since they last did.
     fn watch(&mut self) -> std::io::Result<()> {
         for (at, listener) in self.listeners.iter_mut().enumerate() {
             self.registry.register(listener.source(), Token(self.first_token + at), Interest::READABLE)?;
@@ -207,25 +207,25 @@ impl Acceptor {
 
     fn unwatch(&mut self) {
         for listener in &mut self.listeners {
-            // One that reports nevertheless is not listened to.
+            // Events of a listener that stays registered are ignored.
             let _ = self.registry.deregister(listener.source());
         }
     }
 
-    /// From now on these listeners are there.
+    /// Replaces the listeners.
     pub(crate) fn replace(&mut self, planned: Vec<PlannedListener>, now_ms: u64) {
         self.unwatch();
         self.listeners = PlannedListener::take_all(planned, std::mem::take(&mut self.listeners));
         if !self.accept_burst.is_active()
             && let Err(error) = self.watch()
         {
-            log::error!("a listener cannot be watched: {error}");
+            log::error!("cannot register a listener for events: {error}");
         }
-        // Somebody may wait already.
+        // Connections may be pending already.
         self.accepting = (0..self.listeners.len()).map(|at| (at, now_ms)).collect();
     }
 
-    /// Nobody is let in any more.
+    /// Stops accepting connections.
     pub(crate) fn close(&mut self) {
         self.listeners.clear();
         self.accepting.clear();

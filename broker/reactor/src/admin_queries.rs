@@ -1,4 +1,4 @@
-//! Asking shards what they know, from outside their threads.
+//! Sends admin queries to the shards from other threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use tautwire_engine::{AdminQuery, Reply};
 
 use crate::inbox::{Command, CommandError, Inbox};
 
-/// Why there is no answer.
+/// Why a query got no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryError {
-    /// A thread is behind, or too many ask at once. It may be tried again.
+    /// A thread is overloaded, or there are too many queries. The caller may retry.
     Busy,
-    /// The broker stops or has stopped.
+    /// The broker is stopping or has stopped.
     Stopping,
-    /// No answer came in time.
+    /// The deadline has passed.
     Timeout,
 }
 
 impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            QueryError::Busy => "the threads of the broker are behind; try again",
-            QueryError::Stopping => "the broker stops",
+            QueryError::Busy => "the broker is overloaded; try again",
+            QueryError::Stopping => "the broker is stopping",
             QueryError::Timeout => "the broker did not answer in time",
         })
     }
@@ -42,16 +42,16 @@ impl From<CommandError> for QueryError {
     }
 }
 
-/// How often an asker is looked for whose answer takes long.
+/// How often the client of a slow query is checked.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Somebody who asks, and may go away.
+/// The client that waits for an answer, and may disconnect.
 pub trait QueryClient {
-    /// Whether the answer is still of use. Asked on the thread that waits for it, some times in a second.
+    /// Whether the answer is still needed. Called a few times per second on the thread that waits for it.
     fn is_there(&self) -> bool;
 }
 
-/// How long an answer is waited for, and for whom.
+/// How long to wait for an answer, and for which client.
 #[derive(Clone, Copy)]
 pub struct QueryDeadline<'a> {
     deadline: Instant,
@@ -59,7 +59,7 @@ pub struct QueryDeadline<'a> {
 }
 
 impl<'a> QueryDeadline<'a> {
-    /// As long as `client` is there, and at most until `deadline`.
+    /// Waits while `client` is connected, and at most until `deadline`.
     pub fn of(client: &'a dyn QueryClient, deadline: Instant) -> QueryDeadline<'a> {
         QueryDeadline { deadline, client: Some(client) }
     }
@@ -81,52 +81,52 @@ impl fmt::Debug for QueryDeadline<'_> {
     }
 }
 
-/// Asks one shard.
+/// Queries one shard.
 pub(crate) fn ask<T: Send + 'static>(
     inbox: &Inbox,
-    survey: impl FnOnce(Reply<T>) -> AdminQuery,
-    patience: QueryDeadline<'_>,
+    query: impl FnOnce(Reply<T>) -> AdminQuery,
+    deadline: QueryDeadline<'_>,
 ) -> Result<T, QueryError> {
-    post(inbox, survey)?.receive(patience)
+    post(inbox, query)?.receive(deadline)
 }
 
-/// Asks all shards at once.
+/// Queries all shards at once.
 pub(crate) fn ask_all<T: Send + 'static>(
     inboxes: &[Arc<Inbox>],
-    survey: impl Fn(Reply<T>) -> AdminQuery,
-    patience: QueryDeadline<'_>,
+    query: impl Fn(Reply<T>) -> AdminQuery,
+    deadline: QueryDeadline<'_>,
 ) -> Result<Vec<T>, QueryError> {
-    let answers: Vec<PendingQuery<T>> = inboxes.iter().map(|inbox| post(inbox, &survey)).collect::<Result<_, _>>()?;
-    answers.into_iter().map(|answer| answer.receive(patience)).collect()
+    let answers: Vec<PendingQuery<T>> = inboxes.iter().map(|inbox| post(inbox, &query)).collect::<Result<_, _>>()?;
+    answers.into_iter().map(|answer| answer.receive(deadline)).collect()
 }
 
-/// A survey under way. Whoever drops it ends it.
+/// A query in progress. Dropping it cancels the query.
 struct PendingQuery<T> {
     answer: Receiver<T>,
-    _asker: Arc<()>,
+    _client: Arc<()>,
 }
 
 fn post<T: Send + 'static>(
     inbox: &Inbox,
-    survey: impl FnOnce(Reply<T>) -> AdminQuery,
+    query: impl FnOnce(Reply<T>) -> AdminQuery,
 ) -> Result<PendingQuery<T>, QueryError> {
     let (sender, answer) = sync_channel(1);
     let client = Arc::new(());
-    // Whoever has given up does not listen any more.
+    // If the caller has given up, the receiver is gone.
     let reply = Reply::to(&client, move |found| _ = sender.try_send(found));
-    inbox.send(Command::AdminQuery(survey(reply)))?;
-    Ok(PendingQuery { answer, _asker: client })
+    inbox.send(Command::AdminQuery(query(reply)))?;
+    Ok(PendingQuery { answer, _client: client })
 }
 
 impl<T> PendingQuery<T> {
-    fn receive(self, patience: QueryDeadline<'_>) -> Result<T, QueryError> {
+    fn receive(self, deadline: QueryDeadline<'_>) -> Result<T, QueryError> {
         loop {
-            let left = patience.deadline.saturating_duration_since(Instant::now());
+            let left = deadline.deadline.saturating_duration_since(Instant::now());
             match self.answer.recv_timeout(left.min(CLIENT_CHECK_INTERVAL)) {
                 Ok(answer) => return Ok(answer),
-                // The shard has gone, or too many surveys are under way in it.
+                // The shard is gone, or has too many queries.
                 Err(RecvTimeoutError::Disconnected) => return Err(QueryError::Busy),
-                Err(RecvTimeoutError::Timeout) if left <= CLIENT_CHECK_INTERVAL || patience.is_gone() => {
+                Err(RecvTimeoutError::Timeout) if left <= CLIENT_CHECK_INTERVAL || deadline.is_gone() => {
                     return Err(QueryError::Timeout);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -141,44 +141,44 @@ mod tests {
     use std::cell::Cell;
     use std::sync::mpsc::SyncSender;
 
-    struct Leaving(Cell<u32>);
+    struct LeavingClient(Cell<u32>);
 
-    impl QueryClient for Leaving {
+    impl QueryClient for LeavingClient {
         fn is_there(&self) -> bool {
             self.0.set(self.0.get().saturating_sub(1));
             self.0.get() > 0
         }
     }
 
-    fn asked() -> (SyncSender<u8>, PendingQuery<u8>) {
+    fn pending_query() -> (SyncSender<u8>, PendingQuery<u8>) {
         let (sender, answer) = sync_channel(1);
-        (sender, PendingQuery { answer, _asker: Arc::new(()) })
+        (sender, PendingQuery { answer, _client: Arc::new(()) })
     }
 
     #[test]
     fn nobody_waits_for_an_asker_who_has_gone() {
-        let (sender, answer) = asked();
-        let client = Leaving(Cell::new(2));
+        let (sender, answer) = pending_query();
+        let client = LeavingClient(Cell::new(2));
         let began = Instant::now();
-        let patience = QueryDeadline::of(&client, began + Duration::from_secs(3_600));
-        assert_eq!(answer.receive(patience), Err(QueryError::Timeout));
-        assert_eq!(client.0.get(), 0, "it was looked for twice");
+        let deadline = QueryDeadline::of(&client, began + Duration::from_secs(3_600));
+        assert_eq!(answer.receive(deadline), Err(QueryError::Timeout));
+        assert_eq!(client.0.get(), 0, "the client was checked twice");
         drop(sender);
     }
 
     #[test]
     fn an_answer_that_comes_in_time_is_taken_whoever_has_gone() {
-        let (sender, answer) = asked();
-        sender.try_send(7).expect("there is room");
-        let client = Leaving(Cell::new(0));
+        let (sender, answer) = pending_query();
+        sender.try_send(7).expect("not full");
+        let client = LeavingClient(Cell::new(0));
         assert_eq!(answer.receive(QueryDeadline::of(&client, Instant::now())), Ok(7));
     }
 
     #[test]
     fn without_an_answer_the_deadline_counts() {
-        let (_sender, answer) = asked();
+        let (_sender, answer) = pending_query();
         assert_eq!(answer.receive(Duration::from_millis(1).into()), Err(QueryError::Timeout));
-        let (sender, answer) = asked();
+        let (sender, answer) = pending_query();
         drop(sender);
         assert_eq!(answer.receive(Duration::from_secs(3_600).into()), Err(QueryError::Busy));
     }

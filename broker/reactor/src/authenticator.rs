@@ -1,4 +1,4 @@
-//! Who finds out who clients are.
+//! The interface to the authentication of clients.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,26 +8,26 @@ use tautwire_engine::{AuthDecision, AuthProgress, AuthRequest, ConnectionId, Con
 
 use crate::inbox::Inbox;
 
-/// Finds out who clients are. There is one for all threads of the broker.
+/// Authenticates clients. One instance serves all threads of the broker.
 pub trait Authenticator: fmt::Debug + Send + Sync {
-    /// Whether anybody from this address may connect at all. Called for each connection before anything is done for it.
+    /// Whether this address may connect at all. Called for each connection before any work is done for it.
     fn accepts_address(&self, address: IpAddr) -> bool;
 
-    /// Counts what is done to find out who clients are, for as long as the broker lives. A client whose answer takes longer than the connect
-    /// timeout keeps waiting while the count grows.
+    /// Returns a counter of authentication work, which lives as long as the broker. A client whose decision takes longer than the connect
+    /// timeout keeps waiting while the counter grows.
     fn progress(&self) -> Arc<AuthProgress>;
 
-    /// Answers the question of a client from there at once, or takes it along with the ticket and answers later, from any thread. Called on a thread of
-    /// the broker, so it may wait for nothing.
-    fn ask(&self, origin: &ConnectionOrigin, question: AuthRequest, ticket: AuthResponder) -> Option<AuthDecision>;
+    /// Decides a client's request at once, or keeps it with the responder and decides later, on any thread. Called on a thread of the
+    /// broker, so it must not block.
+    fn ask(&self, origin: &ConnectionOrigin, request: AuthRequest, responder: AuthResponder) -> Option<AuthDecision>;
 }
 
-/// Where the verdict on one client is given. If it is dropped, the client waits until `mqtt.connect_timeout_s` has passed without progress.
+/// Delivers the decision for one client. If it is dropped, the client waits until `mqtt.connect_timeout_s` has passed without progress.
 #[derive(Debug)]
 pub struct AuthResponder {
     inbox: Arc<Inbox>,
     id: ConnectionId,
-    /// Nobody but the connection keeps it.
+    /// Only the connection keeps the origin alive.
     origin: Weak<ConnectionOrigin>,
 }
 
@@ -36,14 +36,14 @@ impl AuthResponder {
         AuthResponder { inbox: inbox.clone(), id, origin: Arc::downgrade(origin) }
     }
 
-    /// Whether the client is still there, as far as is known. Where it is not, finding out who it was is work for nobody.
+    /// Whether the client is still connected, as far as is known. If not, the decision is not needed.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.origin.strong_count() > 0
     }
 
-    /// Gives the verdict. Where the client is gone, it goes to nobody.
-    pub fn send_auth_decision(self, verdict: AuthDecision) {
-        self.inbox.send_auth_decision(self.id, verdict);
+    /// Sends the decision. Has no effect if the client is gone.
+    pub fn send_auth_decision(self, decision: AuthDecision) {
+        self.inbox.send_auth_decision(self.id, decision);
     }
 }

@@ -1,4 +1,4 @@
-//! Starting and stopping all threads.
+//! Starts and stops all threads.
 
 use std::fmt;
 use std::io;
@@ -38,12 +38,12 @@ use crate::shard_channels::connect;
 use crate::waker::Waker;
 use crate::worker::{WAKER_TOKEN, Worker, WorkerParts};
 
-/// How long a change waits for threads that are in the midst of a turn.
+/// How long a configuration change waits for threads that are in the middle of a turn.
 pub const CONFIG_APPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often it looks whether they have taken it on.
+/// How often the change checks whether all threads have applied it.
 const CONFIG_APPLY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Whether the broker can be one of a cluster. Its threads have code of their own for that.
+/// Whether the broker was built with cluster support, which its threads have separate code for.
 const HAS_CLUSTER: bool = cfg!(feature = "cluster");
 
 /// A running broker.
@@ -53,33 +53,33 @@ pub struct Broker {
     stop: Arc<AtomicBool>,
     wakers: Vec<Arc<Waker>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// What keeps the state, where it is kept.
+    /// The journal, if state is persisted.
     data: Option<Data>,
-    /// What has messages that are not in memory.
-    cold: Option<SpillThread>,
+    /// The thread that spills messages to disk.
+    spill_thread: Option<SpillThread>,
     control: Control,
-    /// Each thread sends one word when it has nothing to do for the first time.
-    settled: Mutex<Receiver<()>>,
+    /// Each thread sends one message when it is idle for the first time.
+    idle_receiver: Mutex<Receiver<()>>,
 }
 
-/// What other threads may ask of a broker and tell it, also when it has stopped.
+/// Controls and observes a broker from other threads, even after it has stopped.
 #[derive(Clone)]
 pub struct Control {
     exchange: Arc<Exchange>,
     /// Settings, access rules and contracts.
     config_cell: Arc<ConfigCell>,
-    /// Handshakes of TLS that may go on at once, on each thread.
+    /// The limit of concurrent TLS handshakes on each thread.
     tls_handshakes: Arc<AtomicUsize>,
     counters: Arc<[Counters]>,
     latencies: Arc<[LatencyCounts]>,
     memory: Arc<Memory>,
-    /// What writes the state down, where it is kept.
+    /// The writer of the journal, if state is persisted.
     data: Option<WriterHandle>,
     default_limit_bytes: u64,
     listeners: Arc<Mutex<ListenerSet>>,
-    /// One for each shard. The first says what contracts there are, and publishes for operators.
+    /// One per shard. The first shard reports the contracts, and publishes for operators.
     pub(crate) inboxes: Arc<[Arc<Inbox>]>,
-    /// One for each shard, to wake it.
+    /// One per shard, to wake it.
     wakers: Arc<[Arc<Waker>]>,
 }
 
@@ -90,46 +90,46 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// What has been counted so far.
+    /// Returns the counters.
     pub fn totals(&self) -> Totals {
         Totals::of(self.counters.iter())
     }
 
-    /// How long messages and acknowledgements have taken so far.
+    /// Returns the latencies of messages and acknowledgements.
     pub fn latencies(&self) -> Latencies {
         Latencies::of(self.latencies.iter())
     }
 
-    /// What has been counted by topic filters, in the order in which they are named.
+    /// Returns the counters by topic filter, in the order in which the filters are configured.
     pub fn topic_totals(&self) -> Vec<TopicTotals> {
         self.config_cell.current().topic_totals()
     }
 
-    /// By which the thread of the cluster reaches the broker's threads.
+    /// Returns the sender with which the cluster thread reaches the broker's threads.
     pub fn cluster_sender(&self) -> ClusterSender {
         ClusterSender::new(self.inboxes.clone())
     }
 
-    /// How the data directory is, where there is one.
+    /// Returns the state of the data directory, if there is one.
     pub fn data(&self) -> Option<DataState> {
         self.data.as_ref().map(DataState::of)
     }
 
-    /// How the listeners are, in the order of those asked for.
+    /// Returns the state of the listeners, in the configured order.
     pub fn listeners(&self) -> Vec<ListenerState> {
         self.listener_set().states()
     }
 
-    /// Where a listener listens that has an address.
+    /// Returns the address of a listener, if it has one.
     pub fn address_of(&self, listener: &str) -> Option<SocketAddr> {
         self.listener_set().address_of(listener)
     }
 
-    /// Binds what is new of these listeners, to be adopted when all else is right. Nothing else has changed yet. One that has the name, the
-    /// place and the transport of one that is there is the same, and its clients stay.
+    /// Binds the new ones of these listeners, without any other change; [`Control::adopt`] makes them active. A listener with the name, the
+    /// address and the transport of an existing one is the same listener, and keeps its clients.
     ///
     /// # Errors
-    /// Somewhere cannot be listened. Nothing has changed then.
+    /// An address cannot be bound. Nothing has changed.
     pub fn prepare_listeners(
         &self,
         listener_configs: &[ListenerConfig],
@@ -140,9 +140,8 @@ impl Control {
             .map_err(|(place, error)| StartError::ListenerConfig(place, error))
     }
 
-    /// Makes a change in one step: each thread takes all of it on between two packets, and is done with that when this returns, unless
-    /// one is held up for longer than [`CONFIG_APPLY_TIMEOUT`]. To be called for one change at a time, in the order in which their listeners were
-    /// prepared.
+    /// Applies a change in one step: each thread applies all of it between two packets, and has done so when this returns, unless one is
+    /// delayed by more than [`CONFIG_APPLY_TIMEOUT`]. Apply one change at a time, in the order in which their listeners were prepared.
     pub fn adopt(&self, change: ConfigChange) {
         let ConfigChange { listeners, settings, retained, tls_handshakes, disk_limit, config, on_apply } = change;
         let (listener_set, planned, removed) = listeners.into_parts();
@@ -158,7 +157,7 @@ impl Control {
             on_apply();
             before
         });
-        // A broker that stops has closed its listeners, and serves nobody any more.
+        // A broker that is stopping has closed its listeners, and serves no client.
         if let Ok(before) = self.inboxes[0].request_unbounded(|answer| Command::ApplyConfig(planned, step, answer)) {
             if let Some(data) = &self.data {
                 data.set_limit(data::disk_limit(disk_limit, self.default_limit_bytes));
@@ -168,11 +167,11 @@ impl Control {
         }
     }
 
-    /// Has all threads take on what holds now, and waits for that.
+    /// Makes all threads apply the current configuration, and waits for them.
     fn apply_and_wait(&self, before: Arc<ConfigSnapshot>) {
         self.wake_all();
         let began = Instant::now();
-        // What only this thread has is freed here, and not by one that serves clients.
+        // The last reference to the old configuration is dropped here, not by a thread that serves clients.
         while Arc::strong_count(&before) > 1 && began.elapsed() < CONFIG_APPLY_TIMEOUT {
             thread::sleep(CONFIG_APPLY_POLL_INTERVAL);
         }
@@ -182,74 +181,74 @@ impl Control {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What clients make the broker hold, by kind.
+    /// Returns the memory that clients make the broker hold, by kind.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// About how many bytes of memory the retained messages take, their places in the tree included.
+    /// Returns the approximate memory of the retained messages in bytes, including their nodes in the tree.
     pub fn retained_held_bytes(&self) -> u64 {
         self.exchange.retained_held_bytes()
     }
 
-    /// Bytes that count against [`Settings::buffered_bytes`]: what clients make the broker hold, without retained messages.
+    /// Returns the bytes that count against [`Settings::buffered_bytes`]: memory held for clients, without retained messages.
     pub fn buffered_bytes(&self) -> u64 {
         self.memory.total_held().saturating_sub(self.exchange.retained_message_bytes())
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.inboxes.len()
     }
 
-    /// The settings that hold now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Arc<Settings> {
         self.config_cell.current().settings.clone()
     }
 
-    /// Counts lines of the log that were lost.
+    /// Counts lost lines of the log.
     pub fn count_lost_log_lines(&self, lines: u64) {
         if let Some(counters) = self.counters.last() {
             counters.log_lines_lost.add_from_any_thread(lines);
         }
     }
 
-    /// Counts lines of the audit log that were lost, or held back.
+    /// Counts lines of the audit log that were lost or held back.
     pub fn count_lost_audit_lines(&self, lines: u64) {
         if let Some(counters) = self.counters.last() {
             counters.audit_lines_lost.add_from_any_thread(lines);
         }
     }
 
-    /// How many messages are retained, and the bytes of those that count against the limit.
+    /// Returns the number of retained messages, and the bytes of those that count against the limit.
     pub fn retained(&self) -> (usize, usize) {
         self.exchange.retained()
     }
 
-    /// The contracts that hold now.
+    /// Returns the current contracts.
     pub fn contracts(&self) -> Arc<Catalogue> {
         self.config_cell.current().contracts.clone()
     }
 
-    /// From now on `contracts` hold. Each thread changes over between two messages, and has done so when this returns, as with
+    /// Replaces the contracts. Each thread applies them between two messages, and has done so when this returns, as with
     /// [`Control::adopt`].
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
         self.change_config(|next| next.contracts = contracts);
     }
 
-    /// Has something else hold, and waits until each thread has taken it on.
+    /// Changes the configuration, and waits until each thread has applied it.
     pub(crate) fn change_config(&self, change: impl FnOnce(&mut ConfigSnapshot)) {
         let before = self.config_cell.change(change);
         self.apply_and_wait(before);
     }
 
-    /// The access rules that hold now.
+    /// Returns the current access rules.
     pub fn policy(&self) -> Arc<Policy> {
         self.config_cell.current().policy.clone()
     }
 
-    /// Looks at each client again that has been let in, and disconnects those who are not `known` any more. Whoever comes from now on is
-    /// asked who it is. Waits for nobody.
+    /// Checks all connected clients again, and disconnects those that `known` rejects. New clients must authenticate from now on. Does not
+    /// wait.
     pub fn recheck_clients(&self, known: ClientCheck) {
         self.config_cell.change(|next| {
             next.asks = true;
@@ -264,25 +263,25 @@ impl Control {
         }
     }
 
-    /// Some of the clients, with their sessions. Waits for all threads.
+    /// Returns some of the clients, with their sessions. Waits for all threads.
     ///
     /// # Errors
-    /// Not all have answered.
-    pub fn clients(&self, query: &ClientsQuery, patience: QueryDeadline<'_>) -> Result<ClientsPage, QueryError> {
+    /// Not all threads have answered.
+    pub fn clients(&self, query: &ClientsQuery, deadline: QueryDeadline<'_>) -> Result<ClientsPage, QueryError> {
         let ask = |reply| AdminQuery::Clients(query.clone(), reply);
-        let pages = admin_queries::ask_all(&self.inboxes, ask, patience)?;
+        let pages = admin_queries::ask_all(&self.inboxes, ask, deadline)?;
         Ok(ClientsPage::merge(pages, query))
     }
 
-    /// One client, by the [name](tautwire_session::session_name) of its session; `None` where there is none.
+    /// Returns one client, by the [name](tautwire_session::session_name) of its session, or `None` if it does not exist.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn client(&self, name: &str, patience: QueryDeadline<'_>) -> Result<Option<ClientDetail>, QueryError> {
-        admin_queries::ask(self.inbox_of(name), |reply| AdminQuery::Client(name.into(), reply), patience)
+    pub fn client(&self, name: &str, deadline: QueryDeadline<'_>) -> Result<Option<ClientDetail>, QueryError> {
+        admin_queries::ask(self.inbox_of(name), |reply| AdminQuery::Client(name.into(), reply), deadline)
     }
 
-    /// Subscriptions of one client behind a filter, in their order; `None` where there is no such client.
+    /// Returns subscriptions of one client after a filter, in order, or `None` if the client does not exist.
     ///
     /// # Errors
     /// There was no answer.
@@ -291,65 +290,65 @@ impl Control {
         name: &str,
         after: &str,
         limit: usize,
-        patience: QueryDeadline<'_>,
+        deadline: QueryDeadline<'_>,
     ) -> Result<Option<SubscriptionList>, QueryError> {
         let ask = |reply| AdminQuery::Subscriptions(name.into(), after.into(), limit, reply);
-        admin_queries::ask(self.inbox_of(name), ask, patience)
+        admin_queries::ask(self.inbox_of(name), ask, deadline)
     }
 
-    /// Whether a message would reach a client, and why not.
+    /// Explains whether a message would reach a client, and why not.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn why(&self, query: WhyQuery, patience: QueryDeadline<'_>) -> Result<Explanation, QueryError> {
+    pub fn why(&self, query: WhyQuery, deadline: QueryDeadline<'_>) -> Result<Explanation, QueryError> {
         let message = query.message.clone();
         let publishes_on = self.inbox_of(message.publisher.as_deref().unwrap_or(&query.name));
-        let judged = admin_queries::ask(publishes_on, |reply| AdminQuery::Publish(message, reply), patience)?;
+        let judged = admin_queries::ask(publishes_on, |reply| AdminQuery::Publish(message, reply), deadline)?;
         let inbox = self.inbox_of(&query.name);
-        let mut explained = admin_queries::ask(inbox, |reply| AdminQuery::Why(query, reply), patience)?.after(judged);
+        let mut explained = admin_queries::ask(inbox, |reply| AdminQuery::Why(query, reply), deadline)?.after(judged);
         for finding in &mut explained.findings {
             if let QueryResult::SharedTurns { others: Some(others), .. } = finding
                 && let Some(inbox) = self.inboxes.get(usize::from(others.member.shard.0))
             {
-                others.name = admin_queries::ask(inbox, |reply| AdminQuery::Name(others.member, reply), patience)?;
+                others.name = admin_queries::ask(inbox, |reply| AdminQuery::Name(others.member, reply), deadline)?;
             }
         }
         Ok(explained)
     }
 
-    /// How often contracts were broken, and why. Waits for all threads.
+    /// Returns how often contracts were violated, and why. Waits for all threads.
     ///
     /// # Errors
-    /// Not all have answered.
-    pub fn violations(&self, patience: QueryDeadline<'_>) -> Result<ViolationReport, QueryError> {
-        Ok(ViolationReport::merge(admin_queries::ask_all(&self.inboxes, AdminQuery::Violations, patience)?))
+    /// Not all threads have answered.
+    pub fn violations(&self, deadline: QueryDeadline<'_>) -> Result<ViolationReport, QueryError> {
+        Ok(ViolationReport::merge(admin_queries::ask_all(&self.inboxes, AdminQuery::Violations, deadline)?))
     }
 
-    /// Whether all threads go on with their work: each has answered within `timeout`, has more than enough to answer, or ends.
+    /// Whether all threads are responsive: each has answered within `timeout`, has too many queries to answer, or is stopping.
     pub fn is_responsive(&self, timeout: Duration) -> bool {
         !matches!(self.violations(timeout.into()), Err(QueryError::Timeout))
     }
 
-    /// Disconnects a client, and ends its session too if asked; says whether there was something to end.
+    /// Disconnects a client, and ends its session if requested. Returns whether there was something to end.
     ///
     /// # Errors
-    /// It was not done, but perhaps after [`QueryError::Timeout`].
+    /// It was not done, except perhaps after [`QueryError::Timeout`].
     pub fn disconnect(&self, name: &str, ends_session: bool, timeout: Duration) -> Result<bool, QueryError> {
         let ask = |answer| Command::Disconnect(name.into(), ends_session, answer);
         Ok(self.inbox_of(name).request(ask, timeout)?)
     }
 
-    /// That of the shard to which a session belongs.
+    /// Returns the inbox of the shard that owns a session.
     fn inbox_of(&self, name: &str) -> &Inbox {
         &self.inboxes[usize::from(self.exchange.owner(name).0)]
     }
 
-    /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract.
-    /// Says whether anybody wanted it, once the log has what must last, as far as a client's acknowledgement would wait. Waits for
-    /// the answer at most `timeout`.
+    /// Publishes a message as a client would: to the same topics, within the same limits, with the same contracts. Waits at most `timeout`
+    /// for the answer. Returns whether there were subscribers, once the journal has persisted the message as far as a client's
+    /// acknowledgement would require.
     ///
     /// # Errors
-    /// It was not published, but perhaps after [`PublishError::Timeout`], and surely after [`PublishError::NotDurable`].
+    /// It was not published, except perhaps after [`PublishError::Timeout`] and certainly after [`PublishError::NotDurable`].
     pub fn publish(&self, publication: &Publication<'_>, timeout: Duration) -> Result<bool, PublishError> {
         let message = publication.to_message();
         let published = self.inboxes[0].request(|answer| Command::Publish(message, answer), timeout)?;
@@ -357,23 +356,23 @@ impl Control {
     }
 }
 
-/// A change of what a broker runs with.
+/// A configuration change of a running broker.
 pub struct ConfigChange {
-    /// What is listened on from now on. Who is not let in any more because its listener has gone is disconnected by a review.
+    /// The new set of listeners. Clients of a removed listener are disconnected.
     pub listeners: PreparedListeners,
-    /// What each thread runs with. Connections that are there keep what they were told in CONNACK, and their acknowledgements wait for
-    /// what they did. [`Settings::cold_bytes`] and [`Settings::shard_queue_batches`] stay what they were at start.
+    /// The settings of each thread. Existing connections keep the values announced in CONNACK, and the acknowledgement level.
+    /// [`Settings::cold_bytes`] and [`Settings::shard_queue_batches`] keep their values from the start.
     pub settings: Settings,
-    /// How much is retained at most.
+    /// The limits of retained messages.
     pub retained: RetainedLimits,
-    /// Handshakes of TLS that may go on at once, on each thread.
+    /// The limit of concurrent TLS handshakes on each thread.
     pub tls_handshakes: usize,
-    /// What the state may take on disk; `None` is what it is where nobody has said at start.
+    /// The size limit of the state on disk; `None` means the default determined at start.
     pub disk_limit: Option<u64>,
-    /// Changes the rest of what holds: rules, contracts, and who is known.
+    /// Changes the rest of the configuration: access rules, contracts, and known clients.
     pub config: Box<dyn FnOnce(&mut ConfigSnapshot) + Send>,
-    /// What else belongs to the step: what the [`Authenticator`] answers by. It must be short, as the thread that lets newcomers in waits for
-    /// it, and must not ask anything of this broker.
+    /// Runs in the same step, for example to change what the [`Authenticator`] decides by. It must be short, because the thread that
+    /// accepts connections waits for it, and must not call this broker.
     pub on_apply: Box<dyn FnOnce() + Send>,
 }
 
@@ -383,31 +382,31 @@ impl fmt::Debug for ConfigChange {
     }
 }
 
-/// Where clients come in.
+/// How clients connect.
 #[derive(Clone)]
 pub struct AcceptOptions<'a> {
-    /// What is listened on.
+    /// The listeners.
     pub listener_configs: &'a [ListenerConfig],
-    /// Called once all addresses are listened on, before anything is accepted, read or kept: here the process gives up rights that listening
-    /// alone needs.
+    /// Called once all listeners are bound, before anything is accepted, read or persisted. The process can drop privileges here that only
+    /// binding needs.
     pub on_bound: &'a dyn Fn() -> Result<(), String>,
-    /// Handshakes of TLS that may go on at once, on each thread.
+    /// The limit of concurrent TLS handshakes on each thread.
     pub tls_handshakes: usize,
-    /// Finds out who clients are, where they are asked.
+    /// Authenticates clients, if they must authenticate.
     pub authenticator: Option<Arc<dyn Authenticator>>,
-    /// Whether they are asked from the first connection on.
+    /// Whether clients must authenticate from the first connection on.
     pub asks: bool,
-    /// What clients may do, from the first packet on.
+    /// The access rules from the first packet on.
     pub policy: Arc<Policy>,
-    /// How many may come from one address, and how fast.
+    /// Limits on the number and rate of connections.
     pub accept_rate: AcceptLimits,
-    /// Where the broker is one of several. Its clients are refused until the thread of the cluster has told all threads that a life of the
-    /// node begins.
+    /// The cluster, if the broker is part of one. Clients are rejected until the cluster thread has told all threads that the node is
+    /// active.
     pub cluster: Option<ClusterOptions>,
 }
 
 impl<'a> AcceptOptions<'a> {
-    /// Everybody is let in and may do everything.
+    /// Accepts all clients and allows them everything.
     pub fn open(listener_configs: &'a [ListenerConfig]) -> AcceptOptions<'a> {
         AcceptOptions {
             listener_configs,
@@ -425,17 +424,17 @@ impl<'a> AcceptOptions<'a> {
 /// Why a broker did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Somewhere could not be listened.
+    /// A listener cannot be bound.
     ListenerConfig(ListenAddress, io::Error),
-    /// What was to be done once it listened has failed, and this is why.
+    /// [`AcceptOptions::on_bound`] has failed, with this reason.
     AfterBind(String),
-    /// A thread or what it needs could not be had.
+    /// A thread or a resource of it cannot be created.
     Thread(io::Error),
     /// The data directory cannot be used.
     Data(DataError),
-    /// There is a data directory, and the broker is one of a cluster, whose store has the sessions.
+    /// The broker is part of a cluster, whose store has the sessions, but a data directory is configured.
     DataInCluster,
-    /// The broker is to be one of a cluster, and has been built without the feature `cluster`.
+    /// The broker is configured for a cluster, but was built without the feature `cluster`.
     NoCluster,
 }
 
@@ -455,10 +454,10 @@ impl fmt::Display for StartError {
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
             StartError::Data(error) => error.fmt(f),
             StartError::DataInCluster => f.write_str(
-                "a broker of a cluster keeps no state of its own; set data.path to an empty text [cluster_with_data]",
+                "a cluster node stores no state locally; set data.path to an empty string [cluster_with_data]",
             ),
             StartError::NoCluster => f.write_str(
-                "this broker has been built without clusters; build it with the feature `cluster` [cluster_not_built]",
+                "this broker was built without cluster support; build it with the feature `cluster` [cluster_not_built]",
             ),
         }
     }
@@ -467,11 +466,11 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl Broker {
-    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens. `contracts` hold from the first message on. State is kept in
-    /// the directory `data`, if one is given, and else in memory.
+    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens. `contracts` apply from the first message on. State is persisted in
+    /// the directory `data`, if given, and otherwise in memory only.
     ///
     /// # Errors
-    /// Where an address cannot be listened on, a thread cannot be started, or the directory cannot be used; nothing runs then.
+    /// A listener cannot be bound, a thread cannot be started, or the directory cannot be used; nothing is left running.
     pub fn start(
         settings: Settings,
         retained: RetainedLimits,
@@ -525,15 +524,15 @@ impl Broker {
         let mut clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
         let (inboxes, commands): (Vec<_>, Vec<_>) = wakers.iter().cloned().map(Inbox::new).unzip();
-        let (settles, settled) = mpsc::channel();
+        let (idle_sender, idle_receiver) = mpsc::channel();
         let mut broker = Broker {
-            settled: Mutex::new(settled),
+            idle_receiver: Mutex::new(idle_receiver),
             addresses: listener_set.addresses(),
             stop: stop.clone(),
             wakers: wakers.clone(),
             threads: Vec::new(),
             data: None,
-            cold: None,
+            spill_thread: None,
             control: Control {
                 exchange: shared.exchange.clone(),
                 config_cell: shared.config_cell.clone(),
@@ -555,15 +554,15 @@ impl Broker {
             broker.control.default_limit_bytes = opened.default_limit_bytes;
             broker.control.data = Some(opened.data.handle());
             broker.data = Some(opened.data);
-            broker.cold = Some(opened.cold);
+            broker.spill_thread = Some(opened.spill_thread);
             kept = opened.shards.into_iter();
         }
         let ends = polls.into_iter().zip(wakers).zip(shard_channels).zip(commands);
         for (index, (((poll, waker), shard_channels), commands)) in ends.enumerate() {
-            // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
+            // The first thread accepts; a connection moves to its client's thread after CONNECT.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
             let (stop, authenticator, tls_handshakes) = (stop.clone(), authenticator.clone(), tls_handshakes.clone());
-            let settled = settles.clone();
+            let idle_signal = idle_sender.clone();
             let parts = WorkerParts {
                 poll,
                 shard: (),
@@ -576,7 +575,7 @@ impl Broker {
                 tls_handshakes,
                 authenticator,
                 cluster: cluster.as_ref().map(|seat| seat.thread.clone()),
-                settled,
+                idle_signal,
             };
             let shard = ShardIndex(index as u8);
             let started = if let Some(shard) = kept.next() {
@@ -599,24 +598,24 @@ impl Broker {
         Ok(broker)
     }
 
-    /// The addresses listened on, in the order of those asked for; Unix sockets are none.
+    /// Returns the bound addresses, in the configured order, without Unix sockets.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Waits until each thread has made a turn after which there was nothing left to do: it has then run the code that an idle thread runs.
-    /// Waits for each thread at most `timeout`; says whether all have. To be called once.
+    /// Waits until each thread was idle once, and has thus run the code of an idle thread. Waits at most `timeout` per thread; returns
+    /// whether all were. Call it once.
     pub fn wait_until_idle(&self, timeout: Duration) -> bool {
-        let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-        self.threads.iter().all(|_| settled.recv_timeout(timeout).is_ok())
+        let idle_receiver = self.idle_receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        self.threads.iter().all(|_| idle_receiver.recv_timeout(timeout).is_ok())
     }
 
-    /// For those who watch and steer the broker.
+    /// Returns a handle to control and observe the broker.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// Tells the clients, closes their connections and ends all threads.
+    /// Disconnects all clients, closes their connections, and ends all threads.
     pub fn stop(self) {
         self.stop.store(true, Ordering::SeqCst);
         for waker in &self.wakers {
@@ -626,12 +625,12 @@ impl Broker {
             match thread.join() {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => log::error!("a thread ended early: {error}"),
-                Err(_) => log::error!("a thread ended in a panic"),
+                Err(_) => log::error!("a thread panicked"),
             }
         }
-        drop(self.cold);
+        drop(self.spill_thread);
         if let Some(Err(error)) = self.data.map(Data::close) {
-            log::error!("the log could not be closed in order: {error}");
+            log::error!("the journal was not closed cleanly: {error}");
         }
     }
 }

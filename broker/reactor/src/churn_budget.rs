@@ -1,45 +1,45 @@
-//! What a turn gives to those who come and go, while others talk.
+//! The share of a turn for clients that connect and disconnect, while established clients are active.
 //!
-//! To let a client in, to answer its CONNECT or to close its socket takes ten to twenty microseconds. Thousands may come or go at
-//! once, and a turn that has something to do for hundreds of them takes milliseconds, for which the messages of all others wait. So
-//! while clients that have been there for longer are heard, a turn gives those who come and go no more than [`STEP_US`], or as long as the
-//! others have taken. A turn that hears one of the others and is soon done with them gives nothing: what it has to write leaves at
-//! once. The turn after that makes up for it, so those who come and go get at least half of the time.
+//! Accepting a client, processing its CONNECT or closing its socket takes ten to twenty microseconds. Thousands of clients may come or go
+//! at once, and a turn that serves hundreds of them takes milliseconds, which delays the messages of all others. So while established
+//! clients are active, a turn spends at most [`STEP_US`] on churn, or as long as it has spent on the others. A turn that serves an
+//! established client and is soon finished spends nothing on churn, so that its output is sent at once. The next turn makes up for it, so
+//! churn gets at least half of the time.
 
 use crate::clock::Now;
 
-/// What a turn gives at least, unless it gives nothing.
+/// The least time a turn spends on churn, unless it spends none.
 const STEP_US: u64 = 50;
-/// So long after one of the others has been heard, there may be more of them soon.
+/// How long established clients count as active after a read.
 const ESTABLISHED_ACTIVE_MS: u64 = 1_000;
 
-/// The time of a turn, as far as those who come and go have it.
+/// The churn budget of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct ChurnBudget {
     began: Now,
-    /// The turn hears one of the others.
+    /// The turn serves established clients.
     serves_established: bool,
-    /// When one of them was last heard.
+    /// The last time an established client was read from.
     served_established_ms: u64,
-    /// The turn before has given nothing.
+    /// The previous turn spent nothing on churn.
     is_overdue: bool,
-    /// What this turn gives, once that has been asked.
+    /// The budget of this turn, once determined.
     budget: Option<TimeBudget>,
-    /// It has let somebody in.
+    /// The turn has accepted a client.
     has_admitted: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeBudget {
-    /// As much as the turn does of anything.
+    /// No limit.
     All,
     Nothing,
-    /// What is begun until this moment.
+    /// Work that begins before this time.
     Until(u64),
 }
 
 impl ChurnBudget {
-    /// A turn begins, which `serves_established` one of those who have been there for longer.
+    /// Begins a turn; `serves_established` if it reads from established clients.
     #[inline]
     pub(crate) fn begin_turn(&mut self, now: Now, serves_established: bool) {
         self.began = now;
@@ -51,7 +51,7 @@ impl ChurnBudget {
         }
     }
 
-    /// Whether the turn does one thing more for those who come and go. To be asked when the others have been heard.
+    /// Whether the turn may do more churn work. Call it after established clients were read.
     pub(crate) fn may_continue(&mut self, now_us: impl Fn() -> u64) -> bool {
         match self.budget(&now_us) {
             TimeBudget::All => true,
@@ -60,7 +60,8 @@ impl ChurnBudget {
         }
     }
 
-    /// Whether it lets one more in: one at least, however long those who are in and those who go have taken.
+    /// Whether the turn may accept a client. Unless it spends nothing on churn, it accepts at least one, however long other churn work has
+    /// taken.
     pub(crate) fn may_admit(&mut self, now_us: impl Fn() -> u64) -> bool {
         let may = self.may_continue(&now_us) || (!self.has_admitted && self.budget(&now_us) != TimeBudget::Nothing);
         self.has_admitted = true;
@@ -94,7 +95,7 @@ mod tests {
 
     const LATER_MS: u64 = 1 << 40;
 
-    /// Begins a turn in which the others take `took_us`, and says how many things of 20 µs it then does, 100 at most.
+    /// Begins a turn in which established clients take `took_us`, and returns how many operations of 20 µs it then does, at most 100.
     fn turn(churn_budget: &mut ChurnBudget, began: Now, serves_established: bool, took_us: u64) -> u64 {
         churn_budget.begin_turn(began, serves_established);
         (0..100).find(|done| !churn_budget.may_continue(|| began.us + took_us + 20 * done)).unwrap_or(100)
@@ -109,7 +110,11 @@ mod tests {
         let mut churn_budget = ChurnBudget::default();
         assert_eq!(turn(&mut churn_budget, at(0), false, 0), 100);
         assert_eq!(turn(&mut churn_budget, at(10), true, 1), 0);
-        assert_eq!(turn(&mut churn_budget, at(ESTABLISHED_ACTIVE_MS * 1_000 - 1), false, 0), 3, "he may go on");
+        assert_eq!(
+            turn(&mut churn_budget, at(ESTABLISHED_ACTIVE_MS * 1_000 - 1), false, 0),
+            3,
+            "the client may still be active"
+        );
         assert_eq!(turn(&mut churn_budget, at(ESTABLISHED_ACTIVE_MS * 1_000 + 1_000), false, 0), 100);
     }
 
@@ -118,7 +123,7 @@ mod tests {
         let mut churn_budget = ChurnBudget::default();
         for began_us in (0..10_000).step_by(1_000) {
             assert_eq!(turn(&mut churn_budget, at(began_us), true, 5), 0);
-            assert_eq!(turn(&mut churn_budget, at(began_us + 10), true, 5), 3, "they have waited once");
+            assert_eq!(turn(&mut churn_budget, at(began_us + 10), true, 5), 3, "churn has waited once");
             assert_eq!(turn(&mut churn_budget, at(began_us + 100), false, 0), 3);
         }
     }
@@ -135,7 +140,7 @@ mod tests {
     fn somebody_is_let_in_however_many_go() {
         let mut churn_budget = ChurnBudget::default();
         churn_budget.begin_turn(at(0), true);
-        assert!(!churn_budget.may_admit(|| 1), "the next turn");
+        assert!(!churn_budget.may_admit(|| 1), "only in the next turn");
         churn_budget.begin_turn(at(10), false);
         assert!(churn_budget.may_continue(|| 10) && !churn_budget.may_continue(|| 1_000));
         assert!(churn_budget.may_admit(|| 1_000) && !churn_budget.may_admit(|| 1_000));

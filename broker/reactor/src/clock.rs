@@ -1,19 +1,19 @@
-//! The only clock of the broker.
+//! The clock of the broker.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The end of the year 9999. No clock shows more, and what is added to it fits.
+/// The end of the year 9999. Later times are not represented, so additions cannot overflow.
 const LATEST_MS: u64 = 253_402_300_799_999;
 
-/// Milliseconds since the Unix epoch as they were at the start, carried on by the monotonic clock: they mean the same
-/// after a restart, and they never go back, nor behind what an earlier run has written down.
+/// Unix time in milliseconds as of the start, advanced by the monotonic clock: it is comparable across restarts, and never goes back, not
+/// even to before what an earlier run has stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     started: Instant,
     started_ms: u64,
 }
 
-/// A moment.
+/// A point in time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Now {
     /// Milliseconds since the Unix epoch.
@@ -28,8 +28,7 @@ impl Clock {
         Clock { started: Instant::now(), started_ms: since_epoch.as_millis() as u64 }
     }
 
-    /// The same, which goes on from `last_ms` where that is later: the clock of the machine may have been set back since. Gives by how
-    /// much that was.
+    /// Returns a clock that starts no earlier than `last_ms`, in case the system clock was set back since, and by how much it was.
     pub(crate) fn not_before(self, last_ms: u64) -> (Clock, Duration) {
         let behind_ms = last_ms.min(LATEST_MS).saturating_sub(self.now_ms());
         (Clock { started_ms: self.started_ms + behind_ms, ..self }, Duration::from_millis(behind_ms))
@@ -39,7 +38,7 @@ impl Clock {
         self.now().ms
     }
 
-    /// What it shows, in both ways.
+    /// Returns the current time in both units.
     pub(crate) fn now(&self) -> Now {
         let us = self.now_us();
         Now { ms: self.started_ms + us / 1_000, us }

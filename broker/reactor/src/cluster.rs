@@ -1,4 +1,4 @@
-//! The way between the threads of the broker and the thread of its cluster.
+//! The channel between the threads of the broker and the cluster thread.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,28 +10,28 @@ use tautwire_router::ShardIndex;
 
 use crate::inbox::Inbox;
 
-/// The thread of the cluster, as the threads of the broker see it.
+/// The cluster thread, as the threads of the broker see it.
 pub trait ClusterThread: fmt::Debug + Send + Sync {
-    /// Takes requests of a shard off the front, as many as there is room for; there may be none. Whoever leaves some calls
-    /// [`ClusterSender::wake`] as soon as there is room. Called in each turn, on a thread of the broker, so it may wait for nothing.
+    /// Takes requests of a shard off the front, as many as fit, possibly none. An implementation that leaves some calls
+    /// [`ClusterSender::wake`] as soon as there is space. Called in each turn on a thread of the broker, so it must not block.
     fn ask(&self, shard: ShardIndex, requests: &mut VecDeque<ClusterRequest>);
 
-    /// Whether the node's lease holds at this moment, by a clock that counts while the machine is suspended. Called in each turn.
+    /// Whether the node's lease is valid now, by a clock that counts while the machine is suspended. Called in each turn.
     fn holds_lease(&self) -> bool;
 }
 
-/// What makes a broker one of several.
+/// The options of a broker in a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
     /// The seed of the cluster.
     pub seed: Seed,
-    /// What each thread of the broker is set to.
+    /// The settings of each thread of the broker.
     pub settings: ClusterSettings,
-    /// Where requests go.
+    /// The receiver of requests.
     pub thread: Arc<dyn ClusterThread>,
 }
 
-/// By which the thread of the cluster reaches the threads of the broker.
+/// Sends events from the cluster thread to the threads of the broker.
 #[derive(Debug, Clone)]
 pub struct ClusterSender {
     inboxes: Arc<[Arc<Inbox>]>,
@@ -42,25 +42,24 @@ impl ClusterSender {
         ClusterSender { inboxes }
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub fn shards(&self) -> usize {
         self.inboxes.len()
     }
 
-    /// Tells a thread something, after all that it has been told before. It is for nobody once the thread is gone, or where there is
-    /// no such thread.
+    /// Sends an event to a thread, after all earlier ones. Has no effect if the thread is gone or does not exist.
     pub fn send(&self, shard: ShardIndex, event: ClusterEvent) {
         if let Some(inbox) = self.inboxes.get(usize::from(shard.0)) {
             inbox.send_cluster_event(event);
         }
     }
 
-    /// Offers a thread something that may be lost, a message of QoS 0. False where there is no room for it.
+    /// Sends an event that may be lost, a message of QoS 0. Returns false if there is no space for it.
     pub fn try_send(&self, shard: ShardIndex, event: ClusterEvent) -> bool {
         self.inboxes.get(usize::from(shard.0)).is_some_and(|inbox| inbox.try_send_cluster_event(event))
     }
 
-    /// There is room again for requests of a thread that had to keep some.
+    /// Wakes a thread, because there is space again for requests that it had to keep.
     pub fn wake(&self, shard: ShardIndex) {
         if let Some(inbox) = self.inboxes.get(usize::from(shard.0)) {
             inbox.wake();

@@ -1,6 +1,6 @@
-//! Counts in messages.
+//! Formats counts for messages.
 
-/// A count with what is counted: `1 session`, `2 sessions`. `singular` takes an `s` in the plural.
+/// Formats a count with its noun: `1 session`, `2 sessions`. The plural of `singular` adds an `s`.
 pub fn counted(count: impl TryInto<u64>, singular: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
     format!("{count} {singular}{}", if count == 1 { "" } else { "s" })
@@ -12,7 +12,7 @@ mod tests {
 
     #[test]
     fn a_count_agrees_with_what_is_counted() {
-        let told = [0_usize, 1, 2].map(|count| counted(count, "session"));
-        assert_eq!(told, ["0 sessions", "1 session", "2 sessions"]);
+        let texts = [0_usize, 1, 2].map(|count| counted(count, "session"));
+        assert_eq!(texts, ["0 sessions", "1 session", "2 sessions"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The data directory: what an earlier run of the broker has left, and the thread that writes on.
+//! The data directory: restores the state of the previous run, and starts the journal.
 
 use std::fmt;
 use std::io;
@@ -29,35 +29,35 @@ use crate::listener::ListenerConfig;
 use crate::spill::{self, RecoverySpill, SnapshotSpill};
 use crate::waker::Waker;
 
-/// Where the state is kept.
+/// The location and limits of persistent state.
 #[derive(Debug, Clone, Copy)]
 pub struct DataDirectory<'a> {
     /// The directory.
     pub path: &'a Path,
-    /// What to do where something is lost that was durable: refuse to start, or say so and serve the rest.
+    /// What to do if durable data is lost: refuse to start, or report the loss and serve the rest.
     pub on_damage: OnDamage,
-    /// How many bytes log and snapshot may take; `None` for about nine tenths of what they have and what is free on the file system.
+    /// The size limit of journal and snapshot in bytes; `None` for about nine tenths of their size plus the free space of the file system.
     pub limit_bytes: Option<u64>,
-    /// Where the directory has been locked before.
+    /// The lock, if the directory is already locked.
     pub lock: Option<&'a DataLock>,
 }
 
-/// A data directory that this process has for itself, before a broker is started on it.
+/// A data directory that is locked for this process before a broker starts.
 #[derive(Debug)]
 pub struct DataLock(Mutex<Option<LockedDirectory<Directory>>>);
 
 impl DataLock {
-    /// Locks the directory, and makes it where it is not there.
+    /// Locks the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Another process has it, or it cannot be used.
+    /// Another process holds the lock, or the directory cannot be used.
     pub fn take(path: &Path) -> Result<DataLock, DataError> {
         let take = || LockedDirectory::take(&Directory::open(path)?);
         let held = take().map_err(|error| DataError { path: path.to_owned(), cause: Cause::Log(error) })?;
         Ok(DataLock(Mutex::new(Some(held))))
     }
 
-    /// Whether there is something to lock.
+    /// Whether the directory has a lock file.
     pub fn is_possible(path: &Path) -> bool {
         path.join(LOCK_NAME).exists()
     }
@@ -67,24 +67,24 @@ impl DataLock {
     }
 }
 
-/// How the data directory is.
+/// The state of the data directory.
 #[derive(Debug, Clone)]
 pub struct DataState {
-    /// Bytes of the log, which a restart would have to read.
+    /// The size of the log in bytes, which a restart would read.
     pub log_bytes: u64,
-    /// Bytes of the last snapshot.
+    /// The size of the last snapshot in bytes.
     pub snapshot_bytes: u64,
-    /// How many bytes both together may take.
+    /// The limit of both together in bytes.
     pub limit_bytes: u64,
-    /// Writes so far, each of which made all that waited durable.
+    /// The number of syncs so far, each of which made all pending data durable.
     pub syncs: u64,
-    /// How long they took.
+    /// The durations of these syncs.
     pub sync_times: Durations,
-    /// Times no snapshot could be made, so that the log grows.
+    /// The number of failed snapshots, after which the log keeps growing.
     pub snapshot_failures: u64,
-    /// What has to be kept is refused, because the limit is reached or the disk is full.
+    /// Persistent messages are rejected, because the limit is reached or the disk is full.
     pub is_full: bool,
-    /// Why nothing is kept any more, if so.
+    /// Why nothing is persisted any more, if so.
     pub failure: Option<LogError>,
 }
 
@@ -103,24 +103,24 @@ impl DataState {
     }
 }
 
-/// The limit that is asked for, or `default_bytes` where none is.
+/// Returns the configured limit, or `default_bytes` if there is none.
 pub(crate) fn disk_limit(asked_bytes: Option<u64>, default_bytes: u64) -> u64 {
     asked_bytes.map_or(default_bytes, |bytes| bytes.max(LIMIT_MIN_BYTES))
 }
 
-/// A lower limit is not kept to: so much is taken by a log in which nothing waits.
+/// The smallest effective limit: the size of a log without pending data.
 const LIMIT_MIN_BYTES: u64 = 4 * SEGMENT_DEFAULT_BYTES;
 
-/// Where there is room for fewer segments of the default size, they are smaller: a disk that is full after two of them takes nothing.
+/// If fewer segments of the default size fit, segments are smaller: otherwise, a disk that is full after two of them would accept nothing.
 const SEGMENTS_MIN: u64 = 2;
-/// On a small disk a segment has this part of what it has room for.
+/// On a small disk, the size of a segment is this fraction of the available space.
 const SEGMENT_DIVISOR: u64 = 16;
-/// A segment of a small disk.
+/// The smallest segment on a small disk.
 const SEGMENT_MIN_BYTES: u64 = 1 << 20;
-/// With less room, the reserve is given up.
+/// With less space than this, the reserve is released.
 const SPACE_MIN_BYTES: u64 = 2 * SEGMENT_MIN_BYTES;
 
-/// The size of segments where there is so much room.
+/// Returns the segment size for the available space.
 fn segment_bytes(room_bytes: u64) -> u64 {
     if room_bytes / SEGMENTS_MIN >= SEGMENT_DEFAULT_BYTES {
         return SEGMENT_DEFAULT_BYTES;
@@ -128,8 +128,8 @@ fn segment_bytes(room_bytes: u64) -> u64 {
     (room_bytes / SEGMENT_DIVISOR).next_multiple_of(SEGMENT_MIN_BYTES).max(SEGMENT_MIN_BYTES)
 }
 
-/// Nine tenths of the files of the log and of what is free, but for the reserve, and for segments that hold nothing: those that are made
-/// ahead or used again. So there is room for a snapshot when the log is full.
+/// Returns nine tenths of the log files and the free space, without the reserve and without segments that hold no data because they are
+/// preallocated or spare. This leaves space for a snapshot when the log is full.
 fn default_limit(disk: &Directory, path: &Path, segment_bytes: u64) -> Result<u64, LogError> {
     let files = DirectoryUsage::of(disk)?;
     let reserve_bytes = std::fs::metadata(path.join(RESERVE_NAME)).map_or(0, |reserve| reserve.len());
@@ -139,10 +139,10 @@ fn default_limit(disk: &Directory, path: &Path, segment_bytes: u64) -> Result<u6
     Ok((bytes / 10 * 9).max(2 * segment_bytes))
 }
 
-/// Clocks are set by less than this all the time.
+/// Smaller clock corrections are normal and not reported.
 const CLOCK_STEP_REPORTED_MIN: Duration = Duration::from_secs(5);
 
-/// Why the state of an earlier run cannot be had.
+/// Why the state of an earlier run cannot be restored.
 #[derive(Debug)]
 pub struct DataError {
     path: PathBuf,
@@ -153,9 +153,9 @@ pub struct DataError {
 enum Cause {
     Log(LogError),
     Restore(RestoreError),
-    /// A thread could not be had.
+    /// A thread cannot be started.
     Thread(io::Error),
-    /// The folder for messages that are not in memory.
+    /// The spill directory cannot be used.
     Spilled(io::Error),
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for DataError {
         match &self.cause {
             Cause::Log(LogError::Locked) => write!(
                 f,
-                "another broker uses it; stop that one, choose another directory with data.path, or start with --memory"
+                "another broker uses it; stop that broker, choose another directory with data.path, or start with --memory"
             ),
             Cause::Log(error @ (LogError::Damaged(_) | LogError::SnapshotDamaged(_) | LogError::Refused { .. })) => {
                 let path = self.path.display();
@@ -181,7 +181,7 @@ impl fmt::Display for DataError {
             Cause::Restore(error) => error.fmt(f),
             Cause::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Cause::Spilled(error) => {
-                write!(f, "the folder for messages that are not in memory cannot be used: {error}")
+                write!(f, "cannot use the spill directory: {error}")
             }
         }
     }
@@ -189,7 +189,7 @@ impl fmt::Display for DataError {
 
 impl std::error::Error for DataError {}
 
-/// What keeps the state of a running broker.
+/// The threads that persist the state of a running broker.
 #[derive(Debug)]
 pub(crate) struct Data {
     compactor: Compactor,
@@ -197,12 +197,12 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// For those who look at it from other threads.
+    /// Returns a handle to observe the writer from other threads.
     pub(crate) fn handle(&self) -> WriterHandle {
         self.writer.handle()
     }
 
-    /// Makes durable what has been written down, and closes the log in order.
+    /// Makes all recorded data durable and closes the log cleanly.
     ///
     /// # Errors
     /// The log has failed, now or before.
@@ -212,21 +212,21 @@ impl Data {
     }
 }
 
-/// All that comes of a directory.
+/// The result of opening a data directory.
 pub(crate) struct OpenedDirectory {
     pub(crate) data: Data,
-    pub(crate) cold: SpillThread,
+    pub(crate) spill_thread: SpillThread,
     pub(crate) shards: Vec<Shard<ShardLog>>,
-    /// What the time is for all of it.
+    /// The clock of the broker.
     pub(crate) clock: Clock,
-    /// What the state may take where nobody has said.
+    /// The size limit if none is configured.
     pub(crate) default_limit_bytes: u64,
 }
 
-/// Opens the log in a directory, and leaves nothing behind where that fails; see [`open_and_start`].
+/// Opens the log in a directory, see [`open_and_start`]. Removes the spill directory again on failure.
 ///
 /// # Errors
-/// See [`DataError`]. Nothing runs then.
+/// See [`DataError`]. Nothing is left running.
 pub(crate) fn open(
     data: DataDirectory<'_>,
     listener_configs: &[ListenerConfig],
@@ -236,17 +236,18 @@ pub(crate) fn open(
 ) -> Result<OpenedDirectory, DataError> {
     let opened = open_and_start(data, listener_configs, shared, wakers, clock);
     match &opened {
-        // What is there is another broker's.
+        // The spill directory belongs to the other broker.
         Ok(_) | Err(DataError { cause: Cause::Log(LogError::Locked), .. }) => {}
         Err(_) => spill::remove_folder(data.path),
     }
     opened
 }
 
-/// Opens the log in a directory, gives each shard what it owns of what is in it, and starts the threads that write on and make snapshots.
+/// Opens the log in a directory, distributes the restored state to the shards, and starts the threads that write the log and make
+/// snapshots.
 ///
 /// # Errors
-/// See [`DataError`]. Nothing runs then.
+/// See [`DataError`]. Nothing is left running.
 fn open_and_start(
     data: DataDirectory<'_>,
     listener_configs: &[ListenerConfig],
@@ -257,13 +258,13 @@ fn open_and_start(
     let DataDirectory { path, on_damage, limit_bytes, lock } = data;
     let acks = shared.config_cell.current().settings.acks.clone();
     let levels = listener_configs.iter().map(|listen| listen.ack_level).chain(acks.levels());
-    // Some wait only until the system has what was written down.
+    // Some acknowledgements wait only until the operating system has the data.
     let write_before_sync = levels.into_iter().any(|level| level == AckLevel::Os);
     let failed = |cause| DataError { path: path.to_owned(), cause };
     let log_failed = |error| failed(Cause::Log(error));
     let disk = Directory::open(path).map_err(|error| log_failed(error.into()))?;
-    let cold_failed = |error| failed(Cause::Spilled(error));
-    // Before anything is changed: another broker may have the directory.
+    let spill_failed = |error| failed(Cause::Spilled(error));
+    // Lock before any change, because another broker may use the directory.
     let held =
         lock.and_then(DataLock::take_directory).map_or_else(|| LockedDirectory::take(&disk), Ok).map_err(log_failed)?;
     let mut room_bytes = held.available_bytes().map_err(log_failed)?;
@@ -276,8 +277,8 @@ fn open_and_start(
         );
         room_bytes = held.available_bytes().map_err(log_failed)?;
     }
-    let mut cooler = RecoverySpill::open(path, shared).map_err(cold_failed)?;
-    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).spill_into(&mut cooler);
+    let mut recovery_spill = RecoverySpill::open(path, shared).map_err(spill_failed)?;
+    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).spill_into(&mut recovery_spill);
     if on_damage == OnDamage::Skip {
         recovery.skip_inconsistent_records();
     }
@@ -292,7 +293,7 @@ fn open_and_start(
         recovery.frame(frame.body).map_err(|error| recovery_error_text(&error))
     });
     let (log, found) = opened.map_err(|error| match (error, snapshot.damaged.first()) {
-        // What it covered is not in the log any more: that is where something is wrong.
+        // The frames that the damaged snapshot covered are no longer in the log, so the snapshot is the cause.
         (LogError::Damaged(_), Some(name)) => log_failed(LogError::SnapshotDamaged(name.as_str().into())),
         (error, _) => log_failed(error),
     })?;
@@ -300,7 +301,7 @@ fn open_and_start(
     let (clock, set_back) = clock.not_before(last_ms);
     if set_back > CLOCK_STEP_REPORTED_MIN {
         log::warn!(
-            "the clock of this machine has been set back by {} s or more since the last run; what expires goes on from where that run was",
+            "the system clock was set back by at least {} s since the last run; expiry times continue from the time of that run",
             set_back.as_secs()
         );
     }
@@ -313,21 +314,21 @@ fn open_and_start(
     let is_overdue = is_overdue(log.held_bytes(), snapshot_bytes);
     if is_overdue {
         log::info!(
-            "data directory {}: the log has {} MiB, since no run lasted until a snapshot was made; it is made now",
+            "data directory {}: the journal has {} MiB because no earlier run completed a snapshot; making one now",
             path.display(),
             log.held_bytes() >> 20
         );
     }
     if data_loss::log_losses(path, &snapshot, &found.damage, skipped_records.as_ref(), &replay) || is_overdue {
-        // So that what is lost is not found again, and what makes snapshots later need not know of it.
+        // A new snapshot prevents that the same losses are found again, and that the compactor has to handle them.
         covered = log.durable();
-        let read = |cold: &Spilled| cooler.read(cold);
+        let read = |spilled: &Spilled| recovery_spill.read(spilled);
         let head = SnapshotHead { log: id, epoch: epoch(), covered, now_ms: clock.now_ms() };
         let written = write_snapshot(&replay, &disk, head, read, || true);
         snapshot_bytes = written.map_err(log_failed)?.unwrap_or_default();
     }
 
-    let bells_of_shards = wakers;
+    let shard_wakers = wakers;
     let wakers = wakers.to_vec();
     let count = wakers.len();
     let wake = move |shard: tautwire_journal::ShardNumber| {
@@ -336,7 +337,7 @@ fn open_and_start(
         }
     };
     let (writer, ports) = WriterThread::start(log, count as u16, wake, move || clock.now_ms()).map_err(log_failed)?;
-    // Those of a snapshot that was finished when the last run ended.
+    // Release segments covered by a snapshot that was finished when the previous run ended.
     writer.handle().release(covered);
     writer.handle().set_snapshot_bytes(snapshot_bytes);
     let default_limit_bytes = default_limit(&disk, path, segment_bytes).map_err(log_failed)?;
@@ -347,36 +348,35 @@ fn open_and_start(
         Shard::new(ShardIndex(index as u8), shared.clone(), journal, clock.now_ms())
     };
     let mut shards: Vec<_> = ports.into_iter().enumerate().map(shard).collect();
-    let cold = cooler.start(shared, &mut shards, bells_of_shards).map_err(cold_failed)?;
+    let spill_thread = recovery_spill.start(shared, &mut shards, shard_wakers).map_err(spill_failed)?;
     let replayed = replay.finish();
     let (sessions, retained) = (replayed.sessions.len(), replayed.retained.iter().count());
     let (sessions, retained) = (counted(sessions, "session"), counted(retained, "retained message"));
     log::info!("the data directory holds {sessions} and {retained}");
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
-    // What reading the log took.
+    // Free the memory that reading the log took.
     heap::trim();
     let (folder, limit_bytes) = (path.to_owned(), shared.config_cell.current().settings.cold_bytes);
     let account = shared.memory.detached().clone();
     let new_store = move || Ok(Box::new(SnapshotSpill::open(&folder, limit_bytes, &account)?) as Box<dyn SpillStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
-    let compacted = CompactionTarget { disk, log: id, writer: writer_handle, new_store, freed: Box::new(heap::trim) };
-    let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());
+    let target = CompactionTarget { disk, log: id, writer: writer_handle, new_store, freed: Box::new(heap::trim) };
+    let compactor = Compactor::start(target, epoch, move || clock.now_ms());
     let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
-    Ok(OpenedDirectory { data: Data { compactor, writer }, cold, shards, clock, default_limit_bytes })
+    Ok(OpenedDirectory { data: Data { compactor, writer }, spill_thread, shards, clock, default_limit_bytes })
 }
 
 fn recovery_error_text(error: &RecoveryError) -> Box<str> {
     format!("{error} [{}]", error.code()).into()
 }
 
-/// `state`: what is there.
+/// Logs how the log ended. `state` is the restored state.
 fn log_recovery(path: &Path, end: &LogEnd, state: &Replay) {
     let path = path.display();
     match &end.torn {
         Some(torn) => log::warn!(
-            "data directory {path}: the last write is not whole and was cut off: {} bytes of segment {} from byte {} on. If the broker \
-             was ended during that write, nothing in it had been acknowledged; if the disk has damaged it since, it may have been \
-             acknowledged{}",
+            "data directory {path}: cut off an incomplete last write: {} bytes of segment {} from byte {} on. If the broker was killed during \
+             that write, nothing in it was acknowledged; if the disk has damaged it later, it may have been acknowledged{}",
             torn.bytes,
             torn.segment,
             torn.offset,
@@ -384,8 +384,8 @@ fn log_recovery(path: &Path, end: &LogEnd, state: &Replay) {
         ),
         None if !end.closed && end.last > Position::START => {
             log::warn!(
-                "data directory {path}: the broker was not stopped in order; no damage was found. If the disk has kept nothing of a last \
-                 write, that is not noticed, and it may have been acknowledged"
+                "data directory {path}: the broker was not stopped cleanly; no damage was found. If the disk has lost the whole last write, \
+                 this is not detected, and the write may have been acknowledged"
             );
         }
         None => {}
@@ -409,7 +409,7 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let sizes = [0, MIB, 20 * MIB, 31 * MIB, 32 * MIB, 1 << 40].map(|room| segment_bytes(room) / MIB);
         assert_eq!(sizes, [1, 1, 2, 2, 16, 16]);
-        // The first one, the one made ahead, and a snapshot find room on a disk of 20 MB, with the reserve.
+        // The first segment, the preallocated one, and a snapshot fit on a disk of 20 MB, with the reserve.
         assert!(2 * segment_bytes(20_000_000) + RESERVE_BYTES < 10_000_000);
     }
 }

@@ -1,4 +1,4 @@
-//! What is lost of a data directory that is opened in spite of damage: told in the log, once.
+//! Logs what was lost in a data directory that is opened despite damage.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use tautwire_durable::{SkippedRecords, SnapshotInfo};
 use tautwire_journal::{Damage, PossiblyAffected, SessionId};
 use tautwire_session::{Replay, SessionNumber};
 
-/// Tells all that is lost; says whether anything is. `state`: what is left.
+/// Logs all losses. Returns whether there are any. `state` is the restored state.
 pub(crate) fn log_losses(
     path: &Path,
     snapshot: &SnapshotInfo,
@@ -19,29 +19,28 @@ pub(crate) fn log_losses(
         log::error!("data directory {path}: {name} is damaged");
     }
     for range in &snapshot.lost {
-        log::error!("data directory {path}: lost of the snapshot: bytes {} to {}", range.start, range.end);
+        log::error!("data directory {path}: lost bytes of the snapshot: {} to {}", range.start, range.end);
     }
     for damage in damage {
         log::error!("data directory {path}: lost: {damage}{}", possibly_affected(&damage.possibly_affected, state));
     }
-    let skipped_records = skipped_records.filter(|passed| !passed.is_none());
-    if let Some(passed) = skipped_records {
+    let skipped_records = skipped_records.filter(|skipped| !skipped.is_none());
+    if let Some(skipped) = skipped_records {
         log::warn!(
-            "data directory {path}: what does not fit to what is left is passed over: {} records of unknown sessions, \
-             {} with a message that is missing, {} frames in part; {} messages keep their identifiers, {} older sessions of a \
-             client are gone{}",
-            passed.unknown_session,
-            passed.message_missing,
-            passed.undecodable,
-            passed.mismatched_packet_id,
-            passed.replaced,
-            concerned(passed),
+            "data directory {path}: skipped inconsistent records: {} of unknown sessions, {} with a missing message, parts of {} frames; \
+             {} messages keep their identifiers, {} older sessions of a client were removed{}",
+            skipped.unknown_session,
+            skipped.message_missing,
+            skipped.undecodable,
+            skipped.mismatched_packet_id,
+            skipped.replaced,
+            affected_sessions(skipped),
         );
     }
     !snapshot.damaged.is_empty() || !damage.is_empty() || skipped_records.is_some()
 }
 
-/// Sessions and topics that damaged bytes name.
+/// Lists the sessions and topics that damaged bytes name.
 pub(crate) fn possibly_affected(possibly_affected: &PossiblyAffected, state: &Replay) -> String {
     let mut text = String::new();
     if !possibly_affected.sessions.is_empty() {
@@ -62,8 +61,8 @@ fn name(session: SessionId, state: &Replay) -> String {
     }
 }
 
-fn concerned(passed: &SkippedRecords) -> String {
-    let names: Vec<String> = passed
+fn affected_sessions(skipped: &SkippedRecords) -> String {
+    let names: Vec<String> = skipped
         .sessions
         .iter()
         .map(|(number, client_id)| match client_id {
@@ -71,6 +70,6 @@ fn concerned(passed: &SkippedRecords) -> String {
             None => format!("number {number}"),
         })
         .collect();
-    let more = if passed.more_sessions { ", and more" } else { "" };
+    let more = if skipped.more_sessions { ", and more" } else { "" };
     if names.is_empty() { String::new() } else { format!("; sessions: {}{more}", names.join(", ")) }
 }

@@ -1,8 +1,8 @@
-//! How a waiting thread is woken for what is due.
+//! Wakes a waiting thread at its next deadline.
 //!
-//! A time-out given to every wait makes the kernel set up and take down a timer each time, which costs about a twentieth of
-//! a round trip. Deadlines move seldom, so on Linux one timer descriptor is set when an earlier one comes up and otherwise
-//! left alone. It may ring for a deadline that has gone, which costs an empty turn.
+//! A timeout on every wait makes the kernel create and destroy a timer each time, which costs about a twentieth of a round trip. Deadlines
+//! change rarely, so on Linux one timer descriptor is set when an earlier deadline appears and otherwise left alone. It may fire for an
+//! obsolete deadline, which costs an empty turn.
 
 #[cfg(target_os = "linux")]
 mod imp {
@@ -20,25 +20,25 @@ mod imp {
     #[derive(Debug)]
     pub(crate) struct DeadlineTimer {
         timer: OwnedFd,
-        /// When it rings next.
+        /// The next time it fires.
         set_ms: Option<u64>,
     }
 
     impl DeadlineTimer {
         pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<DeadlineTimer> {
             let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-            // Edge-triggered, so that it need not be read: each ringing is reported once.
+            // Edge-triggered, so it need not be read: each expiry is reported once.
             registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
             Ok(DeadlineTimer { timer, set_ms: None })
         }
 
-        /// Makes sure that the thread wakes at `at_ms`; gives the time-out to wait with.
+        /// Makes sure that the thread wakes at `at_ms`. Returns the timeout of the wait.
         pub(crate) fn set(&mut self, at_ms: Option<u64>, now_ms: u64) -> io::Result<Option<Duration>> {
             let rung = self.set_ms.is_some_and(|set_ms| set_ms <= now_ms);
             let Some(at_ms) = at_ms.filter(|at_ms| rung || self.set_ms.is_none_or(|set_ms| *at_ms < set_ms)) else {
                 return Ok(None);
             };
-            // A time of zero would take the alarm off.
+            // A time of zero would disarm the timer.
             let delay_ms = at_ms.saturating_sub(now_ms).max(1);
             let value = Timespec { tv_sec: (delay_ms / 1000) as i64, tv_nsec: (delay_ms % 1000 * 1_000_000) as _ };
             let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
@@ -56,7 +56,7 @@ mod imp {
 
     use mio::{Registry, Token};
 
-    /// The time-out of each wait.
+    /// The timeout of each wait.
     #[derive(Debug)]
     pub(crate) struct DeadlineTimer;
 
@@ -65,7 +65,7 @@ mod imp {
             Ok(DeadlineTimer)
         }
 
-        /// The time-out to wait with, so as to wake at `at_ms`.
+        /// Returns the timeout of the wait, to wake at `at_ms`.
         pub(crate) fn set(&mut self, at_ms: Option<u64>, now_ms: u64) -> io::Result<Option<Duration>> {
             Ok(at_ms.map(|at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms))))
         }

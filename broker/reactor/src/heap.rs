@@ -1,58 +1,58 @@
-//! How memory is had from the system, and given back.
+//! Returns freed memory to the system.
 #![allow(unsafe_code, reason = "calls into the C library, which the standard library does not wrap")]
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use std::thread;
 
-/// Less than this is kept for reuse.
+/// Less freed memory than this is kept for reuse.
 const TRIM_MIN_BYTES: u64 = 1 << 20;
-/// So long less than half of the peak has been held before the heap is trimmed: while clients come and go in crowds, what one of them leaves is
-/// used by the next, and a trim takes the time of going through the heap.
+/// The heap is trimmed after less than half of the peak was in use for this long: while clients connect and disconnect in bulk, memory is
+/// reused, and a trim takes the time of walking the heap.
 const QUIET_MS: u64 = 2_000;
-/// After it has been trimmed, so long until it is trimmed once more, and so often: what goes with connections and stands in no account is freed
-/// a little later, such as their timers, and what waits for a thread that finds out who clients are.
+/// The interval and number of repeated trims. Some memory of connections that no ledger counts is freed later, such as timers and pending
+/// authentication requests.
 const RETRIM_DELAY_MS: u64 = 4_000;
 const RETRIMS_MAX: u32 = 2;
-/// So many clients are a crowd, however little each of them makes the broker hold.
+/// This many clients count as churn, however little memory each of them needs.
 const CHURN_MIN_CLIENTS: u32 = 500;
-/// While so many come within [`QUIET_MS`], the crowd is not over. Where fewer come all the time, there is none.
+/// Churn continues while this many connect within [`QUIET_MS`]. A lower rate is normal operation.
 const CHURN_ONGOING_MIN_CLIENTS: u32 = 50;
-/// What one of a crowd may leave. Where more is held than all of them may leave, the heap is large, and going through it is not worth the time.
+/// The memory that one client may leave behind. If more is in use than all of them may leave, the heap is large, and walking it is not
+/// worth the time.
 const LEFTOVER_PER_CLIENT_BYTES: u64 = 16 << 10;
 
-/// Watches how much is held, and says when memory is to be given back because much has been freed: glibc gives back only what lies at the
-/// end of its heap.
+/// Watches the memory in use and decides when to trim, because glibc itself returns only memory at the end of its heap.
 #[derive(Debug, Default)]
 pub(crate) struct HeapTrimmer {
     peak_bytes: u64,
-    /// When it is trimmed, if as little is held until then.
+    /// The time of the trim, if memory use stays low until then.
     quiet_until_ms: Option<u64>,
-    /// How many clients have come one soon after the other.
+    /// The number of clients that connected in quick succession.
     connects: u32,
-    /// How many of them have come since it was last looked at.
+    /// The number of those since the last check.
     recent_connects: u32,
-    /// When it is looked at whether they still come.
+    /// The time of the next check whether they continue.
     churn_check_ms: Option<u64>,
-    /// When it is trimmed once more, and how often then.
+    /// The time of the next repeated trim, and the number left after it.
     next_retrim: Option<(u64, u32)>,
 }
 
 impl HeapTrimmer {
-    /// A client has come.
+    /// Records that a client has connected.
     #[inline]
     pub(crate) fn record_connect(&mut self) {
         self.connects = self.connects.saturating_add(1);
         self.recent_connects = self.recent_connects.saturating_add(1);
     }
 
-    /// When it wants to be called at the latest.
+    /// Returns the time of the next required call.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         let churn_check_ms = self.churn_check_ms.filter(|_| self.connects >= CHURN_MIN_CLIENTS);
         let aftermath_ms = self.next_retrim.map(|(at_ms, _)| at_ms);
         [self.quiet_until_ms, churn_check_ms, aftermath_ms].into_iter().flatten().min()
     }
 
-    /// Whether a crowd has gone, or a part of what it has left has been freed since. To be called after every turn.
+    /// Whether churn has ended, or more of what it left was freed since. Call it after every turn.
     pub(crate) fn is_due(&mut self, held_bytes: u64, now_ms: u64) -> bool {
         let (was_freed, is_over) = (self.has_freed_much(held_bytes, now_ms), self.is_churn_over(held_bytes, now_ms));
         if was_freed || is_over {
@@ -60,7 +60,7 @@ impl HeapTrimmer {
             self.next_retrim = Some((now_ms + RETRIM_DELAY_MS, RETRIMS_MAX - 1));
             return true;
         }
-        // A crowd that comes meanwhile leaves something itself.
+        // If there is churn again, its end triggers a trim.
         let Some((_, left)) = self.next_retrim.take_if(|(at_ms, _)| now_ms >= *at_ms) else { return false };
         self.next_retrim = left.checked_sub(1).map(|left| (now_ms + RETRIM_DELAY_MS, left));
         true
@@ -90,35 +90,35 @@ impl HeapTrimmer {
     }
 }
 
-/// Gives back to its heap what this thread keeps of what it has freed, and then, where it does so for all threads, trims the heaps and lets go of
-/// code that only a crowd has needed. Threads of their own do it, because what a thread keeps comes back only when it ends, and trimming takes long.
+/// Returns this thread's cached free blocks to the heap. If `trims_all`, also trims the heaps for all threads and drops code pages that
+/// only churn needs. Uses separate threads, because the cache of a thread is flushed only when it ends, and trimming takes long.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub(crate) fn give_back(is_of_all: bool) {
+pub(crate) fn return_free_memory(trims_all: bool) {
     let blocks = take_thread_cache();
     let emptied = thread::Builder::new().name("trim".to_owned()).spawn(move || {
-        // What it would keep of them itself goes to the heap when it ends.
+        // The thread's own cache goes to the heap when it ends.
         let dropped = thread::Builder::new().name("trim".to_owned()).spawn(move || drop(blocks));
         let _ = dropped.map(thread::JoinHandle::join);
-        if is_of_all {
+        if trims_all {
             trim();
             release_code_pages();
         }
     });
-    // Without threads there is less to give back.
-    if emptied.is_err() && is_of_all {
+    // If no thread can be started, trim without it.
+    if emptied.is_err() && trims_all {
         trim();
     }
 }
 
-/// Elsewhere the allocator decides alone.
+/// With other allocators there is nothing to do.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn give_back(_is_of_all: bool) {}
+pub(crate) fn return_free_memory(_trims_all: bool) {}
 
-/// The freed blocks that glibc keeps for this thread alone, taken out: up to seven of each size. No trim looks at them, and after
-/// a crowd there are hundreds, each on a page that nothing else needs.
+/// Takes the freed blocks that glibc caches for this thread: up to seven of each size. A trim does not see them, and after churn there are
+/// hundreds, each on an otherwise unused page.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn take_thread_cache() -> Vec<Vec<u8>> {
-    /// As its manual says of `glibc.malloc.tcache_count` and `glibc.malloc.tcache_max`: it has a block from 24 to 1,032 bytes, in steps.
+    /// By the documentation of `glibc.malloc.tcache_count` and `glibc.malloc.tcache_max`: blocks from 24 to 1,032 bytes.
     const BLOCKS_PER_SIZE: usize = 7;
     const SIZES: std::ops::RangeInclusive<usize> = 24..=1_032;
     const STEP: usize = 16;
@@ -129,7 +129,7 @@ fn take_thread_cache() -> Vec<Vec<u8>> {
     blocks
 }
 
-/// Gives back what is free. It takes the time of going through the heap, in which other threads may wait for memory.
+/// Trims the heap. Takes the time of walking it, during which other threads may wait for the allocator.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) fn trim() {
     // SAFETY: malloc_trim takes the allocator's own locks, may be called at any time from any thread, and touches no
@@ -139,43 +139,43 @@ pub(crate) fn trim() {
     }
 }
 
-/// Elsewhere the allocator decides alone.
+/// With other allocators there is nothing to do.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn trim() {}
 
-/// Has what is large come from the system by itself, and go back at once. To be called before there are threads.
+/// Makes large blocks come from `mmap`, so that they are returned when freed. Call it before threads exist.
 ///
-/// glibc would learn from the first such block that is freed to take the next ones from the heap of their thread. There a hash of a
-/// password, 19 MiB, leaves a hole as soon as something small lies behind it, and the next hash takes the place behind that.
+/// Otherwise, glibc raises its threshold when the first such block is freed, and takes the next ones from the heap. There a password hash
+/// of 19 MiB leaves a hole as soon as a small block follows it, and the next hash is placed after that.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn set_mmap_threshold() {
-    /// Larger than all that is made and freed often.
+    /// Larger than all blocks that are allocated and freed often.
     const LARGE_BYTES: libc::c_int = 4 << 20;
     // SAFETY: mallopt sets two numbers of the allocator, under its own lock.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
-        // With the former set, this stays as it is set; by default it is so low that the heap would shrink and grow all the time.
+        // Setting the former makes this one static, with a default so low that the heap would shrink and grow all the time.
         libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * LARGE_BYTES);
     }
 }
 
-/// Other allocators do as they think best.
+/// Other allocators need no setting.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn set_mmap_threshold() {}
 
-/// Lets the pages of the program go, for those that only starting needed, such as what reads the configuration, or only a crowd. Whatever
-/// is called again is mapped again from the file.
+/// Releases the code pages of the program, because some were needed only at start, such as the configuration parser, or only during churn.
+/// The pages are mapped again from the file when needed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn release_code_pages() {
     unsafe extern "C" {
-        // The linker sets these around the code: before the first page of the program, and behind its last instruction.
+        // The linker defines these symbols: the start of the program's first page, and the end of its code.
         static __executable_start: u8;
         static etext: u8;
     }
     let (start, end) = (&raw const __executable_start as usize, &raw const etext as usize);
-    // SAFETY: sysconf only answers.
+    // sysconf only returns a value.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    // The page with the end may have data behind the code.
+    // The last page may contain data after the code.
     let len = (end - start) / page_bytes * page_bytes;
     // SAFETY: these pages are mapped privately from the file, never written, and come back from it with what they held.
     unsafe {
@@ -183,7 +183,7 @@ pub fn release_code_pages() {
     }
 }
 
-/// Elsewhere the system decides alone.
+/// Other systems need no call.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn release_code_pages() {}
 
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_heap_is_trimmed_when_a_crowd_has_gone_and_none_follows() {
         let mut trimmer = HeapTrimmer::default();
-        // Crowds that follow each other.
+        // Churn in quick succession.
         for number in 0..10 {
             assert!(!trimmer.is_due(40 * MIB, number * 1_500));
             assert!(!trimmer.is_due(2 * MIB, number * 1_500 + 500));
@@ -207,26 +207,26 @@ mod tests {
         assert!(!trimmer.is_due(2 * MIB, 19_999) && trimmer.is_due(2 * MIB, 20_000));
         assert!(trimmer.is_due(2 * MIB, 24_000), "and once more");
         assert_eq!(trimmer.next_ms(), None);
-        assert!(!trimmer.is_due(3 * MIB / 2, 30_000), "it is little");
+        assert!(!trimmer.is_due(3 * MIB / 2, 30_000), "too little to trim");
     }
 
-    fn come(trimmer: &mut HeapTrimmer, count: u32) {
+    fn connect(trimmer: &mut HeapTrimmer, count: u32) {
         (0..count).for_each(|_| trimmer.record_connect());
     }
 
     #[test]
     fn a_crowd_of_whom_each_holds_little_is_one_too() {
         let mut trimmer = HeapTrimmer::default();
-        come(&mut trimmer, CHURN_MIN_CLIENTS - 1);
+        connect(&mut trimmer, CHURN_MIN_CLIENTS - 1);
         assert!(!trimmer.is_due(0, 10) && trimmer.next_ms().is_none());
-        come(&mut trimmer, 1);
+        connect(&mut trimmer, 1);
         assert_eq!(trimmer.next_ms(), Some(10 + QUIET_MS));
-        assert!(!trimmer.is_due(0, 10 + QUIET_MS), "they came within this time");
-        come(&mut trimmer, CHURN_ONGOING_MIN_CLIENTS);
-        assert!(!trimmer.is_due(0, 10 + 2 * QUIET_MS), "they still come");
-        come(&mut trimmer, CHURN_ONGOING_MIN_CLIENTS - 1);
+        assert!(!trimmer.is_due(0, 10 + QUIET_MS), "clients connected within this time");
+        connect(&mut trimmer, CHURN_ONGOING_MIN_CLIENTS);
+        assert!(!trimmer.is_due(0, 10 + 2 * QUIET_MS), "clients still connect");
+        connect(&mut trimmer, CHURN_ONGOING_MIN_CLIENTS - 1);
         assert_eq!(trimmer.next_ms(), Some(10 + 3 * QUIET_MS));
-        assert!(trimmer.is_due(0, 10 + 3 * QUIET_MS), "a few always come");
+        assert!(trimmer.is_due(0, 10 + 3 * QUIET_MS), "a few connections are normal");
         assert_eq!(trimmer.next_ms(), Some(10 + 3 * QUIET_MS + RETRIM_DELAY_MS));
     }
 
@@ -235,7 +235,7 @@ mod tests {
         for each_time in [CHURN_ONGOING_MIN_CLIENTS - 1, CHURN_ONGOING_MIN_CLIENTS] {
             let mut trimmer = HeapTrimmer::default();
             for number in 0..100 {
-                come(&mut trimmer, each_time);
+                connect(&mut trimmer, each_time);
                 assert!(!trimmer.is_due(0, number * QUIET_MS) && !trimmer.is_due(0, number * QUIET_MS + 1));
             }
         }
@@ -246,7 +246,7 @@ mod tests {
         let worthwhile = u64::from(CHURN_MIN_CLIENTS) * LEFTOVER_PER_CLIENT_BYTES;
         for (held_bytes, is_trimmed) in [(worthwhile, true), (worthwhile + 1, false)] {
             let mut trimmer = HeapTrimmer::default();
-            come(&mut trimmer, CHURN_MIN_CLIENTS);
+            connect(&mut trimmer, CHURN_MIN_CLIENTS);
             assert!(!trimmer.is_due(held_bytes, 0) && !trimmer.is_due(held_bytes, QUIET_MS));
             assert_eq!(trimmer.is_due(held_bytes, 2 * QUIET_MS), is_trimmed);
         }

@@ -1,4 +1,4 @@
-//! The way into a shard from outside the broker's threads: any thread posts an order, and the shard takes some in each turn.
+//! The inbox of a shard: any thread posts commands, and the shard takes some in each turn.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -17,35 +17,35 @@ use tautwire_protocol::ReasonCode;
 use crate::listener::PlannedListener;
 use crate::waker::Waker;
 
-/// Orders that wait for one shard: no fewer than the admin API has requests.
+/// The capacity of commands of a shard: at least the number of concurrent requests of the admin API.
 const COMMANDS_MAX: usize = 16;
-/// Orders that a shard takes in one turn.
+/// The most commands that a shard takes in one turn.
 const COMMANDS_PER_TURN_MAX: usize = 8;
-/// Verdicts that a shard takes in one turn.
+/// The most authentication decisions that a shard takes in one turn.
 const AUTH_DECISIONS_PER_TURN_MAX: usize = 256;
-/// What a shard hears from the cluster in one turn; each message counts, and each topic that retains something else.
+/// The most cluster events that a shard takes in one turn. Each message and each changed retained topic counts.
 const EVENTS_PER_TURN_MAX: usize = 1024;
-/// Where so many things wait that the cluster has told, messages of QoS 0 find no room.
+/// With this many pending cluster events, messages of QoS 0 are dropped.
 const QOS0_EVENTS_MAX: usize = 8192;
-/// And where such messages have so many bytes.
+/// With this many bytes of pending QoS 0 messages, further ones are dropped.
 const QOS0_EVENTS_MAX_BYTES: usize = 16 << 20;
 
-/// What a shard is asked to do.
+/// A command to a shard.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Publish a message, and say whether anybody wanted it once what must last is in the log.
+    /// Publishes a message, and reports whether there were subscribers once it is persisted as required.
     Publish(Message, ReplySender<Result<bool, PublishFailure>>),
-    /// Say so when the log has what was promised.
+    /// Reports when the log has persisted the message as required.
     WaitDurable(PublishConfirm, ReplySender<Result<bool, PublishFailure>>),
-    /// Look for what an operator wants to know.
+    /// Executes a query of an operator.
     AdminQuery(AdminQuery),
-    /// Disconnect the client of a session, and end the session too if that is said; say whether there was something to end.
+    /// Disconnects the client of a session, and ends the session too if requested. Reports whether there was something to end.
     Disconnect(Box<str>, bool, ReplySender<bool>),
-    /// Listen at these, have something else hold in the same step, and say what has held before.
+    /// Replaces the listeners, applies a new configuration in the same step, and returns the previous one.
     ApplyConfig(Vec<PlannedListener>, ConfigStep, ReplySender<Arc<ConfigSnapshot>>),
 }
 
-/// Has something else hold; gives what has held so far.
+/// Applies a new configuration and returns the previous one.
 pub(crate) struct ConfigStep(Box<dyn FnOnce() -> Arc<ConfigSnapshot> + Send>);
 
 impl ConfigStep {
@@ -64,42 +64,42 @@ impl fmt::Debug for ConfigStep {
     }
 }
 
-/// Where somebody waits for an answer. Dropping it tells them that there will be none.
+/// Sends the answer to a waiting caller. Dropping it reports that there will be none.
 #[derive(Debug)]
 pub(crate) struct ReplySender<T>(SyncSender<T>);
 
 impl<T> ReplySender<T> {
     pub(crate) fn send(self, answer: T) {
-        // Whoever has given up does not listen any more.
+        // If the caller has given up, the receiver is gone.
         let _ = self.0.try_send(answer);
     }
 }
 
-/// Why an order was not carried out.
+/// Why a command was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandError {
-    /// As many orders wait as may, or this one waited too long. It is not carried out.
+    /// Too many commands are pending, or this one was pending for too long. It is not executed.
     Busy,
-    /// The shard is gone, or went before it took the order.
+    /// The shard has ended, or ended before it took the command.
     ShardGone,
-    /// No answer came in time, but the shard has taken the order.
+    /// The deadline has passed, but the shard has taken the command.
     Timeout,
 }
 
 /// Why a message was not published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublishError {
-    /// A client that publishes it would be refused with this code and this reason string.
+    /// The broker would reject the message of a client with this reason code and reason string.
     Refused(ReasonCode, Cow<'static, str>),
-    /// A thread is behind, or too many publish at once. Nothing was published; it may be tried again.
+    /// A thread is overloaded, or too many callers publish. Nothing was published; the caller may retry.
     Busy,
-    /// The broker stops or has stopped. Nothing was published.
+    /// The broker is stopping or has stopped. Nothing was published.
     Stopping,
-    /// No answer came in time. The message may have been published.
+    /// The deadline has passed. The message may have been published.
     Timeout,
-    /// It was published, but the log does not have it: a crash may lose it.
+    /// The message was published but not persisted: a crash may lose it.
     NotDurable,
-    /// The cluster has not taken it, and never will.
+    /// The cluster has rejected the message.
     RejectedByCluster,
 }
 
@@ -107,13 +107,13 @@ impl fmt::Display for PublishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PublishError::Refused(_, why) => why,
-            PublishError::Busy => "the threads of the broker are behind; nothing was published, try again",
-            PublishError::Stopping => "the broker stops; nothing was published",
+            PublishError::Busy => "the broker is overloaded; nothing was published, try again",
+            PublishError::Stopping => "the broker is stopping; nothing was published",
             PublishError::Timeout => "the broker did not answer in time; the message may have been published",
-            PublishError::NotDurable => "the message was published, but the log does not have it: a crash may lose it",
+            PublishError::NotDurable => "the message was published but not persisted: a crash may lose it",
             PublishError::RejectedByCluster => {
-                "the cluster has not taken the message: it could not in time, or the message is larger than the NATS servers take; nothing \
-                 was published, try again"
+                "the cluster has rejected the message: it was not stored in time, or it exceeds the message size limit of the NATS servers; \
+                 nothing was published, try again"
             }
         })
     }
@@ -142,21 +142,21 @@ impl From<CommandError> for PublishError {
     }
 }
 
-/// What the cluster has told.
+/// A pending cluster event.
 #[derive(Debug)]
 struct QueuedEvent {
     event: ClusterEvent,
-    /// How much of a turn it takes.
+    /// Its cost in a turn.
     changes: usize,
 }
 
-/// The inbox of one shard, as those see it who post.
+/// The inbox of one shard, as seen by senders.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     queue: Mutex<Queue>,
     /// There is something in the queue, or was before it was withdrawn.
-    has_orders: AtomicBool,
-    /// Orders that found no room since the shard last counted them.
+    has_pending: AtomicBool,
+    /// Rejected commands since the shard last counted them.
     refused: AtomicU64,
     waker: Arc<Waker>,
 }
@@ -165,74 +165,75 @@ pub(crate) struct Inbox {
 struct Queue {
     commands: VecDeque<(u64, Command)>,
     next_number: u64,
-    /// On clients that wait for them, so there are no more than connections.
-    verdicts: VecDeque<(ConnectionId, AuthDecision)>,
-    /// Answers to what the shard has asked, and what it has room for: the thread of the cluster waits for `ClusterRequest::Took`.
+    /// Authentication decisions. Each belongs to a waiting client, so there are no more than connections.
+    auth_decisions: VecDeque<(ConnectionId, AuthDecision)>,
+    /// Cluster events. Their number is limited, because they answer requests of the shard or use credit that it has granted by
+    /// `ClusterRequest::Received`.
     events: VecDeque<QueuedEvent>,
-    /// Of messages of QoS 0 among them.
+    /// The bytes of QoS 0 messages among the events.
     qos0_bytes: usize,
     is_closed: bool,
 }
 
 impl Inbox {
-    /// An inbox whose shard is woken by `waker`, and the shard's end of it.
+    /// Creates an inbox whose shard is woken by `waker`, and the shard's end of it.
     pub(crate) fn new(waker: Arc<Waker>) -> (Arc<Inbox>, Commands) {
         let inbox = Arc::new(Inbox {
             queue: Mutex::default(),
-            has_orders: AtomicBool::new(false),
+            has_pending: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             waker,
         });
         (inbox.clone(), Commands(inbox))
     }
 
-    /// Posts an order that brings its answer by itself, or none.
+    /// Posts a command that sends its answer itself, or none.
     ///
     /// # Errors
-    /// It is not carried out.
-    pub(crate) fn send(&self, order: Command) -> Result<(), CommandError> {
-        self.post(order).map(|_| ())
+    /// The command is not executed.
+    pub(crate) fn send(&self, command: Command) -> Result<(), CommandError> {
+        self.post(command).map(|_| ())
     }
 
-    /// Posts an order and waits for its answer, at most `timeout`.
+    /// Posts a command and waits for its answer, at most `timeout`.
     ///
     /// # Errors
-    /// It is not carried out, but perhaps after [`CommandError::Timeout`].
+    /// The command is not executed, except perhaps after [`CommandError::Timeout`].
     pub(crate) fn request<T>(
         &self,
-        order: impl FnOnce(ReplySender<T>) -> Command,
+        command: impl FnOnce(ReplySender<T>) -> Command,
         timeout: Duration,
     ) -> Result<T, CommandError> {
         let (sender, answer) = sync_channel(1);
-        let number = self.post(order(ReplySender(sender)))?;
+        let number = self.post(command(ReplySender(sender)))?;
         match answer.recv_timeout(timeout) {
             Ok(answer) => Ok(answer),
-            // The shard is gone, and what lay here with it.
+            // The shard has ended, and dropped its commands.
             Err(RecvTimeoutError::Disconnected) => Err(CommandError::ShardGone),
             Err(RecvTimeoutError::Timeout) if self.withdraw(number) => Err(CommandError::Busy),
-            // The shard has it in hand, or has just answered.
+            // The shard is executing the command, or has just answered.
             Err(RecvTimeoutError::Timeout) => answer.try_recv().map_err(|_| CommandError::Timeout),
         }
     }
 
-    /// Posts an order for which there is always room, and waits for its answer however long that takes. For one at a time.
+    /// Posts a command regardless of the capacity, and waits for its answer without a limit. Use it for one command at a time.
     ///
     /// # Errors
-    /// The shard is gone.
+    /// The shard has ended.
     pub(crate) fn request_unbounded<T>(
         &self,
-        order: impl FnOnce(ReplySender<T>) -> Command,
+        command: impl FnOnce(ReplySender<T>) -> Command,
     ) -> Result<T, CommandError> {
         let (sender, answer) = sync_channel(1);
-        self.post_within(order(ReplySender(sender)), COMMANDS_MAX + 1)?;
+        self.post_within(command(ReplySender(sender)), COMMANDS_MAX + 1)?;
         answer.recv().map_err(|_| CommandError::ShardGone)
     }
 
-    fn post(&self, order: Command) -> Result<u64, CommandError> {
-        self.post_within(order, COMMANDS_MAX)
+    fn post(&self, command: Command) -> Result<u64, CommandError> {
+        self.post_within(command, COMMANDS_MAX)
     }
 
-    fn post_within(&self, order: Command, max: usize) -> Result<u64, CommandError> {
+    fn post_within(&self, command: Command, max: usize) -> Result<u64, CommandError> {
         let number = {
             let mut queue = self.queue();
             if queue.is_closed {
@@ -244,39 +245,39 @@ impl Inbox {
             }
             let number = queue.next_number;
             queue.next_number += 1;
-            queue.commands.push_back((number, order));
-            self.has_orders.store(true, Ordering::SeqCst);
+            queue.commands.push_back((number, command));
+            self.has_pending.store(true, Ordering::SeqCst);
             number
         };
         self.waker.wake();
         Ok(number)
     }
 
-    /// Gives the verdict on a client. It is for nobody once the shard is gone.
-    pub(crate) fn send_auth_decision(&self, id: ConnectionId, verdict: AuthDecision) {
+    /// Sends the decision for a client. Has no effect once the shard has ended.
+    pub(crate) fn send_auth_decision(&self, id: ConnectionId, decision: AuthDecision) {
         {
             let mut queue = self.queue();
             if queue.is_closed {
                 return;
             }
-            queue.verdicts.push_back((id, verdict));
-            self.has_orders.store(true, Ordering::SeqCst);
+            queue.auth_decisions.push_back((id, decision));
+            self.has_pending.store(true, Ordering::SeqCst);
         }
         self.waker.wake();
     }
 
-    /// The cluster has something to tell.
+    /// Sends a cluster event.
     pub(crate) fn send_cluster_event(&self, event: ClusterEvent) {
         self.send_event_below(event, usize::MAX, usize::MAX);
     }
 
-    /// The cluster has something to tell that may be lost; says whether there was room for it.
+    /// Sends a cluster event that may be lost. Returns whether there was space for it.
     pub(crate) fn try_send_cluster_event(&self, event: ClusterEvent) -> bool {
         self.send_event_below(event, QOS0_EVENTS_MAX, QOS0_EVENTS_MAX_BYTES)
     }
 
     fn send_event_below(&self, event: ClusterEvent, events_max: usize, qos0_max_bytes: usize) -> bool {
-        // Before the shard has to wait for it.
+        // Computed before the lock is taken, so that the shard does not wait.
         let changes = event_cost(&event);
         {
             let mut queue = self.queue();
@@ -285,18 +286,18 @@ impl Inbox {
             }
             queue.qos0_bytes += qos0_bytes(&event);
             queue.events.push_back(QueuedEvent { event, changes });
-            self.has_orders.store(true, Ordering::SeqCst);
+            self.has_pending.store(true, Ordering::SeqCst);
         }
         self.waker.wake();
         true
     }
 
-    /// Has the shard make a turn.
+    /// Wakes the shard for a turn.
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }
 
-    /// Takes an order back; false where the shard has it.
+    /// Withdraws a command. Returns false if the shard has taken it.
     fn withdraw(&self, number: u64) -> bool {
         let mut queue = self.queue();
         let before = queue.commands.len();
@@ -305,8 +306,8 @@ impl Inbox {
     }
 
     fn update_has_commands(&self, queue: &Queue) {
-        let any = !queue.commands.is_empty() || !queue.verdicts.is_empty() || !queue.events.is_empty();
-        self.has_orders.store(any, Ordering::SeqCst);
+        let any = !queue.commands.is_empty() || !queue.auth_decisions.is_empty() || !queue.events.is_empty();
+        self.has_pending.store(any, Ordering::SeqCst);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -314,64 +315,64 @@ impl Inbox {
     }
 }
 
-/// The shard's end of its inbox. When it is dropped, all who wait are told, and nobody can post any more.
+/// The shard's end of its inbox. Dropping it fails all pending requests and closes the inbox.
 #[derive(Debug)]
 pub(crate) struct Commands(Arc<Inbox>);
 
 impl Commands {
-    /// Whether there may be something to take. What was posted before the bell was looked at is seen.
+    /// Whether there may be something to take. Everything posted before the waker was checked is seen.
     #[inline]
     pub(crate) fn has_commands(&self) -> bool {
-        // In one order with `Waker::before_sleep` and `Waker::wake`, as what comes by the ways is.
-        self.0.has_orders.load(Ordering::SeqCst)
+        // Ordered with `Waker::before_sleep` and `Waker::wake`, like the shard channels.
+        self.0.has_pending.load(Ordering::SeqCst)
     }
 
-    /// Takes the orders of one turn, the oldest first.
+    /// Takes the commands of one turn, the oldest first.
     pub(crate) fn take(&self) -> Vec<Command> {
         let mut queue = self.0.queue();
         let count = queue.commands.len().min(COMMANDS_PER_TURN_MAX);
-        let taken = queue.commands.drain(..count).map(|(_, order)| order).collect();
+        let taken = queue.commands.drain(..count).map(|(_, command)| command).collect();
         self.0.update_has_commands(&queue);
         taken
     }
 
-    /// Takes the verdicts of one turn, the oldest first.
-    pub(crate) fn take_verdicts(&self) -> Vec<(ConnectionId, AuthDecision)> {
+    /// Takes the authentication decisions of one turn, the oldest first.
+    pub(crate) fn take_auth_decisions(&self) -> Vec<(ConnectionId, AuthDecision)> {
         let mut queue = self.0.queue();
-        let count = queue.verdicts.len().min(AUTH_DECISIONS_PER_TURN_MAX);
-        let taken = queue.verdicts.drain(..count).collect();
+        let count = queue.auth_decisions.len().min(AUTH_DECISIONS_PER_TURN_MAX);
+        let taken = queue.auth_decisions.drain(..count).collect();
         self.0.update_has_commands(&queue);
         taken
     }
 
-    /// Takes what the cluster has told for one turn, the oldest first.
+    /// Takes the cluster events of one turn, the oldest first.
     pub(crate) fn take_events(&self) -> Vec<ClusterEvent> {
         let mut queue = self.0.queue();
         let mut left = EVENTS_PER_TURN_MAX;
-        let fits = |told: &&QueuedEvent| {
+        let fits = |event: &&QueuedEvent| {
             let is_room = left > 0;
-            left = left.saturating_sub(told.changes);
+            left = left.saturating_sub(event.changes);
             is_room
         };
         let count = queue.events.iter().take_while(fits).count();
-        let taken: Vec<_> = queue.events.drain(..count).map(|told| told.event).collect();
+        let taken: Vec<_> = queue.events.drain(..count).map(|event| event.event).collect();
         queue.qos0_bytes -= taken.iter().map(qos0_bytes).sum::<usize>();
         self.0.update_has_commands(&queue);
         taken
     }
 
-    /// The inbox that these come from.
+    /// Returns the inbox of this end.
     pub(crate) fn inbox(&self) -> &Arc<Inbox> {
         &self.0
     }
 
-    /// How many orders have found no room since this was last asked.
+    /// Returns the number of commands rejected since the last call.
     pub(crate) fn take_refused(&self) -> u64 {
         self.0.refused.swap(0, Ordering::Relaxed)
     }
 }
 
-/// How much of a turn something takes that the cluster has told.
+/// Returns the cost of a cluster event in a turn.
 fn event_cost(event: &ClusterEvent) -> usize {
     match event {
         ClusterEvent::Retained(changes) => changes.len(),
@@ -388,9 +389,9 @@ impl Drop for Commands {
     fn drop(&mut self) {
         let mut queue = self.0.queue();
         queue.is_closed = true;
-        // With each goes the only sender of its channel.
+        // Dropping a command drops the only sender of its answer.
         queue.commands.clear();
-        queue.verdicts.clear();
+        queue.auth_decisions.clear();
         queue.events.clear();
     }
 }
@@ -424,7 +425,7 @@ mod tests {
             .map(|outcome| outcome.expect("it is published"))
     }
 
-    /// Nobody waits for its answer.
+    /// Posts a command whose answer is ignored.
     fn send(inbox: &Inbox) -> Result<(), CommandError> {
         inbox.post(Command::Publish(message(), ReplySender(sync_channel(1).0))).map(|_| ())
     }
@@ -439,8 +440,8 @@ mod tests {
         assert_eq!(send(&inbox), Err(CommandError::Busy));
         assert_eq!(publish(&inbox, PATIENCE), Err(CommandError::Busy));
         assert_eq!((commands.take_refused(), commands.take_refused()), (2, 0));
-        assert_eq!(commands.take().len(), COMMANDS_PER_TURN_MAX, "a turn takes some");
-        assert!(commands.has_commands(), "the rest waits for the next turn");
+        assert_eq!(commands.take().len(), COMMANDS_PER_TURN_MAX, "a turn takes a limited number");
+        assert!(commands.has_commands(), "the rest is left for the next turn");
         let mut taken = COMMANDS_PER_TURN_MAX;
         while commands.has_commands() {
             taken += commands.take().len();
@@ -462,10 +463,10 @@ mod tests {
         }
         while commands.has_commands() {
             commands.take();
-            let verdicts = commands.take_verdicts();
-            assert!(verdicts.len() <= AUTH_DECISIONS_PER_TURN_MAX);
+            let auth_decisions = commands.take_auth_decisions();
+            assert!(auth_decisions.len() <= AUTH_DECISIONS_PER_TURN_MAX);
         }
-        assert!(commands.take_verdicts().is_empty());
+        assert!(commands.take_auth_decisions().is_empty());
         drop(commands);
         inbox.send_auth_decision(ConnectionId { index: 0, generation: 0 }, refused());
     }
@@ -494,7 +495,7 @@ mod tests {
         });
     }
 
-    /// Wherever the shard is when it goes, nobody waits for it.
+    /// Whenever the shard ends, no caller waits for it.
     #[test]
     fn nobody_waits_for_a_shard_that_is_gone() {
         for taken in 0..50 {
@@ -516,8 +517,8 @@ mod tests {
                     .collect();
                 let mut answered = 0;
                 while answered < taken {
-                    for order in commands.take() {
-                        if let Command::Publish(_, answer) = order {
+                    for command in commands.take() {
+                        if let Command::Publish(_, answer) = command {
                             answer.send(Ok(true));
                             answered += 1;
                         }

@@ -1,9 +1,9 @@
-//! The threads of the broker. Each runs one [`tautwire_engine::Shard`]: it makes turns by [`tautwire_engine::turn()`], and sleeps when
-//! the turn says that it may.
+//! The threads of the broker. Each runs one [`tautwire_engine::Shard`]: it executes turns with [`tautwire_engine::turn()`], and sleeps when
+//! a turn allows it.
 //!
-//! `worker` is the loop; `host` is what a turn finds around its shard: the `connections`, the `acceptor` by which they come, the
-//! `shard_channels` to other threads, and the `inbox` for what comes from outside. There is no async runtime and no lock on the path of
-//! messages. A connection costs a slot in a table; it has buffers only while bytes of it are incomplete or unsent.
+//! `worker` is the loop; `reactor_io` is the I/O of a turn: the `connections`, the `acceptor` that accepts them, the `shard_channels` to
+//! other threads, and the `inbox` for commands from outside. There is no async runtime and no lock on the message path. A connection costs
+//! a slot in a table; it has buffers only while it has incomplete input or unsent output.
 
 #![deny(unsafe_code)]
 

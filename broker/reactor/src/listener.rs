@@ -1,4 +1,4 @@
-//! Accepting connections, also when descriptors run out.
+//! Listening sockets, which accept connections even when file descriptors run out.
 
 use std::fmt;
 use std::fs::File;
@@ -20,22 +20,22 @@ use crate::accept_rate::AcceptLimits;
 use crate::connections::Layers;
 use crate::local::LocalListener;
 
-/// Where to listen.
+/// The address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// At an address of the network. Port 0 lets the kernel choose.
+    /// A network address. With port 0, the kernel chooses the port.
     Network(SocketAddr),
-    /// At a Unix socket, whose file gets this mode.
+    /// A Unix socket, whose file gets this mode.
     Unix {
         /// The file.
         path: PathBuf,
-        /// As chmod(1) takes it.
+        /// The mode, as for chmod(1).
         mode: u32,
     },
 }
 
 impl ListenAddress {
-    /// The file of a Unix socket.
+    /// Returns the file of a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match self {
             ListenAddress::Network(_) => None,
@@ -53,61 +53,63 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// What the PROXY header of a connection must say of its client.
+/// What the PROXY header of a connection must state about its client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProxyRequirements {
-    /// The client speaks TLS with the proxy.
+    /// The client uses TLS to the proxy.
     pub tls: bool,
-    /// The client has shown a certificate to the proxy, which has verified it.
+    /// The client has presented a certificate to the proxy, which has verified it.
     pub certificate: bool,
 }
 
 impl ProxyRequirements {
-    /// Why a header is refused; `None` where it says what is required.
+    /// Returns why a header is rejected, or `None` if it meets the requirements.
     pub(crate) fn refuse(self, header: &ProxyHeader) -> Option<&'static str> {
         let (is_encrypted, is_verified) = match header {
             ProxyHeader::Local => (false, false),
             ProxyHeader::Proxied(client) => (client.is_encrypted, client.is_verified),
         };
         if self.tls && !is_encrypted {
-            return Some("it does not say that the client speaks TLS, which proxy.require_tls asks for");
+            return Some("it does not state that the client uses TLS, which proxy.require_tls requires");
         }
         if self.certificate && !is_verified {
-            return Some("it names no verified certificate of the client, which proxy.require_certificate asks for");
+            return Some(
+                "it does not state that the client has a verified certificate, which proxy.require_certificate requires",
+            );
         }
         None
     }
 }
 
-/// An address to listen on, and what is spoken there.
+/// The configuration of a listener.
 #[derive(Debug, Clone)]
 pub struct ListenerConfig {
-    /// What the log and those who watch the broker call it.
+    /// The name in the log and in monitoring.
     pub name: Arc<str>,
-    /// Where.
+    /// The address.
     pub place: ListenAddress,
-    /// Proxies that must say first whom they speak for, and besides whom nobody is let in. `None` where clients come themselves.
+    /// Trusted proxies, which must send a PROXY header first; other peers are rejected. `None` if clients connect directly.
     pub proxies: Option<Arc<[Network]>>,
-    /// What the headers of those proxies must say.
+    /// The requirements on these headers.
     pub proxy_requirements: ProxyRequirements,
-    /// By TLS, of this server.
+    /// The TLS server, if TLS is used.
     pub tls: Option<Arc<TlsServer>>,
-    /// By WebSocket, by these rules.
+    /// The WebSocket configuration, if WebSocket is used.
     pub websocket: Option<WebSocketConfig>,
-    /// What acknowledgements to its connections wait for.
+    /// The level that acknowledgements to its connections wait for.
     pub ack_level: AckLevel,
-    /// Connections open at once by this listener, where fewer than all may be.
+    /// The limit of open connections of this listener, if lower than the total limit.
     pub connections_max: Option<usize>,
-    /// Limits on those who come by this listener, beside those on all.
+    /// Limits on connections to this listener, in addition to the common ones.
     pub accept_rate: AcceptLimits,
-    /// What it offers otherwise than all do.
+    /// MQTT capabilities that differ from the common ones.
     pub offer: ListenerOverrides,
-    /// What stands in front of its clients' topics.
+    /// The prefix of its clients' topics.
     pub mount_point: Option<MountPoint>,
 }
 
 impl ListenerConfig {
-    /// MQTT over TCP, called by its address.
+    /// Creates a listener for MQTT over TCP, named by its address.
     pub fn plain(address: SocketAddr, ack_level: AckLevel) -> ListenerConfig {
         let name = format!("mqtt://{address}").into();
         let place = ListenAddress::Network(address);
@@ -127,26 +129,26 @@ impl ListenerConfig {
     }
 }
 
-/// What accepts.
+/// The socket of a listener.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpListener),
     Local(LocalListener),
 }
 
-/// A listening socket.
+/// A listening socket with its configuration.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
     tls: Option<Arc<TlsServer>>,
     config: Option<Arc<WebSocketConfig>>,
     pub(crate) accept_limiter: Arc<AcceptLimiter>,
-    /// What acknowledgements to its connections wait for.
+    /// The level that acknowledgements to its connections wait for.
     pub(crate) ack_level: AckLevel,
 }
 
 impl ListenAddress {
-    /// Whether a socket that is here can be the one that is asked for there.
+    /// Whether a socket at this address can be used for the other one.
     pub(crate) fn can_be_reused_for(&self, other: &ListenAddress) -> bool {
         match (self, other) {
             (ListenAddress::Network(address), ListenAddress::Network(other)) => address == other && address.port() != 0,
@@ -161,7 +163,7 @@ impl ListenAddress {
 }
 
 impl ListenerConfig {
-    /// Whether it is the same listener, perhaps by other rules: whoever has come by it may stay.
+    /// Whether both are the same listener, possibly with other settings, so that its clients may stay.
     pub(crate) fn is_same(&self, other: &ListenerConfig) -> bool {
         self.name == other.name
             && self.place.is_same(&other.place)
@@ -171,8 +173,10 @@ impl ListenerConfig {
 }
 
 impl Socket {
+    /// Binds a socket.
+    ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub(crate) fn bind(place: &ListenAddress) -> io::Result<Socket> {
         match place {
             ListenAddress::Network(address) => {
@@ -182,10 +186,10 @@ impl Socket {
         }
     }
 
-    /// Its address, where it has one.
+    /// Returns the address of the socket, if it has one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// System errors.
     pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
         match self {
             Socket::Tcp(socket) => socket.local_addr().map(Some),
@@ -194,7 +198,7 @@ impl Socket {
     }
 }
 
-/// A listener that is to be there, and where its socket is.
+/// A listener to be created, and the source of its socket.
 #[derive(Debug)]
 pub(crate) struct PlannedListener {
     from: SocketSource,
@@ -204,10 +208,10 @@ pub(crate) struct PlannedListener {
     ack_level: AckLevel,
 }
 
-/// Where a socket is.
+/// The source of a listener's socket.
 #[derive(Debug)]
 pub(crate) enum SocketSource {
-    /// It is that of the listener with this number.
+    /// The socket of the existing listener with this index.
     Existing(usize),
     New(Socket),
 }
@@ -222,7 +226,7 @@ impl PlannedListener {
         PlannedListener { from, tls: listen.tls.clone(), config, accept_limiter, ack_level: listen.ack_level }
     }
 
-    /// The listeners, with sockets of those of before where they are meant. The others of before are closed.
+    /// Creates the listeners, reusing sockets of existing ones as planned. The other existing listeners are closed.
     pub(crate) fn take_all(planned: Vec<PlannedListener>, before: Vec<Listener>) -> Vec<Listener> {
         let mut sockets: Vec<Option<Socket>> = before.into_iter().map(|listener| Some(listener.socket)).collect();
         let listener = |PlannedListener { from, tls, config, accept_limiter, ack_level }| {
@@ -237,7 +241,7 @@ impl PlannedListener {
 }
 
 impl Listener {
-    /// What the kernel tells of.
+    /// Returns the event source.
     pub(crate) fn source(&mut self) -> &mut dyn Source {
         match &mut self.socket {
             Socket::Tcp(socket) => socket,
@@ -258,10 +262,10 @@ impl Listener {
         }
     }
 
-    /// What stands between a new connection and MQTT.
+    /// Creates the layers of a new connection.
     ///
     /// # Errors
-    /// Those of [`TlsServer::accept`].
+    /// As for [`TlsServer::accept`].
     pub(crate) fn layers(&self) -> Result<Option<Box<Layers>>, TlsError> {
         let tls = self.tls.as_ref().map(|server| server.accept()).transpose()?;
         let awaits_proxy_header = self.accept_limiter.expects_proxy_header().then(|| self.accept_limiter.clone());
@@ -269,13 +273,13 @@ impl Listener {
     }
 }
 
-/// Connections that wait to be accepted, as far as `net.core.somaxconn` lets so many: a fleet comes back at once, and whoever
-/// finds no place tries again only after a second.
+/// The length of the accept queue, if `net.core.somaxconn` allows it: a fleet may reconnect at once, and a client that finds the queue full
+/// retries only after a second.
 #[cfg(target_os = "linux")]
 pub(crate) const BACKLOG: i32 = 4096;
 
-/// Sets the length of the queue, and what accepted connections inherit: small packets must not wait for acknowledgements of
-/// earlier ones.
+/// Sets the length of the accept queue, and `TCP_NODELAY`, which accepted connections inherit: small packets must not wait for
+/// acknowledgements of earlier ones.
 #[cfg(target_os = "linux")]
 fn prepare(socket: &TcpListener) -> io::Result<()> {
     rustix::net::listen(socket, BACKLOG)?;
@@ -288,8 +292,8 @@ fn prepare(_: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-/// Descriptor kept free so that a connection can be accepted and closed when there are no others: left in the queue it
-/// would be reported for ever and the client would wait.
+/// A spare file descriptor, with which a connection can be accepted and closed when no others are free. Left in the queue, the connection
+/// would be reported forever, and its client would wait.
 #[derive(Debug)]
 pub(crate) struct ReserveDescriptor(Option<File>);
 
@@ -299,12 +303,12 @@ impl ReserveDescriptor {
     }
 }
 
-/// What became of an attempt to accept.
+/// The result of an attempt to accept a connection.
 pub(crate) enum AcceptResult {
     Connection(TcpStream, Peer),
-    /// A connection was closed at once for want of descriptors.
+    /// A connection was closed at once because no file descriptor is free.
     Refused,
-    /// Nobody waits.
+    /// No connection is pending.
     None,
 }
 
@@ -314,7 +318,7 @@ pub(crate) fn accept(listener: &Listener, reserve: &mut ReserveDescriptor) -> io
             Ok((stream, peer)) => Ok(AcceptResult::Connection(stream, peer)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(AcceptResult::None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // The peer gave up while it waited.
+            // The peer has given up.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) if is_out_of_descriptors(&error) => {
                 reserve.0 = None;
@@ -327,7 +331,7 @@ pub(crate) fn accept(listener: &Listener, reserve: &mut ReserveDescriptor) -> io
     }
 }
 
-/// EMFILE or ENFILE.
+/// Whether the error is EMFILE or ENFILE.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }

@@ -1,4 +1,4 @@
-//! What is listened on, and how that changes while the broker runs: all that is new is bound before anything changes.
+//! The set of listeners, and how it changes at runtime: all new sockets are bound before anything changes.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::accept_limiter::{AcceptLimiter, ListenerState};
 use crate::accept_rate::{AcceptLimits, AcceptRate};
 use crate::listener::{ListenAddress, Listener, ListenerConfig, PlannedListener, Socket, SocketSource};
 
-/// All listeners, in the order of those asked for.
+/// All listeners, in the configured order.
 #[derive(Debug)]
 pub(crate) struct ListenerSet {
     active: Vec<ActiveListener>,
@@ -26,17 +26,17 @@ struct ActiveListener {
     address: Option<SocketAddr>,
 }
 
-/// Listeners that are to be there next. What is new of them is bound; when this is dropped instead of being adopted, it is gone again.
+/// The next set of listeners. New sockets are bound; dropping this instead of adopting it closes them.
 #[derive(Debug)]
 pub struct PreparedListeners {
     listener_set: ListenerSet,
     planned: Vec<PlannedListener>,
-    /// Those that will not be there any more.
+    /// The listeners that will be removed.
     removed: Vec<Arc<AcceptLimiter>>,
 }
 
 impl ActiveListener {
-    /// Whether its socket can be the one that is asked for here: also where the kernel has chosen its port.
+    /// Whether its socket can be used for this address, including a port that the kernel has chosen.
     fn is_at(&self, place: &ListenAddress) -> bool {
         let bound = self.address.map(ListenAddress::Network);
         self.listen.place.can_be_reused_for(place) || bound.is_some_and(|bound| bound.can_be_reused_for(place))
@@ -44,10 +44,10 @@ impl ActiveListener {
 }
 
 impl ListenerSet {
-    /// Listens at all of these.
+    /// Binds all listeners.
     ///
     /// # Errors
-    /// Where that cannot be done, and why.
+    /// The address that cannot be bound, and the error.
     pub(crate) fn bind(
         listener_configs: &[ListenerConfig],
         limits: AcceptLimits,
@@ -57,10 +57,10 @@ impl ListenerSet {
         Ok((listener_set, PlannedListener::take_all(planned, Vec::new())))
     }
 
-    /// Binds what is new.
+    /// Binds the new listeners.
     ///
     /// # Errors
-    /// Where that cannot be done, and why. Nothing has changed then.
+    /// The address that cannot be bound, and the error. Nothing has changed.
     pub(crate) fn next(
         &self,
         listener_configs: &[ListenerConfig],
@@ -69,12 +69,12 @@ impl ListenerSet {
         let accept_rate =
             if limits == self.limits { self.accept_rate.clone() } else { Arc::new(self.accept_rate.next(limits)) };
         let same = |listen: &ListenerConfig| self.active.iter().position(|active| active.listen.is_same(listen));
-        let stays: Vec<Option<usize>> = listener_configs.iter().map(same).collect();
+        let reused: Vec<Option<usize>> = listener_configs.iter().map(same).collect();
         let (mut active, mut planned) = (Vec::new(), Vec::new());
-        for (listen, same) in listener_configs.iter().zip(&stays) {
-            // Another listener at the same place takes the socket over: nobody who connects meanwhile is refused.
-            let there = |at: &usize| self.active[*at].is_at(&listen.place) && !stays.contains(&Some(*at));
-            let (from, address) = match same.or_else(|| (0..self.active.len()).find(there)) {
+        for (listen, same) in listener_configs.iter().zip(&reused) {
+            // Another listener at the same address takes over the socket, so that no client is rejected meanwhile.
+            let is_reusable = |at: &usize| self.active[*at].is_at(&listen.place) && !reused.contains(&Some(*at));
+            let (from, address) = match same.or_else(|| (0..self.active.len()).find(is_reusable)) {
                 Some(at) => (SocketSource::Existing(at), self.active[at].address),
                 None => {
                     let socket = Socket::bind(&listen.place).map_err(|error| (listen.place.clone(), error))?;
@@ -90,12 +90,13 @@ impl ListenerSet {
             planned.push(PlannedListener::new(listen, accept_limiter, from));
         }
         self.change_modes(listener_configs)?;
-        let leaves = |at: &usize| !stays.contains(&Some(*at));
-        let removed = (0..self.active.len()).filter(leaves).map(|at| self.active[at].accept_limiter.clone()).collect();
+        let is_removed = |at: &usize| !reused.contains(&Some(*at));
+        let removed =
+            (0..self.active.len()).filter(is_removed).map(|at| self.active[at].accept_limiter.clone()).collect();
         Ok(PreparedListeners { listener_set: ListenerSet { active, accept_rate, limits }, planned, removed })
     }
 
-    /// Gives the files of Unix sockets that stay the modes that they are to have: all of them, or none.
+    /// Sets the file modes of Unix sockets that stay: all of them, or none.
     fn change_modes(&self, listener_configs: &[ListenerConfig]) -> Result<(), (ListenAddress, io::Error)> {
         let mut changed: Vec<(&Path, u32)> = Vec::new();
         for (before, after) in self
@@ -121,24 +122,24 @@ impl ListenerSet {
         Ok(())
     }
 
-    /// How the listeners are.
+    /// Returns the state of the listeners.
     pub(crate) fn states(&self) -> Vec<ListenerState> {
         self.active.iter().map(|active| active.accept_limiter.state()).collect()
     }
 
-    /// The addresses; Unix sockets have none.
+    /// Returns the addresses; Unix sockets have none.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.active.iter().filter_map(|active| active.address).collect()
     }
 
-    /// The address of each that is called so.
+    /// Returns the address of the listener with this name.
     pub(crate) fn address_of(&self, name: &str) -> Option<SocketAddr> {
         self.active.iter().find(|active| *active.listen.name == *name)?.address
     }
 }
 
 impl PreparedListeners {
-    /// What is to be known of them, what is to accept, and who is not to be there any more.
+    /// Returns the new set, the listeners to create, and the removed ones.
     pub(crate) fn into_parts(self) -> (ListenerSet, Vec<PlannedListener>, Vec<Arc<AcceptLimiter>>) {
         (self.listener_set, self.planned, self.removed)
     }

@@ -1,4 +1,4 @@
-//! Unix sockets: connections from programs of this machine, whose user the kernel names.
+//! Unix sockets, for connections from programs on this machine. The kernel identifies their user.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixListener};
 use tautwire_engine::Peer;
 
-/// A listening Unix socket. Its file goes with it.
+/// A listening Unix socket. Dropping it removes its file.
 #[derive(Debug)]
 pub(crate) struct LocalListener {
     socket: UnixListener,
@@ -19,10 +19,10 @@ pub(crate) struct LocalListener {
 }
 
 impl LocalListener {
-    /// Listens at `path`, in whose place a socket may be left over at which nobody listens any more.
+    /// Listens at `path`. Replaces a stale socket file on which no program listens.
     ///
     /// # Errors
-    /// Somebody listens there, something else is there, or those of the system.
+    /// Another program listens there, the path is not a socket, and system errors.
     pub(crate) fn bind(path: &Path, mode: u32) -> io::Result<LocalListener> {
         remove_stale(path)?;
         let socket = listen(path, mode)?;
@@ -33,13 +33,13 @@ impl LocalListener {
         &mut self.socket
     }
 
-    /// The next connection, with who is at its other end.
+    /// Accepts the next connection, and identifies its peer.
     ///
-    /// A stream is read from, written to and shut down by the same calls whatever its family, so this one goes on as a TCP stream: one loop serves
-    /// both, and a socket takes no more room for knowing which it is. Options of TCP must not be set on it.
+    /// Reading, writing and shutdown use the same system calls for all stream families, so the stream is treated as a TCP stream: one loop
+    /// serves both, and a socket need not store its family. TCP options must not be set on it.
     ///
     /// # Errors
-    /// Those of accepting.
+    /// Errors of `accept`.
     pub(crate) fn accept(&self) -> io::Result<(TcpStream, Peer)> {
         let (stream, _) = self.socket.accept()?;
         let uid = uid_of_peer(&stream);
@@ -49,25 +49,25 @@ impl LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        // Whoever listens there next would remove it anyway.
+        // The next listener there would remove the file anyway.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Removes a socket that a broker has left behind that did not end in order.
+/// Removes the socket file of a broker that was not stopped cleanly.
 fn remove_stale(path: &Path) -> io::Result<()> {
-    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
-    if !there.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something is there that is no socket"));
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket"));
     }
     match net::UnixStream::connect(path) {
-        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another program listens there")),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another program listens on the socket")),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) => Err(error),
     }
 }
 
-/// Nobody can connect before the file has its mode.
+/// Binds and listens so that no client can connect before the file has its mode.
 #[cfg(target_os = "linux")]
 fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
@@ -101,13 +101,13 @@ fn uid_of_peer(_: &mio::net::UnixStream) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A place for a socket, which is empty before and after.
+    /// A directory for a socket, empty before and after.
     struct Scratch(PathBuf);
 
     impl Scratch {
         fn new(name: &str) -> Scratch {
             let folder = std::env::temp_dir().join(format!("tautwire-local-{name}-{}", std::process::id()));
-            fs::create_dir_all(&folder).expect("makes a folder");
+            fs::create_dir_all(&folder).expect("a directory");
             Scratch(folder)
         }
 
@@ -127,7 +127,7 @@ mod tests {
         let scratch = Scratch::new("mode");
         for mode in [0o600, 0o666] {
             let listener = LocalListener::bind(&scratch.path(), mode).expect("binds");
-            let found = fs::metadata(scratch.path()).expect("it is there").permissions().mode();
+            let found = fs::metadata(scratch.path()).expect("the file exists").permissions().mode();
             assert_eq!(found & 0o777, mode);
             drop(listener);
             assert!(!scratch.path().exists());
@@ -139,13 +139,13 @@ mod tests {
         let scratch = Scratch::new("stale");
         let path = scratch.path();
         drop(net::UnixListener::bind(&path).expect("binds"));
-        assert!(path.exists(), "the standard library leaves it");
-        let listener = LocalListener::bind(&path, 0o600).expect("nobody listens there");
-        let error = LocalListener::bind(&path, 0o600).expect_err("somebody listens there");
+        assert!(path.exists(), "the standard library does not remove the file");
+        let listener = LocalListener::bind(&path, 0o600).expect("the socket is stale");
+        let error = LocalListener::bind(&path, 0o600).expect_err("the socket is in use");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         drop(listener);
-        fs::write(&path, "no socket").expect("writes");
-        let error = LocalListener::bind(&path, 0o600).expect_err("it is a file");
+        fs::write(&path, "not a socket").expect("writes");
+        let error = LocalListener::bind(&path, 0o600).expect_err("a regular file");
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert!(path.exists());
     }

@@ -1,15 +1,15 @@
-//! Operators who are told that their message has been published once the log has it.
+//! Publish requests of operators that wait until the log has persisted the message.
 
 use tautwire_engine::{ConfirmStatus, PublishConfirm, PublishFailure, Published, Shard};
 use tautwire_session::Journal;
 
 use crate::inbox::ReplySender;
 
-/// What an operator is told: whether anybody wanted the message.
+/// The result of a publish: whether there were subscribers.
 type PublishResult = Result<bool, PublishFailure>;
 
-/// Those who wait for the log of one shard. There are no more than requests under way, and those whose requests were given up
-/// while the log stood still.
+/// The requests that wait for the log of one shard. There are no more than concurrent requests, plus those abandoned while the log was
+/// stalled.
 #[derive(Debug, Default)]
 pub(crate) struct PendingPublishes(Vec<PendingPublish>);
 
@@ -21,7 +21,7 @@ struct PendingPublish {
 }
 
 impl PendingPublishes {
-    /// Tells an operator what has become of a message, at once or when its promise is kept.
+    /// Answers a publish request, at once or when its confirmation is complete.
     pub(crate) fn answer(&mut self, published: Result<Published, PublishFailure>, answer: ReplySender<PublishResult>) {
         match published {
             Ok(Published { matched, promise: Some(promise) }) => {
@@ -32,33 +32,33 @@ impl PendingPublishes {
         }
     }
 
-    /// Tells those whose promises are kept by now, or never will be.
-    pub(crate) fn settle<J: Journal>(&mut self, shard: &mut Shard<J>) {
-        for waiting in std::mem::take(&mut self.0) {
-            let fate = shard.confirm_status(waiting.promise);
-            if fate != ConfirmStatus::Pending {
-                shard.finish_confirm(waiting.promise);
+    /// Answers the requests whose confirmations are complete or have failed.
+    pub(crate) fn answer_ready<J: Journal>(&mut self, shard: &mut Shard<J>) {
+        for pending in std::mem::take(&mut self.0) {
+            let status = shard.confirm_status(pending.promise);
+            if status != ConfirmStatus::Pending {
+                shard.finish_confirm(pending.promise);
             }
-            match fate {
-                ConfirmStatus::Pending => self.0.push(waiting),
-                ConfirmStatus::Confirmed => waiting.answer.send(Ok(waiting.matched)),
-                ConfirmStatus::Failed => waiting.answer.send(Err(PublishFailure::NotDurable)),
-                ConfirmStatus::Refused => waiting.answer.send(Err(PublishFailure::RejectedByCluster)),
+            match status {
+                ConfirmStatus::Pending => self.0.push(pending),
+                ConfirmStatus::Confirmed => pending.answer.send(Ok(pending.matched)),
+                ConfirmStatus::Failed => pending.answer.send(Err(PublishFailure::NotDurable)),
+                ConfirmStatus::Refused => pending.answer.send(Err(PublishFailure::RejectedByCluster)),
             }
         }
     }
 
-    /// Whether somebody is to be told now.
+    /// Whether a request can be answered now.
     pub(crate) fn has_ready<J: Journal>(&self, shard: &Shard<J>) -> bool {
-        self.0.iter().any(|waiting| shard.confirm_status(waiting.promise) != ConfirmStatus::Pending)
+        self.0.iter().any(|pending| shard.confirm_status(pending.promise) != ConfirmStatus::Pending)
     }
 }
 
 impl Drop for PendingPublishes {
-    /// The shard goes, and what was promised is not known to be true.
+    /// Fails the remaining requests, because the shard ends and their outcome is unknown.
     fn drop(&mut self) {
-        for waiting in self.0.drain(..) {
-            waiting.answer.send(Err(PublishFailure::NotDurable));
+        for pending in self.0.drain(..) {
+            pending.answer.send(Err(PublishFailure::NotDurable));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What a thread has around its shard, and what it does in a turn: the sockets, the ways to other threads, and the inbox for
-//! what comes from outside.
+//! The I/O of a shard's turns: the sockets, the channels to other threads, and the inbox.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::pending_publishes::PendingPublishes;
 use crate::shard_channels::{MigratingConnection, ShardChannels};
 use crate::waker::Waker;
 
-/// Connections of other threads let in in one turn.
+/// The most migrated connections accepted in one turn.
 const MIGRATIONS_PER_TURN_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -31,20 +30,20 @@ pub(crate) struct ReactorIo {
     pub(crate) shard_channels: ShardChannels,
     pub(crate) waker: Arc<Waker>,
     pub(crate) stop: Arc<AtomicBool>,
-    /// `None` when the broker stops.
+    /// `None` when the broker is stopping.
     pub(crate) commands: Option<Commands>,
-    /// Operators who wait for the log.
+    /// Publish requests of operators that wait for the log.
     pending_publishes: PendingPublishes,
-    /// Finds out who clients are, where they are asked.
+    /// Authenticates clients, if they must authenticate.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
-    /// The thread of the cluster, where the broker is one of several.
+    /// The cluster thread, if the broker is part of a cluster.
     cluster: Option<Arc<dyn ClusterThread>>,
     began_us: u64,
-    /// One thread looks after the heap for all.
+    /// Only one thread trims the heap for all.
     pub(crate) trimmer: Option<HeapTrimmer>,
-    /// How many more connections are adopted in this turn.
+    /// The number of migrated connections that this turn may still accept.
     migrations_left: usize,
-    /// The thread that was given the last handshake of TLS.
+    /// The thread that got the last TLS handshake.
     last_handshake_shard: usize,
 }
 
@@ -77,8 +76,8 @@ impl ReactorIo {
         }
     }
 
-    /// What has been kept for reuse goes when fewer will use it. The first thread sees that, and trims for all a few seconds later again, when
-    /// the others have given back theirs.
+    /// Frees memory kept for reuse after churn. The first thread detects the end of churn, and trims the heap for all again a few seconds
+    /// later, when the others have freed theirs.
     fn trim_after_churn<J: Journal>(&mut self, shard: &mut Shard<J>, now_ms: u64) {
         let is_due = match &mut self.trimmer {
             Some(trimmer) => trimmer.is_due(shard.held_bytes(), now_ms),
@@ -89,13 +88,13 @@ impl ReactorIo {
         }
         shard.shrink();
         self.connections.shrink();
-        heap::give_back(self.trimmer.is_some());
+        heap::return_free_memory(self.trimmer.is_some());
         if self.trimmer.is_some() {
             self.shard_channels.notify_churn_ended();
         }
     }
 
-    /// To be called before each turn.
+    /// Begins a turn.
     pub(crate) fn begin_turn(&mut self, now: Now) {
         self.migrations_left = MIGRATIONS_PER_TURN_MAX;
         self.began_us = now.us;
@@ -103,7 +102,7 @@ impl ReactorIo {
         self.acceptor.begin_turn();
     }
 
-    /// Lets in the next one who waits; in a rush reads from it at once.
+    /// Accepts the next pending connection; in a burst, reads from it at once.
     fn admit_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
         let Connections { churn_budget, clock, .. } = &mut self.connections;
         if self.acceptor.next_ms().is_none() || !churn_budget.may_admit(|| clock.now_us()) {
@@ -125,35 +124,35 @@ impl ReactorIo {
         true
     }
 
-    /// The thread that is to make the next handshake of TLS, if it is another one. They take turns: whose client it is shows later.
+    /// Returns the thread for the next TLS handshake, if it is another one: round-robin, because the owner of the client is not known yet.
     fn next_for_handshakes(&mut self) -> Option<ShardIndex> {
         let threads = self.shard_channels.peers() + 1;
         self.last_handshake_shard = (self.last_handshake_shard + 1) % threads;
         (self.last_handshake_shard > 0).then_some(ShardIndex(self.last_handshake_shard as u8))
     }
 
-    /// Finds out who a client is, now or later.
+    /// Authenticates a client, now or later.
     fn authenticate<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        let Some(question) = shard.take_auth_request(id) else { return };
-        let verdict = match (shard.origin(id), &self.authenticator, &self.commands) {
+        let Some(request) = shard.take_auth_request(id) else { return };
+        let decision = match (shard.origin(id), &self.authenticator, &self.commands) {
             (Some(origin), Some(authenticator), Some(commands)) => {
-                authenticator.ask(&origin, question, AuthResponder::new(commands.inbox(), id, &origin))
+                authenticator.ask(&origin, request, AuthResponder::new(commands.inbox(), id, &origin))
             }
-            // The broker stops.
+            // The broker is stopping.
             _ => {
-                let why = "nobody finds out who clients are now".into();
+                let why = "authentication is not available".into();
                 Some(AuthDecision::Refused { reason: ConnectReason::ServerUnavailable, why, detail: None })
             }
         };
-        if let Some(verdict) = verdict {
-            shard.apply_auth_decision(id, verdict, self.connections.now_ms);
+        if let Some(decision) = decision {
+            shard.apply_auth_decision(id, decision, self.connections.now_ms);
         }
     }
 
     fn has_work(&self, accepts_batches: bool) -> bool {
-        // The bell does not ring for who is awake: the word to stop may have come during the turn.
-        let told_to_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
-        told_to_stop
+        // An awake thread is not woken, so the stop flag may have been set during the turn.
+        let must_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
+        must_stop
             || self.connections.has_work()
             || self.acceptor.has_work(self.connections.now_ms)
             || self.shard_channels.has_work(accepts_batches)
@@ -211,19 +210,19 @@ impl<J: Journal> Io<J> for ReactorIo {
     }
 
     fn run_commands(&mut self, shard: &mut Shard<J>) {
-        self.pending_publishes.settle(shard);
+        self.pending_publishes.answer_ready(shard);
         let Some(commands) = self.commands.as_ref().filter(|commands| commands.has_commands()) else { return };
         shard.counters().orders_refused.add(commands.take_refused());
-        for (id, verdict) in commands.take_verdicts() {
-            shard.apply_auth_decision(id, verdict, self.connections.now_ms);
+        for (id, decision) in commands.take_auth_decisions() {
+            shard.apply_auth_decision(id, decision, self.connections.now_ms);
         }
         if self.cluster.is_some() {
             for event in commands.take_events() {
                 shard.handle_cluster_event(event, self.connections.now_ms);
             }
         }
-        for order in commands.take() {
-            match order {
+        for command in commands.take() {
+            match command {
                 Command::Publish(message, answer) => {
                     let published = shard.publish_for_operator(&message, self.connections.now_ms);
                     self.pending_publishes.answer(published, answer);
@@ -231,12 +230,12 @@ impl<J: Journal> Io<J> for ReactorIo {
                 Command::WaitDurable(promise, answer) => {
                     self.pending_publishes.answer(Ok(Published { matched: true, promise: Some(promise) }), answer);
                 }
-                Command::AdminQuery(survey) => shard.run_admin_query(survey, self.connections.now_ms),
+                Command::AdminQuery(query) => shard.run_admin_query(query, self.connections.now_ms),
                 Command::Disconnect(name, ends_session, answer) => {
                     answer.send(shard.disconnect_by_name(&name, ends_session, self.connections.now_ms));
                 }
                 Command::ApplyConfig(planned, step, answer) => {
-                    // Nobody comes between: this thread lets all newcomers in.
+                    // No connection is accepted in between, because this thread accepts all of them.
                     self.acceptor.replace(planned, self.connections.now_ms);
                     let before = step.make();
                     shard.apply_config_update();

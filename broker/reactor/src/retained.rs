@@ -1,4 +1,4 @@
-//! Asking for retained messages, and removing them, from outside the threads.
+//! Queries and removal of retained messages, from other threads.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,52 +11,52 @@ use crate::admin_queries::{self, QueryDeadline, QueryError};
 use crate::broker::Control;
 use crate::inbox::{Command, Inbox, PublishError};
 
-/// Time before a removal goes on that a thread or the log had no room for.
+/// The pause before a removal continues after a thread or the log was full.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(2);
 
 impl Control {
-    /// Some of the retained messages.
+    /// Returns some of the retained messages.
     ///
     /// # Errors
     /// There was no answer.
     pub fn retained_messages(
         &self,
         query: RetainedQuery,
-        patience: QueryDeadline<'_>,
+        deadline: QueryDeadline<'_>,
     ) -> Result<RetainedPage, QueryError> {
-        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Retained(query, reply), patience)
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Retained(query, reply), deadline)
     }
 
-    /// The message that a topic retains.
+    /// Returns the retained message of a topic.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn retained_message(&self, topic: &str, patience: QueryDeadline<'_>) -> Result<FetchedMessage, QueryError> {
-        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::RetainedMessage(topic.into(), reply), patience)
+    pub fn retained_message(&self, topic: &str, deadline: QueryDeadline<'_>) -> Result<FetchedMessage, QueryError> {
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::RetainedMessage(topic.into(), reply), deadline)
     }
 
-    /// Levels of the tree of topics with retained messages.
+    /// Returns levels of the tree of topics with retained messages.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn topics(&self, query: TopicsQuery, patience: QueryDeadline<'_>) -> Result<TopicLevels, QueryError> {
-        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Topics(query, reply), patience)
+    pub fn topics(&self, query: TopicsQuery, deadline: QueryDeadline<'_>) -> Result<TopicLevels, QueryError> {
+        admin_queries::ask(self.inbox_for_scans(), |reply| AdminQuery::Topics(query, reply), deadline)
     }
 
-    /// Removes the retained messages that a filter covers, as if somebody had published an empty message to each topic. Comes back once the
-    /// log has that, with how many have gone; there may be more after half of `timeout`.
+    /// Removes the retained messages that match a filter, like an empty message published to each topic. Returns the number of removed
+    /// messages once the log has persisted the removal; there may be more after half of `timeout`.
     ///
     /// # Errors
-    /// Some messages may have gone all the same.
+    /// Some messages may have been removed.
     pub fn remove_retained(&self, filter: &str, timeout: Duration) -> Result<RemovalResult, PublishError> {
         let began = Instant::now();
         let left = || timeout.saturating_sub(began.elapsed());
         let inbox = &self.inboxes[0];
         let mut total = RemovalResult::default();
         loop {
-            let asked =
+            let result =
                 admin_queries::ask(inbox, |reply| AdminQuery::RemoveRetained(filter.into(), reply), left().into());
-            let RemovalResult { removed, refused, has_more, promise } = asked.map_err(of_removal)?;
+            let RemovalResult { removed, refused, has_more, promise } = result.map_err(removal_error)?;
             let promise = PublishConfirm::both(total.promise, promise);
             total = RemovalResult { removed: total.removed + removed, refused, has_more, promise };
             let is_stuck = removed == 0;
@@ -73,13 +73,13 @@ impl Control {
         Ok(total)
     }
 
-    /// That of the shard which looks for all: not the one that lets newcomers in, where there is another.
+    /// Returns the inbox of the shard that scans for all: not the one that accepts connections, if there is another.
     fn inbox_for_scans(&self) -> &Inbox {
         &self.inboxes[self.inboxes.len() - 1]
     }
 }
 
-fn of_removal(error: QueryError) -> PublishError {
+fn removal_error(error: QueryError) -> PublishError {
     match error {
         QueryError::Busy => PublishError::Busy,
         QueryError::Stopping => PublishError::Stopping,

@@ -1,5 +1,5 @@
-//! The ways between threads: for each ordered pair a bounded ring of batches, and one of connections that move. A connection
-//! never waits behind batches.
+//! The channels between threads: for each ordered pair, a bounded ring of batches and one of migrating connections. A connection never
+//! waits behind batches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,42 +11,42 @@ use tautwire_router::{Batch, ShardIndex};
 use crate::acceptor::AcceptedConnection;
 use crate::waker::Waker;
 
-/// Connections in the ring from one thread to another. Others wait for room with the thread that gives them away.
+/// The capacity of the ring of connections. Further ones wait at the sending thread.
 const MIGRATIONS_MAX: usize = 16;
 
-/// A connection on its way to the thread that its client belongs to.
+/// A connection that migrates to the thread that owns its client.
 #[derive(Debug)]
 pub(crate) struct MigratingConnection {
     pub(crate) accepted: AcceptedConnection,
-    /// What has been read and not consumed.
+    /// Bytes that were read and not consumed.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All ways of one thread.
+/// All channels of one thread.
 #[derive(Debug)]
 pub(crate) struct ShardChannels {
     own: ShardIndex,
-    /// Of all threads but this one, in order.
+    /// The other threads, in order.
     peers: Vec<Peer>,
-    /// How often the first thread has said that a crowd has gone, and how often this one has heard it.
+    /// How often the first thread has announced the end of churn, and how often this one has seen it.
     churn_ends: Arc<AtomicU32>,
     churn_ends_seen: u32,
 }
 
-/// The ways to and from one other thread.
+/// The channels to and from one other thread.
 #[derive(Debug)]
 struct Peer {
     batches_out: Sender<Batch>,
     batches_in: Receiver<Batch>,
     migrations_out: Sender<MigratingConnection>,
     migrations_in: Receiver<MigratingConnection>,
-    /// Connections that wait for room in `migrations_out`.
+    /// Connections that do not fit into `migrations_out`.
     migrations: VecDeque<MigratingConnection>,
     waker: Arc<Waker>,
 }
 
 impl ShardChannels {
-    /// Which thread this is.
+    /// Returns the index of this thread.
     pub(crate) fn own_shard(&self) -> ShardIndex {
         self.own
     }
@@ -55,41 +55,41 @@ impl ShardChannels {
         self.own == ShardIndex(0)
     }
 
-    /// Tells all other threads that a crowd has gone.
+    /// Notifies all other threads that churn has ended.
     pub(crate) fn notify_churn_ended(&self) {
         self.churn_ends.fetch_add(1, Ordering::Relaxed);
         self.peers.iter().for_each(|peer| peer.waker.wake());
     }
 
-    /// Whether the first thread has said so since this was last asked.
+    /// Whether the first thread has announced the end of churn since the last call.
     #[inline]
     pub(crate) fn take_churn_ended(&mut self) -> bool {
         let gone = self.churn_ends.load(Ordering::Relaxed);
         std::mem::replace(&mut self.churn_ends_seen, gone) != gone
     }
 
-    /// How many other threads there are.
+    /// Returns the number of other threads.
     pub(crate) fn peers(&self) -> usize {
         self.peers.len()
     }
 
-    /// How many batches the way to `to` takes now.
+    /// Returns how many batches the channel to `to` accepts now.
     pub(crate) fn room(&self, to: ShardIndex) -> usize {
         self.peers[self.at(to)].batches_out.ring.slots()
     }
 
-    /// Sends batches, no more than there is room for.
+    /// Sends batches, no more than there is space for.
     pub(crate) fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>) {
         let at = self.at(to);
         let peer = &mut self.peers[at];
         for batch in batches {
             let sent = peer.batches_out.ring.push(batch);
-            debug_assert!(sent.is_ok(), "nobody else puts anything into the ring");
+            debug_assert!(sent.is_ok(), "this is the only sender of the ring");
         }
         peer.waker.wake();
     }
 
-    /// Whether a batch can be sent now. If not, the other thread rings when it can be.
+    /// Whether a batch can be sent now. If not, the other thread wakes this one when it can be.
     pub(crate) fn has_room_or_waits(&self, to: ShardIndex) -> bool {
         self.peers[self.at(to)].batches_out.has_room_or_waits()
     }
@@ -99,13 +99,13 @@ impl ShardChannels {
         self.peers[at].batches_in.ring.pop().ok()
     }
 
-    /// Whether messages have come from another thread.
+    /// Whether batches have arrived from another thread.
     #[inline]
     pub(crate) fn has_batches(&self) -> bool {
         self.peers.iter().any(|peer| !peer.batches_in.ring.is_empty())
     }
 
-    /// Wakes the thread that waits for room, if there is any now.
+    /// Wakes the thread that waits for space, if there is any now.
     pub(crate) fn notify_capacity(&self, from: ShardIndex) {
         let peer = &self.peers[self.at(from)];
         if peer.batches_in.has_waiter_and_room() {
@@ -113,21 +113,21 @@ impl ShardChannels {
         }
     }
 
-    /// Gives a connection to another thread.
+    /// Migrates a connection to another thread.
     pub(crate) fn send_connection(&mut self, to: ShardIndex, connection: MigratingConnection) {
         let at = self.at(to);
         self.peers[at].migrations.push_back(connection);
         self.peers[at].send_migrations();
     }
 
-    /// Sends the connections for which there was no room before.
+    /// Sends the connections that did not fit before.
     pub(crate) fn send_migrations(&mut self) {
         for peer in self.peers.iter_mut().filter(|peer| !peer.migrations.is_empty()) {
             peer.send_migrations();
         }
     }
 
-    /// A connection whose client belongs to this thread.
+    /// Returns the next connection that was migrated to this thread.
     pub(crate) fn next_migrated(&mut self) -> Option<MigratingConnection> {
         self.peers.iter_mut().find_map(|peer| {
             let migrating = peer.migrations_in.ring.pop().ok()?;
@@ -138,8 +138,8 @@ impl ShardChannels {
         })
     }
 
-    /// Whether something has come, or could be sent now. To be asked before sleeping: what is false now will ring. Where the shard does
-    /// not take batches, those that have come do not count.
+    /// Whether something has arrived, or can be sent now. Call it before sleeping: whatever is false now will wake the thread later. If the
+    /// shard does not accept batches, arrived ones do not count.
     pub(crate) fn has_work(&self, accepts_batches: bool) -> bool {
         self.peers.iter().any(|peer| {
             !peer.migrations_in.ring.is_empty()
@@ -169,19 +169,19 @@ impl Peer {
     }
 }
 
-/// The end of a ring into which one thread puts.
+/// The sending end of a ring.
 #[derive(Debug)]
 struct Sender<T> {
     ring: Producer<T>,
-    /// We wait for room.
+    /// The sender waits for space.
     is_waiting: Arc<AtomicBool>,
 }
 
-/// The end of a ring from which one thread takes.
+/// The receiving end of a ring.
 #[derive(Debug)]
 struct Receiver<T> {
     ring: Consumer<T>,
-    /// The sender waits for room.
+    /// The sender waits for space.
     is_sender_waiting: Arc<AtomicBool>,
 }
 
@@ -191,14 +191,14 @@ impl<T> Sender<T> {
             return true;
         }
         self.is_waiting.store(true, Ordering::SeqCst);
-        // The receiver may have made room and looked at the flag before it was set.
+        // The receiver may have made space and checked the flag before it was set.
         fence(Ordering::SeqCst);
         !self.ring.is_full()
     }
 }
 
 impl<T> Receiver<T> {
-    /// Whether the sender is to be woken, which is then no longer asked for. To be called after something has been taken.
+    /// Whether to wake the sender; clears its request. Call it after something was taken.
     fn has_waiter_and_room(&self) -> bool {
         fence(Ordering::SeqCst);
         let is_full = || self.ring.slots() == self.ring.buffer().capacity();
@@ -210,7 +210,7 @@ impl<T> Receiver<T> {
     }
 }
 
-fn wake<T>(capacity: usize) -> (Option<Sender<T>>, Option<Receiver<T>>) {
+fn waking_ring<T>(capacity: usize) -> (Option<Sender<T>>, Option<Receiver<T>>) {
     let (producer, consumer) = RingBuffer::new(capacity);
     let is_waiting = Arc::<AtomicBool>::default();
     (
@@ -219,17 +219,17 @@ fn wake<T>(capacity: usize) -> (Option<Sender<T>>, Option<Receiver<T>>) {
     )
 }
 
-/// One direction between two threads, until its ends are given away.
+/// One direction between two threads, until its ends are distributed.
 struct ShardChannel {
     batches: (Option<Sender<Batch>>, Option<Receiver<Batch>>),
     migrations: (Option<Sender<MigratingConnection>>, Option<Receiver<MigratingConnection>>),
 }
 
-/// The ways of every thread, with rings for so many batches.
+/// Connects all threads, with rings for this many batches.
 pub(crate) fn connect(wakers: &[Arc<Waker>], batches: usize) -> Vec<ShardChannels> {
     let count = wakers.len();
-    let way = |_| ShardChannel { batches: wake(batches), migrations: wake(MIGRATIONS_MAX) };
-    let mut shard_channels: Vec<Vec<ShardChannel>> = (0..count).map(|_| (0..count).map(way).collect()).collect();
+    let channel = |_| ShardChannel { batches: waking_ring(batches), migrations: waking_ring(MIGRATIONS_MAX) };
+    let mut shard_channels: Vec<Vec<ShardChannel>> = (0..count).map(|_| (0..count).map(channel).collect()).collect();
     let mut peer = |own: usize, other: usize| {
         Some(Peer {
             batches_out: shard_channels[own][other].batches.0.take()?,
@@ -284,25 +284,25 @@ mod tests {
             .map(|poll| Arc::new(Waker::new(mio::Waker::new(poll.registry(), Token(0)).expect("a waker"))))
             .collect();
         let shard_channels = connect(&wakers, 1);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port of the kernel's choice");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port chosen by the kernel");
         World { polls, shard_channels, wakers, listener }
     }
 
     impl World {
         fn connection(&self) -> MigratingConnection {
-            let stream = TcpStream::connect(self.listener.local_addr().expect("it is bound")).expect("a socket");
-            let address = self.listener.local_addr().expect("it is bound");
+            let stream = TcpStream::connect(self.listener.local_addr().expect("bound")).expect("a socket");
+            let address = self.listener.local_addr().expect("bound");
             let listen = ListenerConfig::plain(address, AckLevel::default());
             let accept_limiter =
                 Arc::new(AcceptLimiter::new(&listen, Arc::new(AcceptRate::new(AcceptLimits::default()))));
             let origin = Arc::new(ConnectionOrigin::new(accept_limiter, Peer::Local { uid: None }));
             let accepted =
-                AcceptedConnection { stream, origin, layers: None, ack_level: AckLevel::default(), standing: None };
+                AcceptedConnection { stream, origin, layers: None, ack_level: AckLevel::default(), auth_state: None };
             MigratingConnection { accepted, bytes: Vec::new() }
         }
 
-        /// Whether the bell of a thread, which is about to sleep, has rung.
-        fn is_rung(&mut self, thread: usize) -> bool {
+        /// Whether a thread that is about to sleep has been woken.
+        fn is_woken(&mut self, thread: usize) -> bool {
             let mut events = mio::Events::with_capacity(1);
             self.polls[thread].poll(&mut events, Some(std::time::Duration::ZERO)).expect("it polls");
             !events.is_empty()
@@ -324,7 +324,7 @@ mod tests {
         assert!(world.shard_channels[1].next_migrated().is_some());
         assert!(
             world.shard_channels[1].has_work(true) && !world.shard_channels[1].has_work(false),
-            "batches alone are left"
+            "only batches are left"
         );
         assert!(world.shard_channels[1].next_batch(OWN).is_some());
         assert!(!world.shard_channels[1].has_work(true));
@@ -337,10 +337,10 @@ mod tests {
         world.wakers[0].before_sleep();
         assert!(!world.shard_channels[0].has_room_or_waits(OTHER));
         world.shard_channels[1].notify_capacity(OWN);
-        assert!(!world.is_rung(0), "there is none");
+        assert!(!world.is_woken(0), "there is no space");
         assert!(world.shard_channels[1].next_batch(OWN).is_some());
         world.shard_channels[1].notify_capacity(OWN);
-        assert!(world.is_rung(0));
+        assert!(world.is_woken(0));
         assert!(world.shard_channels[0].has_room_or_waits(OTHER));
     }
 
@@ -352,9 +352,9 @@ mod tests {
             world.shard_channels[0].send_connection(OTHER, connection);
         }
         world.wakers[0].before_sleep();
-        assert!(!world.shard_channels[0].has_work(true), "there is no room for the last one");
+        assert!(!world.shard_channels[0].has_work(true), "the last one does not fit");
         assert!(world.shard_channels[1].next_migrated().is_some());
-        assert!(world.is_rung(0));
+        assert!(world.is_woken(0));
         assert!(world.shard_channels[0].has_work(true));
         world.shard_channels[0].send_migrations();
         assert!(!world.shard_channels[0].has_work(true));

@@ -1,4 +1,4 @@
-//! Being woken after less than a millisecond.
+//! Wakes a thread after less than a millisecond.
 
 #[cfg(target_os = "linux")]
 mod imp {
@@ -18,18 +18,18 @@ mod imp {
     }
 
     impl ShortTimer {
-        /// Reports with `token`.
+        /// Creates a timer that reports with `token`.
         ///
         /// # Errors
-        /// The timer cannot be had.
+        /// The timer cannot be created.
         pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<ShortTimer> {
             let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-            // Edge-triggered, so that it need not be read.
+            // Edge-triggered, so it need not be read.
             registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
             Ok(ShortTimer { timer })
         }
 
-        /// Wakes the thread once after `delay_us`, more than 0 and less than a second; false where that cannot be.
+        /// Wakes the thread once after `delay_us`, more than 0 and less than a second. Returns false if that is not possible.
         pub(crate) fn set(&mut self, delay_us: u32) -> bool {
             let value = Timespec { tv_sec: 0, tv_nsec: (i64::from(delay_us) * 1_000) as _ };
             let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
@@ -44,7 +44,7 @@ mod imp {
 
     use mio::{Registry, Token};
 
-    /// There is none.
+    /// Not available on this system.
     #[derive(Debug)]
     pub(crate) struct ShortTimer;
 

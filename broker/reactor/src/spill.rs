@@ -1,4 +1,4 @@
-//! Messages that leave memory: the store in the data directory, before there are threads and after.
+//! The spill store in the data directory, during recovery and at runtime.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,38 +13,38 @@ use tautwire_session::Journal;
 
 use crate::waker::Waker;
 
-/// The folder within the data directory.
+/// The spill directory within the data directory.
 const FOLDER: &str = "cold";
 
-/// Removes the folder if it is empty.
+/// Removes the spill directory if it is empty.
 pub(crate) fn remove_folder(data: &Path) {
-    // One that is not there, or that holds something, stays as it is.
+    // A directory that does not exist or is not empty is left alone.
     let _ = std::fs::remove_dir(data.join(FOLDER));
 }
 
-/// The store while the log is read.
+/// The spill store during recovery.
 pub(crate) struct RecoverySpill {
     store: Store<Folder>,
     freed: Arc<FreedSlots>,
-    shelf: Arc<SpillAccount>,
+    spill_account: Arc<SpillAccount>,
     memory: Arc<Memory>,
-    /// Sessions and topics, until shards have them.
+    /// Memory of sessions and topics, until shards own them.
     detached: DetachedMemory,
     loaded_max_bytes: u64,
 }
 
 impl RecoverySpill {
-    /// Empties the folder.
+    /// Opens the store and empties its directory.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub(crate) fn open(data: &Path, shared: &Shared) -> io::Result<RecoverySpill> {
         let folder = Folder::emptied(&data.join(FOLDER))?;
         let freed = Arc::new(FreedSlots::default());
         let settings = shared.config_cell.current().settings.clone();
         Ok(RecoverySpill {
             store: Store::new(folder, Settings::with_limit(settings.cold_bytes)),
-            shelf: Arc::new(SpillAccount::new(shared.memory.ledger(0).clone(), freed.clone())),
+            spill_account: Arc::new(SpillAccount::new(shared.memory.ledger(0).clone(), freed.clone())),
             freed,
             memory: shared.memory.clone(),
             detached: DetachedMemory::of(shared.memory.detached()),
@@ -52,7 +52,7 @@ impl RecoverySpill {
         })
     }
 
-    /// Starts the thread that reads and writes from now on, and connects the shards with it.
+    /// Starts the thread of the store, and connects the shards to it.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -62,8 +62,9 @@ impl RecoverySpill {
         shards: &mut [Shard<J>],
         wakers: &[Arc<Waker>],
     ) -> io::Result<SpillThread> {
-        let shelf = |index| Arc::new(SpillAccount::new(shared.memory.ledger(index).clone(), self.freed.clone()));
-        let shelves = (0..shards.len()).map(shelf).collect();
+        let spill_account =
+            |index| Arc::new(SpillAccount::new(shared.memory.ledger(index).clone(), self.freed.clone()));
+        let spill_accounts = (0..shards.len()).map(spill_account).collect();
         let wakers = wakers.to_vec();
         let wake = move |shard: usize| {
             if let Some(waker) = wakers.get(shard) {
@@ -76,7 +77,7 @@ impl RecoverySpill {
                 report(stats, counters);
             }
         };
-        let (thread, ports) = SpillThread::start(self.store, self.freed, shelves, wake, report)?;
+        let (thread, ports) = SpillThread::start(self.store, self.freed, spill_accounts, wake, report)?;
         for (shard, port) in shards.iter_mut().zip(ports) {
             shard.connect_spill_store(Box::new(port));
         }
@@ -84,74 +85,74 @@ impl RecoverySpill {
     }
 
     /// Reads one message.
-    pub(crate) fn read(&mut self, cold: &Spilled) -> Option<Message> {
-        read(&mut self.store, cold)
+    pub(crate) fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+        read(&mut self.store, spilled)
     }
 }
 
 fn write(
     store: &mut Store<Folder>,
     freed: &FreedSlots,
-    shelf: &Arc<SpillAccount>,
+    spill_account: &Arc<SpillAccount>,
     messages: &[Message],
 ) -> Vec<Option<Spilled>> {
     freed.take(Vec::new()).into_iter().for_each(|slot: SpillSlot| store.free(slot));
     let slots = store.write(messages);
-    let cold = |(message, slot): (&Message, Option<SpillSlot>)| Some(Spilled::new(message, slot?, shelf));
-    messages.iter().zip(slots).map(cold).collect()
+    let spilled = |(message, slot): (&Message, Option<SpillSlot>)| Some(Spilled::new(message, slot?, spill_account));
+    messages.iter().zip(slots).map(spilled).collect()
 }
 
-fn read(store: &mut Store<Folder>, cold: &Spilled) -> Option<Message> {
+fn read(store: &mut Store<Folder>, spilled: &Spilled) -> Option<Message> {
     let mut bytes = Vec::new();
-    let range = store.read(&[cold.slot()], &mut bytes).pop().flatten()?;
-    Some(cold.read(bytes.get(range)?)?.to_message())
+    let range = store.read(&[spilled.slot()], &mut bytes).pop().flatten()?;
+    Some(spilled.read(bytes.get(range)?)?.to_message())
 }
 
-/// The folder within the data directory for the messages of a snapshot that is being made.
+/// The spill directory within the data directory for a snapshot in progress.
 const SNAPSHOT_SPILL_FOLDER: &str = "cold-snapshot";
-/// With so much of a snapshot in memory, more leaves it.
+/// With more of a snapshot in memory than this, messages are spilled.
 const SNAPSHOT_LOADED_MAX_BYTES: u64 = 32 << 20;
 
-/// The store for the messages of one snapshot, on the thread that makes it.
+/// The spill store of one snapshot, on the thread that makes it.
 pub(crate) struct SnapshotSpill {
     store: Store<Folder>,
     freed: Arc<FreedSlots>,
-    shelf: Arc<SpillAccount>,
+    spill_account: Arc<SpillAccount>,
     ledger: Arc<MemoryLedger>,
-    /// All of it.
+    /// All memory of the snapshot.
     detached: DetachedMemory,
     path: PathBuf,
 }
 
 impl SnapshotSpill {
-    /// Empties the folder. What is in memory for the snapshot is entered in `account`, which nobody else enters in.
+    /// Opens the store and empties its directory. Memory of the snapshot is charged to `account`, which has no other user.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub(crate) fn open(data: &Path, limit_bytes: u64, account: &Arc<DetachedLedger>) -> io::Result<SnapshotSpill> {
         let path = data.join(SNAPSHOT_SPILL_FOLDER);
         let folder = Folder::emptied(&path)?;
         let (freed, ledger) = (Arc::new(FreedSlots::default()), Arc::new(MemoryLedger::default()));
-        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
+        let spill_account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let store = Store::new(folder, Settings::with_limit(limit_bytes));
-        Ok(SnapshotSpill { store, freed, shelf, ledger, detached: DetachedMemory::of(account), path })
+        Ok(SnapshotSpill { store, freed, spill_account, ledger, detached: DetachedMemory::of(account), path })
     }
 }
 
 impl Drop for SnapshotSpill {
     fn drop(&mut self) {
-        // What is left is emptied by the next one.
+        // The next snapshot removes what remains.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
 impl SpillStore for SnapshotSpill {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
-        write(&mut self.store, &self.freed, &self.shelf, messages)
+        write(&mut self.store, &self.freed, &self.spill_account, messages)
     }
 
-    fn read(&mut self, cold: &Spilled) -> Option<Message> {
-        read(&mut self.store, cold)
+    fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+        read(&mut self.store, spilled)
     }
 
     fn should_spill(&self) -> bool {
@@ -169,11 +170,11 @@ impl SpillStore for SnapshotSpill {
 
 impl SpillStore for RecoverySpill {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Spilled>> {
-        write(&mut self.store, &self.freed, &self.shelf, messages)
+        write(&mut self.store, &self.freed, &self.spill_account, messages)
     }
 
-    fn read(&mut self, cold: &Spilled) -> Option<Message> {
-        RecoverySpill::read(self, cold)
+    fn read(&mut self, spilled: &Spilled) -> Option<Message> {
+        RecoverySpill::read(self, spilled)
     }
 
     fn should_spill(&self) -> bool {
@@ -185,7 +186,7 @@ impl SpillStore for RecoverySpill {
     }
 }
 
-/// What no shard holds, as it stands in the account until this is dropped. Nobody else enters there meanwhile.
+/// Memory that no shard owns, charged until this is dropped. The ledger has no other user meanwhile.
 struct DetachedMemory {
     account: Arc<DetachedLedger>,
     bytes: usize,
@@ -208,7 +209,7 @@ impl Drop for DetachedMemory {
     }
 }
 
-/// The store's thread is the only one that writes these counters.
+/// Copies the store's statistics to the counters, which only the store's thread writes.
 fn report(stats: &Stats, counters: &Counters) {
     let set = |counter: &Counter, value: u64| counter.add(value.wrapping_sub(counter.get()));
     set(&counters.cold_messages, stats.messages);

@@ -1,4 +1,4 @@
-//! Watching what is published, from outside the threads.
+//! Taps and traces of published messages, from other threads.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tautwire_engine::{ConfigSnapshot, Tap, Tracer};
 
 use crate::broker::Control;
 
-/// Somebody watches until this is dropped.
+/// Keeps a tap active until dropped.
 pub struct TapGuard {
     control: Control,
     tap: Arc<Tap>,
@@ -19,7 +19,7 @@ impl std::fmt::Debug for TapGuard {
 }
 
 impl TapGuard {
-    /// What was asked for.
+    /// Returns the tap.
     pub fn tap(&self) -> &Tap {
         &self.tap
     }
@@ -35,13 +35,13 @@ impl Drop for TapGuard {
 }
 
 impl Control {
-    /// From now on messages are followed as `tracer` says, or not at all.
+    /// Traces messages with `tracer`, or stops tracing.
     pub fn trace(&self, tracer: Option<Arc<Tracer>>) {
         self.change_config(|config| config.tracer = tracer);
     }
 
-    /// Shows what is published to `tap`, until the value given is dropped. What is published after this has returned is shown, unless a thread
-    /// is held up for longer than [`CONFIG_APPLY_TIMEOUT`](crate::CONFIG_APPLY_TIMEOUT).
+    /// Passes published messages to `tap` until the returned guard is dropped. Covers all messages published after this returns, unless a
+    /// thread is delayed by more than [`CONFIG_APPLY_TIMEOUT`](crate::CONFIG_APPLY_TIMEOUT).
     pub fn watch(&self, tap: Tap) -> TapGuard {
         let tap = Arc::new(tap);
         let all = tap.clone();

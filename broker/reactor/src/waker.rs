@@ -1,4 +1,4 @@
-//! How a thread that sleeps is woken by others.
+//! Wakes a sleeping thread from other threads.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -14,7 +14,7 @@ impl Waker {
         Waker { waker, is_sleeping: AtomicBool::new(false) }
     }
 
-    /// The owner is about to look whether there is something to do, and to sleep if there is nothing.
+    /// Announces that the owner checks for work, and sleeps if there is none.
     pub(crate) fn before_sleep(&self) {
         self.is_sleeping.store(true, Ordering::SeqCst);
     }
@@ -23,15 +23,15 @@ impl Waker {
         self.is_sleeping.store(false, Ordering::Relaxed);
     }
 
-    /// Wakes the owner if it sleeps or is about to. To be called after there is something for it to find.
+    /// Wakes the owner if it sleeps or is about to. Call it after the work is visible.
     pub(crate) fn wake(&self) {
-        // The owner says that it sleeps before it looks, and what it looks for is there before this is read: in one order of all
-        // these, one of the two sees the other.
+        // The owner sets the flag before it checks for work, and the work is visible before the flag is read here. Because all of these are
+        // sequentially consistent, one of the two sees the other.
         fence(Ordering::SeqCst);
         if self.is_sleeping.swap(false, Ordering::SeqCst)
             && let Err(error) = self.waker.wake()
         {
-            log::error!("a thread could not be woken: {error}");
+            log::error!("cannot wake a thread: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One thread: its loop of turns and sleeping.
+//! A thread of the broker: its loop of turns and sleeps.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::reactor_io::ReactorIo;
 use crate::shard_channels::ShardChannels;
 use crate::waker::Waker;
 
-/// Events taken from the kernel at a time.
+/// The number of events taken from the kernel at a time.
 const EVENTS_MAX: usize = 256;
 
 pub(crate) const WAKER_TOKEN: Token = Token(usize::MAX);
@@ -30,7 +30,7 @@ const TIMER_TOKEN: Token = Token(usize::MAX - 1);
 const SHORT_TIMER_TOKEN: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
-/// One thread's state.
+/// The state of one thread.
 pub(crate) struct Worker<J: Journal> {
     poll: Poll,
     shard: Shard<J>,
@@ -38,11 +38,11 @@ pub(crate) struct Worker<J: Journal> {
     deadline_timer: DeadlineTimer,
     clock: Clock,
     now_ms: u64,
-    /// Told when the thread has nothing to do for the first time.
-    settled: Option<Sender<()>>,
+    /// Notified when the thread is idle for the first time.
+    idle_signal: Option<Sender<()>>,
 }
 
-/// What a thread is given to work with.
+/// The parts from which a worker is built.
 pub(crate) struct WorkerParts<S> {
     pub(crate) poll: Poll,
     pub(crate) shard: S,
@@ -54,14 +54,14 @@ pub(crate) struct WorkerParts<S> {
     pub(crate) clock: Clock,
     pub(crate) tls_handshakes: Arc<AtomicUsize>,
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
-    /// The thread of the cluster, where the broker is one of several.
+    /// The cluster thread, if the broker is part of a cluster.
     pub(crate) cluster: Option<Arc<dyn ClusterThread>>,
-    /// Told when the thread has nothing to do for the first time.
-    pub(crate) settled: Sender<()>,
+    /// Notified when the thread is idle for the first time.
+    pub(crate) idle_signal: Sender<()>,
 }
 
 impl WorkerParts<()> {
-    /// The same, with a shard.
+    /// Adds a shard.
     pub(crate) fn with<S>(self, shard: S) -> WorkerParts<S> {
         let WorkerParts {
             poll,
@@ -74,7 +74,7 @@ impl WorkerParts<()> {
             tls_handshakes,
             authenticator,
             cluster,
-            settled,
+            idle_signal,
             ..
         } = self;
         WorkerParts {
@@ -89,7 +89,7 @@ impl WorkerParts<()> {
             tls_handshakes,
             authenticator,
             cluster,
-            settled,
+            idle_signal,
         }
     }
 }
@@ -108,29 +108,29 @@ impl<J: Journal> Worker<J> {
             tls_handshakes,
             authenticator,
             cluster,
-            settled,
+            idle_signal,
         } = parts;
         let deadline_timer = DeadlineTimer::new(poll.registry(), TIMER_TOKEN)?;
         let acceptor =
             Acceptor::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, SHORT_TIMER_TOKEN, authenticator)?;
         let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes, clock);
         let io = ReactorIo::new(connections, acceptor, shard_channels, waker, stop, commands, cluster);
-        Ok(Worker { poll, shard, io, deadline_timer, clock, now_ms: clock.now_ms(), settled: Some(settled) })
+        Ok(Worker { poll, shard, io, deadline_timer, clock, now_ms: clock.now_ms(), idle_signal: Some(idle_signal) })
     }
 
     /// Runs until told to stop, and then until every connection is closed.
     ///
     /// # Errors
-    /// Those of waiting for events, which leave nothing to go on with.
+    /// Errors of waiting for events, which are fatal.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.io.stop.load(Ordering::Relaxed) {
             let rest = self.turn(&events);
             if rest != NextTurn::Busy
-                && let Some(settled) = self.settled.take()
+                && let Some(idle_signal) = self.idle_signal.take()
             {
-                // Whoever started the broker may have given up waiting.
-                let _ = settled.send(());
+                // The caller that started the broker may have stopped waiting.
+                let _ = idle_signal.send(());
             }
             self.wait(&mut events, rest)?;
         }
@@ -154,7 +154,7 @@ impl<J: Journal> Worker<J> {
         turn(&mut self.shard, &mut self.io, self.now_ms)
     }
 
-    /// Waits for events, for the bell or for what is due.
+    /// Waits for events, for the waker, or for a deadline.
     fn wait(&mut self, events: &mut Events, rest: NextTurn) -> io::Result<()> {
         let timeout = match rest {
             NextTurn::Busy => Some(Duration::ZERO),
@@ -168,17 +168,17 @@ impl<J: Journal> Worker<J> {
         }
     }
 
-    /// Says goodbye to everybody and closes what is left.
+    /// Disconnects all clients and closes their connections.
     fn shut_down(mut self, mut events: Events) -> io::Result<()> {
         self.io.connections.stop();
-        // What came with the word to stop does not come again.
+        // Events that arrived with the stop flag are not reported again.
         let _ = self.turn(&events);
         self.io.commands = None;
         self.io.acceptor.close();
         self.shard.shut_down(self.now_ms);
         events.clear();
         let mut rest = self.turn(&events);
-        // Every socket is being drained now, which has an end.
+        // All sockets are draining now, which ends.
         while !self.io.connections.is_empty() {
             self.wait(&mut events, rest)?;
             rest = self.turn(&events);

@@ -1,5 +1,5 @@
-//! A broker of a cluster, on real sockets: requests reach the thread of the cluster, and what it tells reaches the clients. The cluster is
-//! one that grants everything at once.
+//! A broker in a cluster, on real sockets: requests reach the cluster thread, and its events reach the clients. The simulated cluster
+//! grants everything at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
@@ -65,7 +65,7 @@ impl Granting {
                 let body = Body::Messages { messages: vec![block], to_retain: Vec::new() };
                 let group = Group { number: sequence.0, ordinal: 0, unsettled: None, body }.encode();
                 let messages = Messages::new(&group).expect("a group");
-                let partition = Partition::all().next().expect("there is one");
+                let partition = Partition::all().next().expect("exists");
                 let (until, groups) = (Sequence(sequence.0 + 1), vec![LogGroup { sequence, messages }]);
                 let span = Arc::new(Span { partition, from: sequence, until, groups, lost: 0 });
                 for shard in 0..mail.shards() {
@@ -95,7 +95,7 @@ impl ClusterThread for Granting {
     }
 }
 
-/// A thread that has not heard yet that the node's life has begun refuses its clients: they try again.
+/// A thread that does not know yet that the node is active rejects its clients, which retry.
 fn connect(broker: &Broker, name: &str) -> TcpStream {
     for _ in 0..1000 {
         let mut stream = TcpStream::connect(broker.addresses()[0]).expect("it listens");
@@ -103,7 +103,7 @@ fn connect(broker: &Broker, name: &str) -> TcpStream {
         let connect = [&[0x10, 12 + name.len() as u8, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, name.len() as u8]].concat();
         stream.write_all(&[&connect, name.as_bytes()].concat()).expect("it is sent");
         let mut connack = [0; 4];
-        stream.read_exact(&mut connack).expect("there is an answer");
+        stream.read_exact(&mut connack).expect("an answer");
         match connack {
             [0x20, 2, 0, 0] => return stream,
             // Server unavailable.
@@ -111,12 +111,12 @@ fn connect(broker: &Broker, name: &str) -> TcpStream {
             other => panic!("{other:?} is no CONNACK that is due"),
         }
     }
-    panic!("the node's life does not begin");
+    panic!("the node does not start");
 }
 
 fn expect(stream: &mut TcpStream, bytes: &[u8]) {
     let mut got = vec![0; bytes.len()];
-    stream.read_exact(&mut got).expect("there is an answer");
+    stream.read_exact(&mut got).expect("an answer");
     assert_eq!(got, bytes);
 }
 
@@ -140,7 +140,7 @@ fn clients_are_claimed_and_messages_come_by_the_log() {
     }
     drop(clients);
     broker.stop();
-    assert_eq!(thread.left.load(Ordering::SeqCst), 4, "all sessions are given back");
+    assert_eq!(thread.left.load(Ordering::SeqCst), 4, "all sessions are released");
 }
 
 #[test]

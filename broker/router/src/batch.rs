@@ -1,4 +1,4 @@
-//! Messages that go from one shard to another, together.
+//! Batches of messages that go from one shard to another.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::share::SessionKey;
 /// A message with more stored bytes than this is shared instead of copied into the batch.
 const COPIED_MAX_BYTES: usize = 1024;
 
-/// What one shard sends another in one turn of its loop, in the order of publishing. What it takes stands in the ledger of
-/// the sender until the receiver is done with it.
+/// What one shard sends another in one turn of its loop, in the order of publishing. Its memory is charged to the sender's ledger until the
+/// receiver has processed it.
 #[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
     entries: Vec<Item>,
     shared_bytes: usize,
     read_at_us: u64,
-    /// The number of the first entry that has one; each further one has the next.
+    /// The sequence number of the first entry that has one; each further one has the next.
     first_forwarded: u64,
     charge: Charge,
 }
 
-/// The size of a batch, to make the next one of it in one piece.
+/// The size of a batch, to allocate the next one at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BatchSize {
     bytes: usize,
@@ -51,69 +51,69 @@ enum Content {
 pub enum ShareReceiver {
     /// To the member that was picked when the message was published.
     Member(SessionKey),
-    /// To the member that was picked for a message of the group's queue, which counts as waiting until it arrives.
+    /// To the member that was picked for a queued message of the group. The message counts as queued until it arrives.
     FromQueue {
         /// The member.
         member: SessionKey,
-        /// What the message took in the queue.
+        /// The bytes of the message in the queue.
         queued_bytes: usize,
     },
     /// To the group's queue.
     Queue,
 }
 
-/// What the shard with the queue of a shared subscription, or in a cluster its home, is told by the shard of a member.
+/// Reported by the shard of a member to the shard with the queue of the shared subscription, or in a cluster to its coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberUpdate {
-    /// The shared subscription, whole.
+    /// The whole filter of the shared subscription.
     pub share: Arc<str>,
     /// The member.
     pub member: SessionKey,
-    /// What has become of it.
+    /// The update.
     pub update: GroupUpdate,
 }
 
-/// See [`MemberUpdate`].
+/// The content of a [`MemberUpdate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupUpdate {
-    /// It takes messages from now on, or has left.
+    /// The member can take messages now, or has left.
     Ready,
-    /// It is done with this message.
+    /// The member has completed this message.
     Done(MessageId),
-    /// It is gone without having acknowledged this message, which is for any other.
+    /// The member is gone without having acknowledged this message, which may go to any other.
     Back(MessageId),
 }
 
-/// One entry of a batch.
+/// An entry of a batch.
 #[derive(Debug)]
 pub struct Entry<'a> {
-    /// What it brings.
+    /// The content.
     pub content: BatchPayload<'a>,
-    /// Its number among all that the sending shard has written down for this one, if it is one of those.
+    /// The sequence number among all messages forwarded from the sending shard to this one, if the message is persistent.
     pub forwarded: Option<u64>,
 }
 
-/// What an entry of a batch brings.
+/// The content of an entry of a batch.
 #[derive(Debug)]
 pub enum BatchPayload<'a> {
-    /// A message for all subscriptions of the shard that match and are not younger than `generation`.
+    /// A message for all matching subscriptions of the shard that are not newer than `generation`.
     Route {
         /// The message.
         message: MessageRef<'a>,
         /// The exchange's generation when the message was published.
         generation: u64,
-        /// Its other formats, which all shards share.
+        /// Its transcodings, which all shards share.
         transcodings: Option<&'a Arc<Transcodings>>,
     },
-    /// A message of a shared subscription, and for whom.
+    /// A message of a shared subscription, with its receiver.
     Share(&'a ShareReceiver, &'a PendingMessage),
-    /// What has become of a member, for the shard with the queue of its shared subscription, or in a cluster its home.
+    /// An update of a member, for the shard with the queue of its shared subscription, or in a cluster for its coordinator.
     Update(&'a MemberUpdate),
 }
 
 impl Batch {
-    /// An empty batch with room for what one like `earlier` holds, in the ledger of the sending shard. `read_at_us` is when the first of
-    /// its messages was read from its publisher, by a clock of all shards.
+    /// Creates an empty batch with the capacity of `earlier`, charged to the ledger of the sending shard. `read_at_us` is when the first of
+    /// its messages was read from its publisher, by a clock that all shards share.
     pub fn with_size_of(earlier: &BatchSize, read_at_us: u64, ledger: &Arc<MemoryLedger>) -> Batch {
         let mut batch = Batch {
             bytes: Vec::with_capacity(earlier.bytes),
@@ -127,24 +127,24 @@ impl Batch {
         batch
     }
 
-    /// Enters what the batch takes itself. Messages that it refers to stand in the ledger already.
+    /// Charges the memory of the batch itself. Messages that it refers to are charged already.
     fn update_charge(&mut self) {
         self.charge.set(size_of::<Batch>() + self.bytes.capacity() + self.entries.capacity() * size_of::<Item>());
     }
 
-    /// When the first of its messages was read from its publisher.
+    /// Returns when the first of its messages was read from its publisher.
     #[inline]
     pub fn read_at_us(&self) -> u64 {
         self.read_at_us
     }
 
-    /// How large it is.
+    /// Returns the size of the batch.
     pub fn size(&self) -> BatchSize {
         BatchSize { bytes: self.bytes.len(), entries: self.entries.len() }
     }
 
-    /// Adds a message for the subscriptions of the receiving shard; with `transcodings`, if some of them may want another format.
-    /// `keep` gives the message as one allocation, where it is not to be copied. `forwarded`: see [`Entry::forwarded`].
+    /// Adds a message for the subscriptions of the receiving shard, with `transcodings` if some of them may request another format. `keep`
+    /// returns the message as one allocation, if it is not copied. `forwarded`: see [`Entry::forwarded`].
     pub fn push_route(
         &mut self,
         message: &MessageRef<'_>,
@@ -182,7 +182,7 @@ impl Batch {
         self.update_charge();
     }
 
-    /// Adds what has become of a member of a shared subscription.
+    /// Adds an update of a member of a shared subscription.
     pub fn push_update(&mut self, update: MemberUpdate) {
         self.shared_bytes += size_of::<MemberUpdate>();
         self.push(Content::Update(Box::new(update)), None);
@@ -198,27 +198,27 @@ impl Batch {
         self.entries.push(Item { content, is_forwarded: forwarded.is_some() });
     }
 
-    /// Whether nothing is in it.
+    /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many entries are in it.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Bytes of messages that it holds or keeps alive.
+    /// Returns the bytes of messages that it holds or keeps alive.
     pub fn held_bytes(&self) -> usize {
         self.bytes.len() + self.shared_bytes
     }
 
-    /// The entries in order.
+    /// Iterates over the entries in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let (mut start, mut next_handed) = (0, self.first_forwarded);
+        let (mut start, mut next_forwarded) = (0, self.first_forwarded);
         self.entries.iter().map(move |item| {
-            let forwarded = item.is_forwarded.then_some(next_handed);
-            next_handed += u64::from(item.is_forwarded);
+            let forwarded = item.is_forwarded.then_some(next_forwarded);
+            next_forwarded += u64::from(item.is_forwarded);
             let content = match &item.content {
                 Content::Copied { end, generation } => {
                     let end = *end as usize;
@@ -291,6 +291,6 @@ mod tests {
         }
         assert!(ledger.held(Kind::Transit) > 0);
         drop(batch);
-        assert_eq!(ledger.held(Kind::Transit), 0, "the receiver is done with it");
+        assert_eq!(ledger.held(Kind::Transit), 0, "the receiver has processed it");
     }
 }

@@ -1,4 +1,4 @@
-//! For which members the last messages of a shared subscription were, so that an operator can be told where one went.
+//! The last dispatched messages of each shared subscription, for queries of operators.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
@@ -9,10 +9,10 @@ use foldhash::fast::RandomState;
 use crate::ShardIndex;
 use crate::share::SessionKey;
 
-/// Messages that are remembered of one group.
+/// The number of messages that are stored per group.
 pub const DISPATCHES_MAX: usize = 16;
 
-/// A message of a group, and whom it was for.
+/// A message of a group, and the member to which it was dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dispatch {
     /// The member that was chosen.
@@ -21,10 +21,10 @@ pub struct Dispatch {
     pub at_ms: u64,
 }
 
-/// The last messages of a group. Any shard may note one at any time, and none waits for another.
+/// The last messages of a group. Any shard may record one at any time without waiting for another.
 #[derive(Debug, Default)]
 pub(crate) struct DispatchLog {
-    /// The first message makes it: most groups of very many may never have one.
+    /// Allocated by the first message, because most of very many groups may never have one.
     ring: OnceLock<Box<Ring>>,
 }
 
@@ -35,43 +35,43 @@ struct Ring {
     records: [Record; DISPATCHES_MAX],
 }
 
-/// Three words that are written one by one. What two shards have written at once, or is half written, belongs to no topic: the check does
-/// not fit.
+/// Three words that are written one by one. A record that two shards have written at once, or that is half written, has a wrong checksum
+/// and is ignored.
 #[derive(Debug, Default)]
 struct Record {
-    /// The hash of the topic, exclusive-or the two others.
+    /// The hash of the topic, XORed with the two others.
     check: AtomicU64,
-    /// The member's place on its shard, and the generation of that.
+    /// The member's index on its shard, and its generation.
     place: AtomicU64,
     /// The member's shard, and the time.
     shard_and_ms: AtomicU64,
 }
 
-/// A time in milliseconds takes so many bits until the year 2,000,000.
+/// A time in milliseconds takes this many bits until the year 2,000,000.
 const MS_BITS: u32 = 56;
 
 impl DispatchLog {
-    pub(crate) fn record(&self, topic: &str, turn: Dispatch) {
+    pub(crate) fn record(&self, topic: &str, dispatch: Dispatch) {
         let ring = self.ring.get_or_init(Box::default);
         let record = &ring.records[ring.next.fetch_add(1, Ordering::Relaxed) % DISPATCHES_MAX];
-        let (place, shard_and_ms) = turn.to_words();
+        let (place, shard_and_ms) = dispatch.to_words();
         record.check.store(ring.hasher.hash_one(topic) ^ place ^ shard_and_ms, Ordering::Relaxed);
         record.place.store(place, Ordering::Relaxed);
         record.shard_and_ms.store(shard_and_ms, Ordering::Relaxed);
     }
 
-    /// Those on a topic, the oldest first.
+    /// Returns the dispatches of a topic, the oldest first.
     pub(crate) fn for_topic(&self, topic: &str) -> Vec<Dispatch> {
         let Some(ring) = self.ring.get() else { return Vec::new() };
         let hash = ring.hasher.hash_one(topic);
-        let mut turns: Vec<Dispatch> = ring.records.iter().filter_map(|record| record.read(hash)).collect();
-        turns.sort_by_key(|turn| turn.at_ms);
-        turns
+        let mut log: Vec<Dispatch> = ring.records.iter().filter_map(|record| record.read(hash)).collect();
+        log.sort_by_key(|dispatch| dispatch.at_ms);
+        log
     }
 }
 
 impl Record {
-    /// What it says, if it is of the topic with this hash.
+    /// Returns the content, if it is for the topic with this hash.
     fn read(&self, hash: u64) -> Option<Dispatch> {
         let [check, place, shard_and_ms] =
             [&self.check, &self.place, &self.shard_and_ms].map(|word| word.load(Ordering::Relaxed));
@@ -97,39 +97,39 @@ impl Dispatch {
 mod tests {
     use super::*;
 
-    fn turn(index: u32, at_ms: u64) -> Dispatch {
+    fn dispatch(index: u32, at_ms: u64) -> Dispatch {
         Dispatch { member: SessionKey { shard: ShardIndex(63), index, generation: u32::MAX - index }, at_ms }
     }
 
     #[test]
     fn the_last_ones_of_each_topic_are_told() {
-        let turns = DispatchLog::default();
-        assert!(turns.for_topic("a").is_empty());
+        let log = DispatchLog::default();
+        assert!(log.for_topic("a").is_empty());
         for at_ms in 1..=3 {
-            turns.record("a", turn(at_ms as u32, at_ms));
-            turns.record("b", turn(u32::MAX, at_ms));
+            log.record("a", dispatch(at_ms as u32, at_ms));
+            log.record("b", dispatch(u32::MAX, at_ms));
         }
-        assert_eq!(turns.for_topic("a"), [turn(1, 1), turn(2, 2), turn(3, 3)]);
-        assert_eq!(turns.for_topic("b"), [1, 2, 3].map(|at_ms| turn(u32::MAX, at_ms)));
-        assert!(turns.for_topic("c").is_empty());
+        assert_eq!(log.for_topic("a"), [dispatch(1, 1), dispatch(2, 2), dispatch(3, 3)]);
+        assert_eq!(log.for_topic("b"), [1, 2, 3].map(|at_ms| dispatch(u32::MAX, at_ms)));
+        assert!(log.for_topic("c").is_empty());
         for at_ms in 4..4 + DISPATCHES_MAX as u64 {
-            turns.record("c", turn(0, at_ms));
+            log.record("c", dispatch(0, at_ms));
         }
-        assert!(turns.for_topic("a").is_empty());
-        assert_eq!(turns.for_topic("c").len(), DISPATCHES_MAX);
+        assert!(log.for_topic("a").is_empty());
+        assert_eq!(log.for_topic("c").len(), DISPATCHES_MAX);
     }
 
-    /// Two shards write one record at the same time, or somebody reads what is being written.
+    /// Two shards write one record at the same time, or a shard reads it while it is written.
     #[test]
     fn a_record_of_two_messages_is_not_told() {
-        let (one, other) = (turn(1, 1).to_words(), turn(2, 2).to_words());
+        let (one, other) = (dispatch(1, 1).to_words(), dispatch(2, 2).to_words());
         for words in [(one.0, other.1), (other.0, one.1), other] {
-            let turns = DispatchLog::default();
-            turns.record("a", turn(1, 1));
-            let record = &turns.ring.get().expect("it is there").records[0];
+            let log = DispatchLog::default();
+            log.record("a", dispatch(1, 1));
+            let record = &log.ring.get().expect("exists").records[0];
             record.place.store(words.0, Ordering::Relaxed);
             record.shard_and_ms.store(words.1, Ordering::Relaxed);
-            assert!(turns.for_topic("a").is_empty(), "{words:?}");
+            assert!(log.for_topic("a").is_empty(), "{words:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What all shards must agree on.
+//! The state that all shards share.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,47 +15,46 @@ use crate::share::{GroupCoordinator, Member, SessionKey, ShareGroup};
 use crate::shares::Shares;
 use crate::{ShardIndex, ShardSet};
 
-/// Places of the retained tree looked at while the lock is held, so that a search among millions does not hold up those who
-/// publish.
+/// Nodes of the retained tree visited per lock acquisition, so that a search among millions does not delay publishers.
 pub(crate) const SEARCH_STEPS: u64 = 128;
 
-/// What is to be known of a change of the retained messages.
+/// The generation and number of a change of the retained messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetainedRevision {
     /// The generation with which the message must be routed.
     pub generation: u64,
-    /// The number of the change among all changes of retained messages.
+    /// The sequence number among all changes of retained messages.
     pub sequence: u64,
 }
 
-/// Where messages of one topic go besides the subscriptions of the publishing shard.
+/// The destinations of messages of one topic, besides the subscriptions of the publishing shard.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// Shards with a matching subscription. Kept only where there is more than one shard.
+    /// Shards with a matching subscription. Only used with more than one shard.
     pub shards: ShardSet,
-    /// Those of them where a session has it that is written down.
+    /// The shards among them on which a persistent session has one.
     pub persistent: ShardSet,
-    /// Matching shared subscriptions.
+    /// The matching shared subscriptions.
     pub shares: Vec<Arc<ShareGroup>>,
 }
 
-/// The state that is common to all shards, behind locks that no message takes whose topic is in its shard's cache, except to
-/// replace a retained message.
+/// The state that is common to all shards. A message whose topic is in its shard's cache takes no lock, except to replace a retained
+/// message.
 pub struct Exchange {
     placement: Placement,
     generation: AtomicU64,
     state: RwLock<SharedState>,
     shares: RwLock<Shares>,
-    /// Groups in there.
+    /// The number of groups in `shares`.
     share_count: AtomicUsize,
     retained_held_bytes: AtomicU64,
-    retained_kept_bytes: AtomicU64,
-    retained_hot_bytes: AtomicU64,
+    retained_message_bytes: AtomicU64,
+    retained_loaded_bytes: AtomicU64,
     retained_spilling_bytes: AtomicU64,
 }
 
-/// Interest and retained messages change under one lock, so that of a subscription and a retained publish one comes first:
-/// the subscriber gets the message either by its scan or live, never both.
+/// Interest and retained messages change under one lock, so that a subscription and a retained publish are ordered: the subscriber gets the
+/// message either by its scan or live, never both.
 #[derive(Debug)]
 pub(crate) struct SharedState {
     interest: Interest,
@@ -63,17 +62,17 @@ pub(crate) struct SharedState {
 }
 
 impl Exchange {
-    /// An exchange for `shards` shards, 1 to [`crate::SHARDS_MAX`].
+    /// Creates an exchange for `shards` shards, 1 to [`crate::SHARDS_MAX`].
     pub fn new(shards: usize, limits: RetainedLimits) -> Exchange {
         Exchange::with_placement(Placement::new(shards, random()), limits)
     }
 
-    /// From now on no more than this is retained anew. What is there stays.
+    /// Changes the limits for new retained messages. Existing ones stay.
     pub fn set_retained_limits(&self, limits: RetainedLimits) {
         self.state.write().unwrap_or_else(PoisonError::into_inner).retained.set_limits(limits);
     }
 
-    /// An exchange between shards whose clients are placed like this.
+    /// Creates an exchange for shards with this placement of clients.
     pub fn with_placement(placement: Placement, limits: RetainedLimits) -> Exchange {
         Exchange {
             placement,
@@ -82,40 +81,40 @@ impl Exchange {
             shares: RwLock::default(),
             share_count: AtomicUsize::new(0),
             retained_held_bytes: AtomicU64::new(0),
-            retained_kept_bytes: AtomicU64::new(0),
-            retained_hot_bytes: AtomicU64::new(0),
+            retained_message_bytes: AtomicU64::new(0),
+            retained_loaded_bytes: AtomicU64::new(0),
             retained_spilling_bytes: AtomicU64::new(0),
         }
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.placement.shards()
     }
 
-    /// On which shards clients live.
+    /// Returns the placement of clients on shards.
     pub fn placement(&self) -> Placement {
         self.placement
     }
 
-    /// The shard on which the session of `client_id` lives.
+    /// Returns the shard that owns the session of `client_id`.
     pub fn owner(&self, client_id: &str) -> ShardIndex {
         self.placement.owner(client_id)
     }
 
-    /// Changes whenever what [`Exchange::routes`] says may have changed, and with [`Exchange::advance`].
+    /// Returns the generation, which changes whenever the result of [`Exchange::routes`] may have changed, and with [`Exchange::advance`].
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Makes caches look again, because something has changed that they remember beside the routes. Call it after the
-    /// change: whoever sees the new generation sees the change too. Returns the new generation.
+    /// Invalidates caches after a change of other data that they hold besides the routes. Call it after the change: a reader that sees the
+    /// new generation sees the change too. Returns the new generation.
     pub fn advance(&self) -> u64 {
         self.generation.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Where messages of `topic` go.
+    /// Determines the destinations of messages of `topic`.
     pub fn routes(&self, topic: &str, routes: &mut Routes) {
         (routes.shards, routes.persistent) = (ShardSet::default(), ShardSet::default());
         routes.shares.clear();
@@ -129,12 +128,13 @@ impl Exchange {
 
     // Subscriptions.
 
-    /// A session of `shard` subscribes to `filter`; `change` says what that shard cares for now. Returns the
-    /// generation of the subscription and, if `wanted`, a scan of the retained messages that match. Looks at none of them:
-    /// that is for [`Exchange::next_retained`]. No scan is made where nothing can match.
+    /// Adds a subscription of a session on `shard` to `filter`; `change` is the change of the shard's interest.
     ///
-    /// Both are of the same moment: each message published with RETAIN is either in the scan or carries a generation not
-    /// below the one returned, never both.
+    /// Returns the generation of the subscription and, if `wanted`, a scan of the matching retained messages, or `None` if nothing can
+    /// match. The scan visits nothing before [`Exchange::next_retained`] is called.
+    ///
+    /// Generation and scan are of the same moment: each message published with RETAIN is either in the scan or has a generation not below
+    /// the one returned, never both.
     pub fn subscribe(
         &self,
         shard: ShardIndex,
@@ -151,13 +151,13 @@ impl Exchange {
             let scan = if wanted { state.retained.scan(filter) } else { None };
             return (self.advance(), scan);
         }
-        // Nobody retains a message while this lock is held, which is all that the moment needs.
+        // No message can be retained while this lock is held, so both are of the same moment.
         let state = self.read();
         let scan = if wanted { state.retained.scan(filter) } else { None };
         (if self.shards() > 1 { self.advance() } else { self.generation() }, scan)
     }
 
-    /// A session of `shard` gave `filter` up; `change` says what that shard does not care for any more.
+    /// Removes a subscription of a session on `shard` to `filter`; `change` is the change of the shard's interest.
     #[inline(always)]
     pub fn unsubscribe(&self, shard: ShardIndex, filter: &str, change: InterestChange) {
         if change.is_any() && self.shards() > 1 {
@@ -174,13 +174,13 @@ impl Exchange {
 
     // Shared subscriptions.
 
-    /// A session joins a shared subscription or changes its membership. `filter` is whole, `$share/group/filter`;
-    /// `matched` is its part that is compared with topics.
+    /// Adds a session to a shared subscription or changes its membership. `filter` is the whole filter, `$share/group/filter`; `matched` is
+    /// the part that is matched against topics.
     pub fn join(&self, filter: &str, matched: &str, member: Member) {
         self.with_group(filter, matched, |group| group.join(member));
     }
 
-    /// A session leaves a shared subscription.
+    /// Removes a session from a shared subscription.
     pub fn leave(&self, filter: &str, session: SessionKey) {
         let is_last = self.read_shares().find(filter).is_some_and(|group| group.leave(session));
         if is_last {
@@ -188,8 +188,8 @@ impl Exchange {
         }
     }
 
-    /// This node delivers a shared subscription of its cluster from here on; with `None`, no more. The group is there as long, whether it
-    /// has members or not. `filter` and `matched`: see [`Exchange::join`].
+    /// Sets the coordinator of a shared subscription that this node delivers for the cluster, or removes it with `None`. The group exists
+    /// as long as it has a coordinator, with or without members. `filter` and `matched`: see [`Exchange::join`].
     pub fn set_coordinator(&self, filter: &str, matched: &str, home: Option<GroupCoordinator>) {
         if home.is_some() {
             self.with_group(filter, matched, |group| group.set_coordinator(home));
@@ -199,7 +199,7 @@ impl Exchange {
         }
     }
 
-    /// The shared subscriptions that match a topic.
+    /// Finds the shared subscriptions that match a topic.
     pub fn groups_for(&self, topic: &str, groups: &mut Vec<Arc<ShareGroup>>) {
         self.read_shares().groups_for(topic, groups);
     }
@@ -219,10 +219,10 @@ impl Exchange {
         self.advance();
     }
 
-    /// Removes a shared subscription that has no member, if nothing waits for one.
+    /// Removes a shared subscription without members and without pending messages.
     pub fn remove_if_empty(&self, filter: &str) {
         let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
-        // Somebody may have joined since.
+        // A session may have joined since.
         if shares.find(filter).is_some_and(|group| group.is_empty()) {
             shares.remove(filter);
             self.share_count.fetch_sub(1, Ordering::AcqRel);
@@ -230,23 +230,23 @@ impl Exchange {
         }
     }
 
-    /// The group of a shared subscription, by its whole filter.
+    /// Returns the group of a shared subscription, by its whole filter.
     pub fn group(&self, filter: &str) -> Option<Arc<ShareGroup>> {
         self.read_shares().find(filter).cloned()
     }
 
-    /// How many shared subscriptions have a member.
+    /// Returns the number of shared subscriptions with a member.
     pub fn shares(&self) -> usize {
         self.share_count.load(Ordering::Relaxed)
     }
 
     // Retained messages.
 
-    /// Replaces the retained message of the topic [MQTT-3.3.1-5], or removes it where the payload is empty
-    /// [MQTT-3.3.1-6]. `keep` gives the message as one allocation.
+    /// Replaces the retained message of the topic [MQTT-3.3.1-5], or removes it if the payload is empty [MQTT-3.3.1-6]. `keep` returns the
+    /// message as one allocation.
     ///
     /// # Errors
-    /// Where the message would go over a limit; what was retained stays.
+    /// The message would exceed a limit; the retained message is unchanged.
     pub fn retain(
         &self,
         message: &MessageRef<'_>,
@@ -255,18 +255,18 @@ impl Exchange {
         self.retain_for(None, message, keep)
     }
 
-    /// The same for somebody to whom the message belongs from now on, until somebody else replaces it. A message that has been
-    /// retained for nobody counts against nobody's quota.
+    /// Like [`Exchange::retain`], for a message with an owner, until another owner replaces it. A message without an owner counts against
+    /// no quota.
     ///
     /// # Errors
-    /// Where the message would go over a limit or the quota; what was retained stays.
+    /// The message would exceed a limit or the quota; the retained message is unchanged.
     pub fn retain_for(
         &self,
         claim: Option<&RetainedClaim>,
         message: &MessageRef<'_>,
         keep: impl FnOnce() -> Message,
     ) -> Result<RetainedRevision, RetainError> {
-        // What takes long for a large message is done before the lock is taken, and after it is given back.
+        // Slow work for large messages is done before the lock is taken and after it is released.
         let new = (!message.payload.is_empty()).then(keep);
         let expiry = Expiry::of(message);
         let mut state = self.write();
@@ -280,7 +280,7 @@ impl Exchange {
         Ok(retention)
     }
 
-    /// Whether one more retained message of so many bytes stays within the limits of all.
+    /// Checks whether one more retained message of this size stays within the common limits.
     ///
     /// # Errors
     /// It does not.
@@ -288,7 +288,7 @@ impl Exchange {
         self.read().retained.check(topic, allocated_bytes)
     }
 
-    /// Whether [`Exchange::retain_for`] would retain a message of so many bytes now.
+    /// Checks whether [`Exchange::retain_for`] would accept a message of this size now.
     ///
     /// # Errors
     /// It would not.
@@ -301,8 +301,8 @@ impl Exchange {
         self.read().retained.check_for(claim, topic, allocated_bytes)
     }
 
-    /// Has its topic retain `message`, whatever the limits say: another broker has let it in. Gives the generation with which it may be
-    /// routed: subscriptions of a later one find it.
+    /// Retains `message` regardless of the limits, because another broker has accepted it. Returns the generation with which it may be
+    /// routed: later subscriptions find it by their scan.
     pub fn mirror_retained(&self, message: Message) -> u64 {
         let expiry = Expiry::of(&message.as_ref());
         let mut state = self.write();
@@ -313,16 +313,16 @@ impl Exchange {
         generation
     }
 
-    /// The message that its topic retains expires when `message` says, if it is the same one.
+    /// Updates the expiry of a retained message, if it is still this message.
     pub fn update_retained_expiry(&self, message: Message) {
         let expiry = Expiry::of(&message.as_ref());
         let mut state = self.write();
-        let replaced = state.retained.renew(message, expiry);
+        let replaced = state.retained.update_expiry(message, expiry);
         self.release(state);
         drop(replaced);
     }
 
-    /// Takes the topic's message away. Gives the generation as of then.
+    /// Removes the retained message of a topic. Returns the generation after the removal.
     pub fn clear_retained(&self, topic: &str) -> u64 {
         let mut state = self.write();
         let cleared = state.retained.clear(topic);
@@ -332,15 +332,15 @@ impl Exchange {
         generation
     }
 
-    /// The owner of what the client `client_id` retains.
+    /// Returns the owner of the messages that client `client_id` retains.
     pub fn retained_owner(&self, client_id: &str) -> RetainedOwner {
         RetainedOwner::from_hash(self.placement.hash(client_id))
     }
 
-    /// The same for a message of an earlier life of the broker, which may be cold.
+    /// Like [`Exchange::retain`], for a message of an earlier run of the broker, which may be spilled.
     ///
     /// # Errors
-    /// Where the message would go over a limit.
+    /// The message would exceed a limit.
     pub fn restore_retained(&self, topic: &str, body: Body) -> Result<(), RetainError> {
         let expiry = Expiry::of_body(topic, &body);
         let mut state = self.write();
@@ -350,8 +350,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Goes on with a walk through all retained messages: `found` gets those that are in memory and take `min_bytes` each, about
-    /// `most_bytes` of them. Takes off `steps` what it used, and holds the lock for a few steps at a time.
+    /// Continues a walk through all retained messages. Adds those in memory with at least `min_bytes` to `found`, up to about `most_bytes`.
+    /// Subtracts the steps used from `steps`, and holds the lock for a few steps at a time.
     pub fn loaded_retained(
         &self,
         walk: &mut SpillScan,
@@ -374,26 +374,26 @@ impl Exchange {
         }
     }
 
-    /// These retained messages are in the store now, unless they have been replaced meanwhile.
+    /// Replaces these retained messages by their spilled forms, unless they have changed meanwhile.
     pub fn spill_retained(&self, messages: Vec<(Message, Spilled)>) {
         for few in messages.chunks(SEARCH_STEPS as usize) {
             let mut state = self.write();
             let replaced: Vec<_> =
-                few.iter().filter_map(|(message, cold)| state.retained.spill(message, cold.clone())).collect();
+                few.iter().filter_map(|(message, spilled)| state.retained.spill(message, spilled.clone())).collect();
             self.release(state);
             drop(replaced);
         }
     }
 
-    /// Has the numbers of changes of the retained messages go on after `last`: those up to it have been given in an earlier life
-    /// of the broker. What was retained then is to be [retained](Exchange::retain) before.
+    /// Continues the sequence numbers of retained messages after `last`, the last one of an earlier run. Call it after the messages of that
+    /// run were [retained](Exchange::retain).
     pub fn resume_sequence_after(&self, last: u64) {
         self.write().retained.resume_sequence_after(last);
     }
 
-    /// Goes on with a scan until it finds a message, `steps` is used up, or it comes to its end. Takes off `steps` what it
-    /// used. A step is one place in the tree of topics, or a part of one with long text, so the work is bounded by `steps`
-    /// alone; the lock is held for a few of them at a time and shared with others who read.
+    /// Continues a scan until it finds a message, `steps` is used up, or the scan ends. Subtracts the steps used from `steps`. A step is
+    /// one node of the topic tree, or a part of one with a long name, so `steps` alone bounds the work; the lock is a shared one and held
+    /// for a few steps at a time.
     pub fn next_retained(&self, scan: &mut Scan, steps: &mut u64) -> Progress {
         loop {
             if let Some(message) = scan.found.pop_front() {
@@ -412,12 +412,12 @@ impl Exchange {
         }
     }
 
-    /// The message that `topic` retains.
+    /// Returns the retained message of `topic`.
     pub fn retained_message(&self, topic: &str) -> Option<Body> {
         self.read().retained.get(topic).cloned()
     }
 
-    /// Removes up to `most` retained messages that have expired [MQTT-3.3.2-5]; returns how many.
+    /// Removes up to `most` expired retained messages [MQTT-3.3.2-5]. Returns their number.
     pub fn drop_expired_retained(&self, now_ms: u64, most: usize) -> usize {
         if !self.read().retained.needs_cleanup(now_ms) {
             return 0;
@@ -428,48 +428,49 @@ impl Exchange {
         dropped.len()
     }
 
-    /// Bytes of retained messages that are in memory.
+    /// Returns the bytes of retained messages that are in memory.
     #[inline]
     pub fn retained_loaded_bytes(&self) -> u64 {
-        self.retained_hot_bytes.load(Ordering::Relaxed)
+        self.retained_loaded_bytes.load(Ordering::Relaxed)
     }
 
-    /// The same without those that shards make cold by themselves.
+    /// Like [`Exchange::retained_loaded_bytes`], without messages that shards are spilling.
     #[inline]
     pub fn retained_resident_bytes(&self) -> u64 {
         self.retained_loaded_bytes().saturating_sub(self.retained_spilling_bytes.load(Ordering::Relaxed))
     }
 
-    /// A shard makes a retained message of so many bytes cold by itself: no walk need find it.
+    /// Records that a shard is spilling a retained message of this size, so that no walk has to find it.
     #[inline]
     pub fn begin_spill(&self, bytes: usize) {
         self.retained_spilling_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// It has done so, or does not any more.
+    /// Records that the shard has spilled the message, or has given up.
     #[inline]
     pub fn end_spill(&self, bytes: usize) {
         self.retained_spilling_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// How many messages are retained, and the bytes of those that count against the limit.
+    /// Returns the number of retained messages, and the bytes of those that count against the limit.
     pub fn retained(&self) -> (usize, usize) {
         self.read().retained.len_and_bytes()
     }
 
-    /// About how many bytes of memory the retained messages take, their places in the tree included. Takes no lock: when it
-    /// falls far below its peak, the allocator has much to give back.
+    /// Returns the approximate memory of the retained messages in bytes, including their nodes in the tree. Takes no lock. When it falls
+    /// far below its peak, the allocator has much memory to return.
     pub fn retained_held_bytes(&self) -> u64 {
         self.retained_held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory of the retained messages alone, which stand in the account of memory as messages and as records of cold ones.
+    /// Returns the memory of the retained messages alone in bytes, which the memory ledger counts as messages and as records of spilled
+    /// messages.
     #[inline]
     pub fn retained_message_bytes(&self) -> u64 {
-        self.retained_kept_bytes.load(Ordering::Relaxed)
+        self.retained_message_bytes.load(Ordering::Relaxed)
     }
 
-    // Locks. A thread that panicked while it held one has left things whole: every change is a single call.
+    // Locks. A poisoned lock is harmless, because every change is a single call.
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, SharedState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
@@ -479,11 +480,11 @@ impl Exchange {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the lock back after a change of the retained messages.
+    /// Releases the lock after a change of the retained messages.
     fn release(&self, state: RwLockWriteGuard<'_, SharedState>) {
         self.retained_held_bytes.store(state.retained.held_bytes() as u64, Ordering::Relaxed);
-        self.retained_kept_bytes.store(state.retained.allocated_bytes() as u64, Ordering::Relaxed);
-        self.retained_hot_bytes.store(state.retained.loaded_bytes() as u64, Ordering::Relaxed);
+        self.retained_message_bytes.store(state.retained.allocated_bytes() as u64, Ordering::Relaxed);
+        self.retained_loaded_bytes.store(state.retained.loaded_bytes() as u64, Ordering::Relaxed);
     }
 
     fn read_shares(&self) -> RwLockReadGuard<'_, Shares> {

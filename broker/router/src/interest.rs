@@ -1,15 +1,15 @@
-//! Which shard cares for which filter.
+//! The interest of shards in topic filters.
 
 use tautwire_topics::FilterTree;
 
 use crate::{ShardIndex, ShardSet};
 
-/// What one subscription more or less changes of what its shard cares for.
+/// How one subscription changes the interest of its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterestChange {
-    /// It is the first of its shard with this filter, or the last.
+    /// It is the first or last subscription of its shard with this filter.
     pub any: bool,
-    /// Its session is written down.
+    /// Its session is persistent.
     pub persistent: bool,
 }
 
@@ -19,8 +19,7 @@ impl InterestChange {
     }
 }
 
-/// The shards with a session that has subscribed to a filter. A shard stands under a filter once, however many of its
-/// sessions have it.
+/// The shards with subscriptions to each filter. A shard is listed once per filter, however many of its sessions have it.
 #[derive(Debug, Default)]
 pub(crate) struct Interest {
     shards: FilterTree<ShardInterest>,
@@ -29,12 +28,12 @@ pub(crate) struct Interest {
 #[derive(Debug, Clone, Copy)]
 struct ShardInterest {
     shard: ShardIndex,
-    /// Sessions with the filter that are written down.
+    /// The number of persistent sessions with the filter.
     persistent: u32,
 }
 
 impl Interest {
-    /// A session of `shard` has subscribed to `filter`.
+    /// Adds a subscription of a session on `shard`.
     pub(crate) fn enter(&mut self, filter: &str, shard: ShardIndex, change: InterestChange) {
         let node = self.shards.entry(filter);
         let more = u32::from(change.persistent);
@@ -44,7 +43,7 @@ impl Interest {
         }
     }
 
-    /// A session of `shard` with `filter` has given it up.
+    /// Removes a subscription of a session on `shard`.
     pub(crate) fn leave(&mut self, filter: &str, shard: ShardIndex, change: InterestChange) {
         let Some(node) = self.shards.find(filter) else { return };
         if change.any {
@@ -55,7 +54,7 @@ impl Interest {
         }
     }
 
-    /// The shards that care for messages of `topic`, and those of them where a session does that is written down.
+    /// Returns the shards with subscriptions that match `topic`, and those of them with a persistent session.
     pub(crate) fn shards_for(&self, topic: &str) -> (ShardSet, ShardSet) {
         let (mut all, mut persistent) = (ShardSet::default(), ShardSet::default());
         self.shards.matches(topic, &mut |_, found: &[ShardInterest]| {

@@ -1,10 +1,9 @@
-//! Which threads and which clients a message goes to.
+//! Routing: decides which shards and which clients get a message.
 //!
-//! Each thread (a *shard*) keeps the subscriptions of its own sessions. What all threads must agree on stands in one
-//! [`Exchange`]: which shard cares for which filter, the members of shared subscriptions, the retained messages. It is
-//! read when a topic is not in a shard's cache and written when a subscription or a retained message changes; a
-//! generation number tells caches when to look again. A new subscription gets the retained messages by a [`Scan`], in
-//! portions. Messages cross from one shard to another in a [`Batch`].
+//! Each thread (a *shard*) has the subscriptions of its own sessions. One [`Exchange`] holds what all threads share: the interest of shards
+//! in filters, the members of shared subscriptions, and the retained messages. It is read when a topic is not in a shard's cache, and
+//! written when a subscription or a retained message changes; a generation number invalidates the caches. A new subscription receives the
+//! retained messages from a [`Scan`], in portions. A [`Batch`] carries messages from one shard to another.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +38,7 @@ pub use share::{GroupCoordinator, Member, SessionKey, ShareGroup};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardIndex(pub u8);
 
-/// A broker has at most this many shards: sets of them are the bits of a word.
+/// The largest number of shards: a set of them is a bit mask in one word.
 pub const SHARDS_MAX: usize = u64::BITS as usize;
 
 /// A set of shards.
@@ -52,24 +51,24 @@ impl ShardSet {
         self.0 |= 1 << shard.0;
     }
 
-    /// The same set without `shard`.
+    /// Returns the set without `shard`.
     pub fn without(self, shard: ShardIndex) -> ShardSet {
         ShardSet(self.0 & !(1 << shard.0))
     }
 
-    /// Whether `shard` is in it.
+    /// Whether the set contains `shard`.
     #[inline]
     pub fn contains(self, shard: ShardIndex) -> bool {
         self.0 & (1 << shard.0) != 0
     }
 
-    /// How many shards are in it.
+    /// Returns the number of shards in the set.
     #[inline]
     pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether no shard is in it.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,17 +1,18 @@
-//! How many messages a member of a shared subscription can take, known to all shards.
+//! The credit of a member of a shared subscription: how many messages it can take.
 //!
-//! The shard that owns the session grants room, as a TCP receiver grants a window: `granted` and `taken` only grow, and a member has
-//! room while `taken` is smaller. A shard that picks the member takes one at once, so two shards never count on the same place in its
-//! window. The owner counts messages as they arrive, and grants that count plus what is free: messages on their way stay reserved.
+//! All shards know it. The shard that owns the session grants credit, as a TCP receiver grants a window: `granted` and `taken` only grow,
+//! and a member has credit while `taken` is smaller. A shard that picks the member takes one credit at once, so two shards never use the
+//! same slot of its window. The owner counts messages as they arrive, and grants that count plus the free slots: messages in transit stay
+//! reserved.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The room of one session for messages of its shared subscriptions.
+/// The credit of one session for messages of its shared subscriptions.
 ///
-/// All accesses are sequentially consistent: a shard that finds no room leaves a request and looks again, while the owner grants room and
-/// then looks for requests. One of the two always sees the other.
+/// All accesses are sequentially consistent: a shard that finds no credit leaves a request and checks again, while the owner grants credit
+/// and then checks for requests. One of the two always sees the other.
 #[derive(Debug, Default)]
 pub struct MemberCredit {
     is_online: AtomicBool,
@@ -20,12 +21,12 @@ pub struct MemberCredit {
     /// Written by the owner only.
     arrived: AtomicU64,
     has_requests: AtomicBool,
-    /// Shared subscriptions with messages for which the session had no room.
+    /// Shared subscriptions with messages for which the session had no credit.
     requests: Mutex<BTreeSet<Arc<str>>>,
 }
 
 impl MemberCredit {
-    /// The room of a session whose client is connected, or is not.
+    /// Creates the credit of a session, with the state of its client.
     pub fn new(is_online: bool) -> MemberCredit {
         MemberCredit { is_online: AtomicBool::new(is_online), ..MemberCredit::default() }
     }
@@ -42,18 +43,18 @@ impl MemberCredit {
         self.is_online() && self.taken.load(Ordering::SeqCst) < self.granted.load(Ordering::SeqCst)
     }
 
-    /// Reserves room for one message. Returns false where there is none.
+    /// Reserves credit for one message. Returns false if there is none.
     pub fn take(&self) -> bool {
         let fits = |taken| (taken < self.granted.load(Ordering::SeqCst)).then_some(taken + 1);
         self.is_online() && self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
     }
 
-    /// The message for which room was taken is not sent.
+    /// Returns the credit of a message that is not sent.
     pub fn give_back(&self) {
         self.taken.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Requests a notification for a shared subscription as soon as the session has room.
+    /// Requests a notification for a shared subscription as soon as the session has credit.
     pub fn request(&self, share: &Arc<str>) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.insert(share.clone());
@@ -62,25 +63,25 @@ impl MemberCredit {
 
     // For the owner of the session.
 
-    /// The client has connected or disconnected.
+    /// Records that the client has connected or disconnected.
     pub fn set_online(&self, is_online: bool) {
         self.is_online.store(is_online, Ordering::SeqCst);
     }
 
-    /// A message for which room was taken has reached the owner.
+    /// Records that a message for which credit was taken has reached the owner.
     pub fn record_arrival(&self) {
         let arrived = self.arrived.load(Ordering::Relaxed);
         self.arrived.store(arrived + 1, Ordering::Relaxed);
     }
 
-    /// Grants room for `free` messages, those on their way included. Returns whether there is room, and a request for it.
+    /// Grants credit for `free` messages, including those in transit. Returns whether there is credit and a request for it.
     pub fn grant(&self, free: usize) -> bool {
         let granted = self.arrived.load(Ordering::Relaxed) + free as u64;
         self.granted.store(granted, Ordering::SeqCst);
         self.has_requests.load(Ordering::SeqCst) && self.has_room()
     }
 
-    /// Takes out at most `most` requests. Returns also whether more are left.
+    /// Removes up to `most` requests. Also returns whether more are left.
     pub fn take_requests(&self, most: usize) -> (Vec<Arc<str>>, bool) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = (0..most).map_while(|_| requests.pop_first()).collect();
@@ -100,7 +101,7 @@ mod tests {
         assert!(!room.take());
         room.grant(2);
         assert!(room.take() && room.take() && !room.take());
-        // One has arrived and fills one of the two places; the other is still on its way.
+        // One has arrived and fills one of the two slots; the other is still in transit.
         room.record_arrival();
         room.grant(1);
         assert!(!room.has_room() && !room.take());

@@ -1,10 +1,10 @@
-//! Whose retained messages are, and how many each may have.
+//! The owners of retained messages, and their quotas.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
-/// To whom a retained message belongs: the client that set it last, by a seeded hash of its identifier. A text as long as a Client
-/// Identifier may be would be memory that no limit of retained messages counts.
+/// The owner of a retained message: the client that set it last, as a seeded hash of its identifier. The identifier itself may be long, and
+/// would be memory that no limit of retained messages counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RetainedOwner(NonZeroU64);
 
@@ -14,35 +14,35 @@ impl RetainedOwner {
     }
 }
 
-/// The retained messages that one owner may have. `usize::MAX` is no bound.
+/// The quota of one owner. `usize::MAX` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetainedQuota {
     /// Topics.
     pub messages: usize,
-    /// Bytes, counted as those of all retained messages are.
+    /// Bytes, counted as for all retained messages.
     pub bytes: usize,
 }
 
 impl RetainedQuota {
-    /// No bound.
+    /// No quota.
     pub const NONE: RetainedQuota = RetainedQuota { messages: usize::MAX, bytes: usize::MAX };
 
-    /// Whether there is a bound at all.
+    /// Whether there is a limit at all.
     pub fn is_bounded(&self) -> bool {
         *self != RetainedQuota::NONE
     }
 }
 
-/// Who retains a message, and how much that client may.
+/// The owner of a message, with its quota.
 #[derive(Debug, Clone, Copy)]
 pub struct RetainedClaim {
-    /// Whose the message will be.
+    /// The owner of the message.
     pub owner: RetainedOwner,
-    /// What all messages of this owner must keep within.
+    /// The quota for all messages of this owner.
     pub quota: RetainedQuota,
 }
 
-/// What each owner has. Only those who have something are here.
+/// The usage of each owner. Contains only owners with messages.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedOwners {
     held: HashMap<RetainedOwner, OwnerUsage, foldhash::fast::RandomState>,
@@ -54,11 +54,11 @@ struct OwnerUsage {
     bytes: usize,
 }
 
-/// What an owner takes besides its messages.
+/// The memory of an owner besides its messages.
 const OWNER_BYTES: usize = size_of::<(RetainedOwner, OwnerUsage)>() + 8;
 
 impl RetainedOwners {
-    /// Whether a message of `bytes` stays within the quota, where it replaces one of `replaced_bytes` of the same owner.
+    /// Whether a message of `bytes` stays within the quota, if it replaces one of `replaced_bytes` of the same owner.
     pub(crate) fn admit(&self, claim: &RetainedClaim, bytes: usize, replaced_bytes: Option<usize>) -> bool {
         let held = self.held.get(&claim.owner).copied().unwrap_or_default();
         let messages = held.messages - usize::from(replaced_bytes.is_some()) + 1;
@@ -66,14 +66,14 @@ impl RetainedOwners {
         messages <= claim.quota.messages && bytes <= claim.quota.bytes
     }
 
-    /// The owner has a message more.
+    /// Adds a message of an owner.
     pub(crate) fn add(&mut self, owner: RetainedOwner, bytes: usize) {
         let held = self.held.entry(owner).or_default();
         held.messages += 1;
         held.bytes += bytes;
     }
 
-    /// The owner has a message less.
+    /// Removes a message of an owner.
     pub(crate) fn remove(&mut self, owner: RetainedOwner, bytes: usize) {
         let Some(held) = self.held.get_mut(&owner) else { return };
         held.messages -= 1;
@@ -86,7 +86,7 @@ impl RetainedOwners {
         }
     }
 
-    /// About how many bytes of memory the owners take.
+    /// Returns the approximate memory of the owners in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held.len() * OWNER_BYTES
     }

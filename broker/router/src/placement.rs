@@ -1,4 +1,4 @@
-//! On which shard the session of a client lives.
+//! The placement of clients on shards.
 
 use std::hash::Hasher;
 
@@ -6,42 +6,42 @@ use siphasher::sip::SipHasher13;
 
 use crate::ShardIndex;
 
-/// Places clients on shards by a hash of their identifier. The hash is seeded, so that nobody can aim at one shard, and it never
-/// changes from one version of the broker to the next: after a crash, the log says by seed and number of shards who lived where.
+/// Places clients on shards by a hash of their identifier. The hash is seeded, so that attackers cannot target one shard. It never changes
+/// between versions of the broker: after a crash, the log identifies the placement by seed and number of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// How many shards there are.
+    /// The number of shards.
     shards: u8,
     seed: u64,
 }
 
 impl Placement {
-    /// Places clients on `shards` shards, 1 to [`crate::SHARDS_MAX`].
+    /// Creates a placement on `shards` shards, 1 to [`crate::SHARDS_MAX`].
     ///
     /// # Panics
-    /// With another number of shards.
+    /// If `shards` is out of range.
     pub fn new(shards: usize, seed: u64) -> Placement {
         assert!((1..=crate::SHARDS_MAX).contains(&shards), "a set of shards is the bits of a word");
         Placement { shards: shards as u8, seed }
     }
 
-    /// The same, for numbers that come from elsewhere; `None` where there cannot be so many shards.
+    /// Like [`Placement::new`], for values from outside: returns `None` if the number of shards is out of range.
     pub fn checked(shards: usize, seed: u64) -> Option<Placement> {
         (1..=crate::SHARDS_MAX).contains(&shards).then(|| Placement::new(shards, seed))
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     #[inline]
     pub fn shards(&self) -> usize {
         usize::from(self.shards)
     }
 
-    /// What nobody can foretell.
+    /// Returns the seed, a secret random number.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The shard on which the session of `client_id` lives.
+    /// Returns the shard that owns the session of `client_id`.
     pub fn owner(&self, client_id: &str) -> ShardIndex {
         if self.shards == 1 {
             return ShardIndex(0);
@@ -49,7 +49,7 @@ impl Placement {
         ShardIndex((self.hash(client_id) % u64::from(self.shards)) as u8)
     }
 
-    /// A number for a client that nobody can foretell.
+    /// Returns an unpredictable hash of a client.
     pub(crate) fn hash(&self, client_id: &str) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.seed, 0);
         hasher.write(client_id.as_bytes());

@@ -1,8 +1,8 @@
-//! Numbers that nobody can foretell.
+//! Unpredictable random numbers.
 
 use std::hash::{BuildHasher as _, RandomState};
 
-/// A number that nobody can foretell, whatever numbers they have seen. The system's source of randomness seeds those of a thread.
+/// Returns an unpredictable random number. Threads are seeded from the system's randomness.
 pub fn random() -> u64 {
     RandomState::new().hash_one(0)
 }

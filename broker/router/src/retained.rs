@@ -13,49 +13,49 @@ use crate::scan::{Scan, SpillScan};
 /// Limits of the retained messages.
 #[derive(Debug, Clone, Copy)]
 pub struct RetainedLimits {
-    /// Topics that may hold a retained message.
+    /// The number of topics that may have a retained message.
     pub messages: usize,
-    /// Bytes that all of them may take.
+    /// The bytes of all retained messages together.
     pub bytes: usize,
 }
 
-/// What a retained message would go over.
+/// Why a message cannot be retained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetainError {
-    /// The limits of all retained messages.
+    /// It would exceed the common limits.
     Limit,
-    /// The quota of its owner.
+    /// It would exceed the quota of its owner.
     Quota,
 }
 
-/// What a retained message takes besides its stored bytes: its place in the tree, and what allocations cost.
+/// The memory of a retained message besides its stored bytes: its tree node and allocation overhead.
 const OVERHEAD_BYTES: usize = 128;
 
-/// The last retained message of each topic. Every change has a number, and each message has that of the change that brought
-/// it, so that a search can tell what was there when it began.
+/// The retained message of each topic. Changes have sequence numbers, and each message has that of the change that set it, so that a scan
+/// can ignore later changes.
 #[derive(Debug)]
 pub(crate) struct RetainedStore {
     limits: RetainedLimits,
-    tree: RetainedTree<Retained>,
+    tree: RetainedTree<RetainedSlot>,
     sequence: u64,
-    /// Messages and bytes of them that count against the limits: all but the broker's own.
+    /// Messages that count against the limits, and their bytes: all except the broker's own.
     counted_messages: usize,
     counted_bytes: usize,
-    /// Bytes of memory that all messages take: of cold ones, their records.
+    /// The memory of all messages in bytes; of spilled ones, their records.
     allocated_bytes: usize,
-    /// Bytes of those that are hot.
-    hot_bytes: usize,
-    /// Those that expire, by the moment at which they do.
+    /// The bytes of messages in memory.
+    loaded_bytes: usize,
+    /// Messages that expire, by expiry time.
     expiring: BTreeSet<(u64, Box<str>)>,
     owners: RetainedOwners,
 }
 
 #[derive(Debug)]
-struct Retained {
+struct RetainedSlot {
     body: Body,
-    /// The number of the change that brought it.
+    /// The sequence number of the change that set it.
     sequence: u64,
-    /// Whose it is, where that is counted.
+    /// Its owner, if quotas are counted.
     owner: Option<RetainedOwner>,
 }
 
@@ -72,17 +72,16 @@ impl RetainedStore {
             counted_messages: 0,
             counted_bytes: 0,
             allocated_bytes: 0,
-            hot_bytes: 0,
+            loaded_bytes: 0,
             expiring: BTreeSet::new(),
             owners: RetainedOwners::default(),
         }
     }
 
-    /// Retains `message` instead of what its topic retained so far. Gives that back, for the caller to drop once no lock is
-    /// held.
+    /// Retains `message`. Returns the replaced message, for the caller to drop without holding a lock.
     ///
     /// # Errors
-    /// Where the message would go over a limit, or over the quota of whose it is to be; nothing has changed then.
+    /// The message would exceed a limit, or the quota of its owner; nothing has changed.
     pub(crate) fn set(
         &mut self,
         message: Message,
@@ -93,7 +92,7 @@ impl RetainedStore {
         self.set_body(held.topic(), message.into(), expiry, claim)
     }
 
-    /// The same for a message that may be cold.
+    /// Like [`RetainedStore::set`], for a message that may be spilled.
     pub(crate) fn set_body(
         &mut self,
         topic: &str,
@@ -103,16 +102,16 @@ impl RetainedStore {
     ) -> Result<Option<Body>, RetainError> {
         let claim = claim.filter(|_| counts(topic));
         self.check_for(claim, topic, body.allocated_bytes())?;
-        Ok(self.put(topic, body, expiry, claim.map(|claim| claim.owner)))
+        Ok(self.replace(topic, body, expiry, claim.map(|claim| claim.owner)))
     }
 
-    /// Retains a message whatever the limits say, and gives back what it replaces.
+    /// Retains a message regardless of the limits, and returns the replaced one.
     pub(crate) fn set_beyond_limits(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
         let held = message.clone();
-        self.put(held.topic(), message.into(), expiry, None)
+        self.replace(held.topic(), message.into(), expiry, None)
     }
 
-    /// Whether one more message of so many bytes stays within the limits of all, and within the quota of its owner.
+    /// Checks whether one more message of this size stays within the common limits and the quota of its owner.
     pub(crate) fn check_for(
         &self,
         claim: Option<&RetainedClaim>,
@@ -121,19 +120,19 @@ impl RetainedStore {
     ) -> Result<(), RetainError> {
         self.check(topic, allocated_bytes)?;
         let claim = claim.filter(|_| counts(topic));
-        if claim.is_some_and(|claim| !self.admits(claim, topic, allocated_bytes)) {
+        if claim.is_some_and(|claim| !self.fits_quota(claim, topic, allocated_bytes)) {
             return Err(RetainError::Quota);
         }
         Ok(())
     }
 
-    /// Whether one more message of so many bytes stays within the limits of all.
+    /// Checks whether one more message of this size stays within the common limits.
     pub(crate) fn check(&self, topic: &str, allocated_bytes: usize) -> Result<(), RetainError> {
         if !counts(topic) {
             return Ok(());
         }
         if self.counted_messages < self.limits.messages && self.counted_bytes + allocated_bytes <= self.limits.bytes {
-            // Whatever it replaces.
+            // Messages that do not count always fit.
             return Ok(());
         }
         let held_bytes = self.get(topic).map(Body::allocated_bytes);
@@ -142,18 +141,24 @@ impl RetainedStore {
         if is_one_more || bytes > self.limits.bytes { Err(RetainError::Limit) } else { Ok(()) }
     }
 
-    fn put(&mut self, topic: &str, body: Body, expiry: Option<Expiry>, owner: Option<RetainedOwner>) -> Option<Body> {
+    fn replace(
+        &mut self,
+        topic: &str,
+        body: Body,
+        expiry: Option<Expiry>,
+        owner: Option<RetainedOwner>,
+    ) -> Option<Body> {
         if counts(topic) {
             self.counted_messages += 1;
             self.counted_bytes += body.allocated_bytes();
         }
         self.allocated_bytes += body.memory_bytes();
-        self.hot_bytes += body.loaded().map_or(0, Message::allocated_bytes);
+        self.loaded_bytes += body.loaded().map_or(0, Message::allocated_bytes);
         self.sequence += 1;
         if let Some(owner) = owner {
             self.owners.add(owner, body.allocated_bytes());
         }
-        let retained = Retained { body, sequence: self.sequence, owner };
+        let retained = RetainedSlot { body, sequence: self.sequence, owner };
         let replaced = self.tree.insert(topic, retained);
         if let Some(replaced) = &replaced {
             self.subtract_counts(topic, replaced);
@@ -162,13 +167,12 @@ impl RetainedStore {
         replaced.map(|replaced| replaced.body)
     }
 
-    /// The message that its topic retains expires at another moment than was known. To searches it is the same one. Gives back what is
-    /// held no longer.
-    pub(crate) fn renew(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
+    /// Updates the expiry of a retained message, which remains the same message for scans. Returns the object that is no longer held.
+    pub(crate) fn update_expiry(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
         let held = message.clone();
         let sequence = self.tree.get(held.topic()).filter(|retained| retained.body.id() == held.id())?.sequence;
         let last = self.sequence;
-        let replaced = self.put(held.topic(), message.into(), expiry, None);
+        let replaced = self.replace(held.topic(), message.into(), expiry, None);
         self.sequence = last;
         if let Some(retained) = self.tree.get_mut(held.topic()) {
             retained.sequence = sequence;
@@ -176,59 +180,59 @@ impl RetainedStore {
         replaced
     }
 
-    /// Whether a message stays within the quota of whose it is to be.
-    fn admits(&self, claim: &RetainedClaim, topic: &str, bytes: usize) -> bool {
+    /// Whether a message stays within the quota of its owner.
+    fn fits_quota(&self, claim: &RetainedClaim, topic: &str, bytes: usize) -> bool {
         let replaced = self.tree.get(topic).filter(|replaced| replaced.owner == Some(claim.owner));
         self.owners.admit(claim, bytes, replaced.map(|replaced| replaced.body.allocated_bytes()))
     }
 
-    /// Takes the topic's message away, and gives it back for the caller to drop.
+    /// Removes the retained message of a topic, and returns it for the caller to drop.
     pub(crate) fn clear(&mut self, topic: &str) -> Option<Body> {
         self.sequence += 1;
         self.remove_topic(topic)
     }
 
-    /// The numbers of changes go on after `last`.
+    /// Continues the sequence numbers after `last`.
     pub(crate) fn resume_sequence_after(&mut self, last: u64) {
         self.sequence = self.sequence.max(last);
     }
 
-    /// The number of the last change.
+    /// Returns the sequence number of the last change.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// The message that `topic` retains.
+    /// Returns the retained message of `topic`.
     pub(crate) fn get(&self, topic: &str) -> Option<&Body> {
         self.tree.get(topic).map(|retained| &retained.body)
     }
 
-    /// How many messages there are, and the bytes of those that count against the limit.
+    /// Returns the number of messages, and the bytes of those that count against the limit.
     pub(crate) fn len_and_bytes(&self) -> (usize, usize) {
         (self.tree.len(), self.counted_bytes)
     }
 
-    /// Bytes of memory that all messages take.
+    /// Returns the memory of all messages in bytes.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.allocated_bytes
     }
 
-    /// Bytes of those that are hot.
+    /// Returns the bytes of messages in memory.
     pub(crate) fn loaded_bytes(&self) -> usize {
-        self.hot_bytes
+        self.loaded_bytes
     }
 
-    /// About how many bytes of memory all messages take, their places in the tree included.
+    /// Returns the approximate memory of all messages in bytes, including their nodes in the tree.
     pub(crate) fn held_bytes(&self) -> usize {
         self.allocated_bytes + self.tree.len() * OVERHEAD_BYTES + self.owners.held_bytes()
     }
 
-    /// Whether a message has expired, or the tree has something to tidy up.
+    /// Whether a message has expired, or the tree needs pruning.
     pub(crate) fn needs_cleanup(&self, now_ms: u64) -> bool {
         self.tree.needs_pruning() || self.expiring.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
     }
 
-    /// Takes up to `most` messages away that have expired [MQTT-3.3.2-5], and gives them back for the caller to drop.
+    /// Removes up to `most` expired messages [MQTT-3.3.2-5], and returns them for the caller to drop.
     pub(crate) fn remove_expired(&mut self, now_ms: u64, most: usize) -> Vec<Body> {
         let mut dropped = Vec::new();
         while dropped.len() < most
@@ -242,17 +246,16 @@ impl RetainedStore {
         dropped
     }
 
-    /// A search for the messages that `filter` covers, as they are now. Looks at none of them; `None` where there can be
-    /// none.
+    /// Starts a scan of the current messages that match `filter`. Visits none of them yet; returns `None` if there can be none.
     pub(crate) fn scan(&self, filter: &str) -> Option<Scan> {
         self.tree.may_cover(filter).then(|| Scan::new(self.tree.cursor(filter), self.sequence))
     }
 
-    /// Takes a search up to `steps` steps further, and `steps` down by those it took.
+    /// Continues a scan by up to `steps` steps, and subtracts the steps used from `steps`.
     pub(crate) fn search(&self, scan: &mut Scan, steps: &mut u64) {
         let Scan { cursor, found, sequence } = scan;
         let _: ControlFlow<()> = self.tree.resume(cursor, steps, |_, retained| {
-            // What has been retained since was sent as it came.
+            // Messages retained since the scan began were delivered live.
             if retained.sequence <= *sequence {
                 found.push_back(retained.body.clone());
             }
@@ -260,7 +263,7 @@ impl RetainedStore {
         });
     }
 
-    /// A look at the messages that `filter` covers, or at all of them, the broker's own included; `None` where there can be none.
+    /// Starts a listing of the messages that match `filter`, or of all, including the broker's own. Returns `None` if there can be none.
     pub(crate) fn list(&self, filter: Option<&str>) -> Option<RetainedListing> {
         let cursor = match filter {
             Some(filter) => self.tree.may_cover(filter).then(|| self.tree.cursor(filter))?,
@@ -269,7 +272,7 @@ impl RetainedStore {
         Some(RetainedListing { cursor, topic: String::new() })
     }
 
-    /// Takes a look up to `steps` steps further, and `steps` down by those it took; `visit` gets each topic with its message.
+    /// Continues a listing by up to `steps` steps, and subtracts the steps used; calls `visit` with each topic and message.
     pub(crate) fn continue_listing(
         &self,
         look: &mut RetainedListing,
@@ -284,8 +287,8 @@ impl RetainedStore {
         })
     }
 
-    /// Goes on with a walk until it has looked at `steps` places or found messages of `most_bytes` that are hot, take `min_bytes`
-    /// each, and are not the broker's own.
+    /// Continues a walk until it has used `steps` or found `most_bytes` of messages that are in memory, have at least `min_bytes`, and are
+    /// not the broker's own.
     pub(crate) fn find_loaded(
         &self,
         walk: &mut SpillScan,
@@ -311,16 +314,16 @@ impl RetainedStore {
         }
     }
 
-    /// The message is in the store now. Gives back what its topic held in its place, for the caller to drop.
-    pub(crate) fn spill(&mut self, message: &Message, cold: Spilled) -> Option<Body> {
+    /// Replaces the message by its spilled form. Returns what its topic held, for the caller to drop.
+    pub(crate) fn spill(&mut self, message: &Message, spilled: Spilled) -> Option<Body> {
         let retained = self.tree.get_mut(message.topic())?;
-        if !matches!(&retained.body, Body::Loaded(held) if held.id() == cold.id()) {
+        if !matches!(&retained.body, Body::Loaded(held) if held.id() == spilled.id()) {
             return None;
         }
-        let cold = Body::Spilled(cold);
-        self.hot_bytes -= message.allocated_bytes();
-        self.allocated_bytes = self.allocated_bytes - message.allocated_bytes() + cold.memory_bytes();
-        Some(std::mem::replace(&mut retained.body, cold))
+        let spilled = Body::Spilled(spilled);
+        self.loaded_bytes -= message.allocated_bytes();
+        self.allocated_bytes = self.allocated_bytes - message.allocated_bytes() + spilled.memory_bytes();
+        Some(std::mem::replace(&mut retained.body, spilled))
     }
 
     fn remove_topic(&mut self, topic: &str) -> Option<Body> {
@@ -329,12 +332,12 @@ impl RetainedStore {
         Some(retained.body)
     }
 
-    fn subtract_counts(&mut self, topic: &str, Retained { body, owner, .. }: &Retained) {
+    fn subtract_counts(&mut self, topic: &str, RetainedSlot { body, owner, .. }: &RetainedSlot) {
         if let Some(owner) = owner {
             self.owners.remove(*owner, body.allocated_bytes());
         }
         self.allocated_bytes -= body.memory_bytes();
-        self.hot_bytes -= body.loaded().map_or(0, Message::allocated_bytes);
+        self.loaded_bytes -= body.loaded().map_or(0, Message::allocated_bytes);
         if counts(topic) {
             self.counted_messages -= 1;
             self.counted_bytes -= body.allocated_bytes();
@@ -344,14 +347,14 @@ impl RetainedStore {
         }
     }
 
-    /// Heap bytes of the tree.
+    /// Returns the heap bytes of the tree.
     #[cfg(test)]
     pub(crate) fn tree_bytes(&self) -> usize {
         self.tree.memory_bytes()
     }
 }
 
-/// When the message of a topic expires.
+/// The expiry time of a topic's retained message.
 #[derive(Debug)]
 pub(crate) struct Expiry {
     at_ms: u64,
@@ -368,7 +371,7 @@ impl Expiry {
     }
 }
 
-/// Whether a retained message counts against the limits. The broker's own do not: they are few, and are there always.
+/// Whether a retained message counts against the limits. The broker's own do not: they are few and always exist.
 fn counts(topic: &str) -> bool {
     !topic.starts_with("$SYS/")
 }
@@ -399,12 +402,12 @@ mod tests {
         const MESSAGES: usize = 100_000;
         let mut store = RetainedStore::new(RetainedLimits { messages: MESSAGES, bytes: 1 << 30 });
         for number in 0..50 {
-            store.set(message(&format!("$SYS/{number}"), None), None, None).expect("there is room");
+            store.set(message(&format!("$SYS/{number}"), None), None, None).expect("not full");
         }
         let (before, held_before) = (store.tree_bytes(), store.held_bytes());
         let topic = |number: usize| format!("r/s{}/d{}", number / 100, number % 100);
         for number in 0..MESSAGES {
-            store.set(message(&topic(number), None), None, None).expect("there is room");
+            store.set(message(&topic(number), None), None, None).expect("not full");
         }
         assert!(store.held_bytes() > MESSAGES * 128 && store.tree_bytes() > MESSAGES * 36);
         for number in 0..MESSAGES {
@@ -431,21 +434,21 @@ mod tests {
         };
         assert_eq!((set("a", None, Some(&first)), set("b", Some(10), Some(&first))), (None, None));
         assert_eq!(set("c", None, Some(&first)), Some(RetainError::Quota));
-        assert_eq!(set("a", None, Some(&first)), None, "that is no further topic");
-        // What another one replaces, and what is nobody's any more, is given back.
+        assert_eq!(set("a", None, Some(&first)), None, "not an additional topic");
+        // Replacing a message of another owner, or with no owner, frees the quota.
         assert_eq!(set("a", None, Some(&second)), None);
         assert_eq!(set("c", None, Some(&first)), None);
         assert_eq!(set("d", None, Some(&first)), Some(RetainError::Quota));
         assert_eq!(set("c", None, None), None);
         assert_eq!(set("d", None, Some(&first)), None);
-        // What has expired.
+        // Expired messages free the quota.
         assert_eq!(set("e", None, Some(&first)), Some(RetainError::Quota));
         assert_eq!((set("-", None, None), set("e", None, Some(&first))), (None, None));
-        // What is cleared.
+        // Cleared messages free the quota.
         assert_eq!(set("f", None, Some(&first)), Some(RetainError::Quota));
         assert!(store.clear("e").is_some());
         assert!(store.set(message("f", None), None, Some(&first)).is_ok());
-        // The broker's own messages are nobody's.
+        // The broker's own messages have no owner.
         assert!(store.set(message("$SYS/x", None), None, Some(&first)).is_ok());
         for topic in ["a", "c", "d", "f", "-", "$SYS/x"] {
             assert!(store.clear(topic).is_some(), "{topic}");
@@ -458,19 +461,19 @@ mod tests {
         let mut store = RetainedStore::new(RetainedLimits { messages: 100, bytes: 100_000 });
         let long = |topic: &str| MessageRef { payload: &[7; 1_000], ..message(topic, None).as_ref() }.to_message();
         for topic in ["a/b", "a", "$own/x", "$SYS/long"] {
-            store.set(long(topic), None, None).expect("there is room");
+            store.set(long(topic), None, None).expect("not full");
         }
-        store.set(message("short", None), None, None).expect("there is room");
+        store.set(message("short", None), None, None).expect("not full");
         let (held_before, counted) = (store.allocated_bytes(), store.len_and_bytes());
         let (mut walk, mut found) = (SpillScan::default(), Vec::new());
         store.find_loaded(&mut walk, &mut { 100 }, 200, usize::MAX, &mut found);
         let mut topics: Vec<_> = found.iter().map(Message::topic).collect();
         topics.sort_unstable();
         assert_eq!((topics, walk.is_running()), (vec!["$own/x", "a", "a/b"], false));
-        let shelf = std::sync::Arc::new(tautwire_message::SpillAccount::new(Default::default(), Default::default()));
+        let account = std::sync::Arc::new(tautwire_message::SpillAccount::new(Default::default(), Default::default()));
         for message in &found {
-            let cold = Spilled::new(message, tautwire_message::SpillSlot(0), &shelf);
-            assert!(store.spill(message, cold.clone()).is_some() && store.spill(message, cold).is_none());
+            let spilled = Spilled::new(message, tautwire_message::SpillSlot(0), &account);
+            assert!(store.spill(message, spilled.clone()).is_some() && store.spill(message, spilled).is_none());
         }
         assert_eq!(store.len_and_bytes(), counted);
         assert!(store.allocated_bytes() < held_before - 2_500 && store.loaded_bytes() < 1_500);
@@ -489,7 +492,7 @@ mod tests {
         for expires_at_ms in [Some(10), Some(20), None, Some(30), Some(30)] {
             let message = message("t", expires_at_ms);
             let expiry = Expiry::of(&message.as_ref());
-            store.set(message, expiry, None).expect("there is room");
+            store.set(message, expiry, None).expect("not full");
         }
         assert_eq!(store.expiring.len(), 1);
         assert!(!store.needs_cleanup(29) && store.needs_cleanup(30));
@@ -506,16 +509,16 @@ mod tests {
         };
         let expiry = |message: &Message| Expiry::of(&message.as_ref());
         let first = named("t", 1, Some(10));
-        store.set(first.clone(), expiry(&first), None).expect("there is room");
-        let mut scan = store.scan("#").expect("there may be something");
+        store.set(first.clone(), expiry(&first), None).expect("not full");
+        let mut scan = store.scan("#").expect("the tree may have matches");
         let later = named("t", 1, Some(20));
-        assert!(store.renew(later.clone(), expiry(&later)).is_some());
+        assert!(store.update_expiry(later.clone(), expiry(&later)).is_some());
         let other = named("t", 2, None);
-        assert_eq!(store.renew(other.clone(), None), None, "that is another message");
+        assert_eq!(store.update_expiry(other.clone(), None), None, "another message");
         assert_eq!(store.remove_expired(10, 10).len(), 0);
         store.search(&mut scan, &mut { 100 });
         assert_eq!(scan.found.pop_front(), Some(later.into()));
-        // What another broker has let in is there whatever the limits say.
+        // A message that another broker has accepted is retained regardless of the limits.
         assert_eq!(store.check("u", 1), Err(RetainError::Limit));
         assert_eq!(store.set_beyond_limits(message("u", None), None), None);
         assert_eq!((store.len_and_bytes().0, store.remove_expired(20, 10).len()), (2, 1));

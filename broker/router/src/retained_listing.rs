@@ -1,4 +1,4 @@
-//! Looks at the retained messages that operators take, over many turns.
+//! Listings of the retained messages for operators, over many turns.
 
 use std::ops::ControlFlow;
 
@@ -7,31 +7,31 @@ use tautwire_topics::RetainedCursor;
 
 use crate::exchange::{Exchange, SEARCH_STEPS};
 
-/// A look at the retained messages, in no order that means anything. What comes or goes while it is under way may be seen or not; what stays
-/// is seen once. It may be dropped at any time.
+/// A listing of the retained messages, in no particular order. Messages that are added or removed meanwhile may be seen or not; all others
+/// are seen once. It may be dropped at any time.
 #[derive(Debug)]
 pub struct RetainedListing {
     pub(crate) cursor: RetainedCursor,
-    /// The topic looked at last: room that is used again.
+    /// The last topic, in a reused buffer.
     pub(crate) topic: String,
 }
 
 impl RetainedListing {
-    /// Whether all has been looked at.
+    /// Whether all messages were visited.
     pub fn is_done(&self) -> bool {
         self.cursor.is_finished()
     }
 }
 
 impl Exchange {
-    /// A look at the messages that `filter` covers, or at all of them, those below `$SYS` included. Looks at none of them; `None` where there
-    /// can be none.
+    /// Starts a listing of the messages that match `filter`, or of all, including those below `$SYS`. Visits none of them yet; returns
+    /// `None` if there can be none.
     pub fn list_retained(&self, filter: Option<&str>) -> Option<RetainedListing> {
         self.read().retained.list(filter)
     }
 
-    /// Goes on with a look until `visit` breaks, `steps` is used up, or it comes to its end. Takes off `steps` what it used, and holds the lock
-    /// for a few steps at a time; `visit` is called meanwhile, so it must be short.
+    /// Continues a listing until `visit` breaks, `steps` is used up, or the listing ends. Subtracts the steps used, and holds the lock for
+    /// a few steps at a time; `visit` is called with the lock held, so it must be short.
     pub fn continue_listing(
         &self,
         look: &mut RetainedListing,

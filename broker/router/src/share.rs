@@ -14,14 +14,14 @@ use crate::ShardIndex;
 use crate::dispatch_log::{Dispatch, DispatchLog};
 use crate::member_credit::MemberCredit;
 
-/// A session, wherever it lives. The generation tells a session from a later one in the same place.
+/// Identifies a session on any shard. The generation distinguishes it from a later one in the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionKey {
     /// The shard that owns the session.
     pub shard: ShardIndex,
-    /// Its place there.
+    /// Its slot there.
     pub index: u32,
-    /// How often the place has been taken.
+    /// The number of times that the slot was reused.
     pub generation: u32,
 }
 
@@ -30,7 +30,7 @@ pub struct SessionKey {
 pub struct Member {
     /// The session.
     pub session: SessionKey,
-    /// What the session is called in the log; `None` where not all of it is written down.
+    /// The session's number in the log; `None` if the session is not completely persistent.
     pub number: Option<SessionNumber>,
     /// Granted QoS.
     pub qos: QoS,
@@ -38,14 +38,14 @@ pub struct Member {
     pub retain_as_published: bool,
     /// Subscription Identifier.
     pub identifier: Option<SubscriptionId>,
-    /// The format in which payloads are wanted.
+    /// The requested payload format.
     pub format: Option<Format>,
-    /// What the session can take, the same for all its memberships.
+    /// The credit of the session, the same for all its memberships.
     pub room: Arc<MemberCredit>,
 }
 
 impl Member {
-    /// The QoS at which the member gets a message [MQTT-4.8.2-3].
+    /// Returns the QoS at which the member gets a message [MQTT-4.8.2-3].
     fn delivery_qos(&self, qos: QoS) -> QoS {
         self.qos.min(qos)
     }
@@ -58,7 +58,7 @@ impl Member {
         }
     }
 
-    /// Takes room for a message of this QoS. Returns false where there is none.
+    /// Takes credit for a message of this QoS. Returns false if there is none.
     pub fn take_credit(&self, qos: QoS) -> bool {
         match self.delivery_qos(qos) {
             QoS::AtMostOnce => self.room.is_online(),
@@ -66,7 +66,7 @@ impl Member {
         }
     }
 
-    /// The message of this QoS for which room was taken is not sent.
+    /// Returns the credit of a message of this QoS that is not sent.
     pub fn return_credit(&self, qos: QoS) {
         if self.delivery_qos(qos) != QoS::AtMostOnce {
             self.room.give_back();
@@ -74,14 +74,14 @@ impl Member {
     }
 }
 
-/// The shard that delivers to a shared subscription what the log of a cluster brings for it: to its members on all shards of the node.
+/// The shard that delivers a shared subscription's messages from a cluster's log, to its members on all shards of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupCoordinator {
-    /// Which shard.
+    /// The shard.
     pub shard: ShardIndex,
-    /// What that shard calls the group.
+    /// The slot of the group on that shard.
     pub slot: u32,
-    /// The partitions of the log that are this node's to deliver, one bit for each, and never none.
+    /// The partitions of the log that this node delivers, as a non-empty bit mask.
     pub partitions: u16,
 }
 
@@ -106,32 +106,32 @@ pub struct ShareGroup {
     filter: Arc<str>,
     members: RwLock<Members>,
     next: AtomicUsize,
-    /// See [`GroupCoordinator`]; 0 where there is none.
+    /// The coordinator as a word (see [`GroupCoordinator`]); 0 if there is none.
     home: AtomicU64,
     dispatches: DispatchLog,
     queue: Queue,
     /// See [`ShareGroup::has_persistent_member`].
-    has_lasting_member: AtomicBool,
+    has_persistent_member: AtomicBool,
 }
 
-/// What is known to all shards of the group's queue, which one of them has.
+/// What all shards know of the group's queue, which is on one of them.
 #[derive(Debug, Default)]
 struct Queue {
     exists: AtomicBool,
-    /// Messages in the queue, on their way to it, and from it to members on other shards.
+    /// Messages in the queue, in transit to it, and in transit from it to members on other shards.
     messages: AtomicUsize,
     bytes: AtomicUsize,
-    /// Bytes of messages of QoS 1 and 2 on their way to members on other shards.
+    /// Bytes of QoS 1 and 2 messages in transit to members on other shards.
     in_transit_bytes: AtomicUsize,
 }
 
-/// Members in the order of their turns. Each session is a member once.
+/// Members in round-robin order. Each session is a member once.
 #[derive(Debug, Default)]
 struct Members {
     list: Vec<Member>,
-    /// How many of them have a session that is written down.
+    /// The number of persistent members.
     persistent: usize,
-    /// Places in the list, by session.
+    /// Indexes in the list, by session.
     positions: HashTable<u32>,
     hasher: RandomState,
 }
@@ -145,17 +145,16 @@ impl ShareGroup {
             home: AtomicU64::new(0),
             dispatches: DispatchLog::default(),
             queue: Queue::default(),
-            has_lasting_member: AtomicBool::new(false),
+            has_persistent_member: AtomicBool::new(false),
         }
     }
 
-    /// The whole filter, `$share/group/filter`.
+    /// Returns the whole filter, `$share/group/filter`.
     pub fn filter(&self) -> &Arc<str> {
         &self.filter
     }
 
-    /// The member whose turn it is for a message that may be lost: connected members with room in turn; where there is none, connected
-    /// members; where there is none, all.
+    /// Picks the next member for a message that may be lost: a connected member with credit, else any connected member, else any member.
     pub fn pick(&self) -> Option<Member> {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
@@ -163,12 +162,12 @@ impl ShareGroup {
         if chosen.room.has_room() {
             return Some(chosen.clone());
         }
-        let with_room = next_able(members, turn, |member| member.room.has_room());
-        let online = || next_able(members, turn, |member| member.room.is_online());
+        let with_room = next_eligible(members, turn, |member| member.room.has_room());
+        let online = || next_eligible(members, turn, |member| member.room.is_online());
         Some(with_room.or_else(online).unwrap_or(chosen).clone())
     }
 
-    /// The connected member with room for a message of this QoS whose turn it is. The room is taken.
+    /// Picks the next connected member with credit for a message of this QoS, and takes the credit.
     pub fn pick_with_credit(&self, qos: QoS) -> Option<Member> {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
@@ -177,28 +176,28 @@ impl ShareGroup {
         if chosen.take_credit(qos) {
             return Some(chosen.clone());
         }
-        let chosen = next_able(members, turn, |member| member.has_room(qos))?;
+        let chosen = next_eligible(members, turn, |member| member.has_room(qos))?;
         if chosen.take_credit(qos) {
             return Some(chosen.clone());
         }
-        // Another shard was faster.
+        // Another shard has taken the credit first.
         let (before, from) = members.split_at(at);
         from.iter().chain(before).find(|member| member.take_credit(qos)).cloned()
     }
 
-    /// The member of that session.
+    /// Returns the member with this session.
     pub fn member(&self, session: SessionKey) -> Option<Member> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.position_of(session).map(|place| members.list[place].clone())
     }
 
-    /// Requests a notification from the first member that has room.
+    /// Requests a notification from the first member that has credit.
     pub fn request_credit(&self) {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         members.iter().for_each(|member| member.room.request(&self.filter));
     }
 
-    /// The connected member whose turn it is, of those who are meant.
+    /// Picks the next connected member for which `is_meant` is true.
     pub fn pick_among(&self, is_meant: impl Fn(&Member) -> bool) -> Option<Member> {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
@@ -207,17 +206,17 @@ impl ShareGroup {
         from.iter().chain(before).find(is_it).cloned()
     }
 
-    /// A message of the topic is for this member.
+    /// Records that a message of the topic was dispatched to this member.
     pub fn record_dispatch(&self, topic: &str, member: SessionKey, now_ms: u64) {
         self.dispatches.record(topic, Dispatch { member, at_ms: now_ms });
     }
 
-    /// For whom those of the group's last [`DISPATCHES_MAX`](crate::DISPATCHES_MAX) messages were that are of the topic, the oldest first.
+    /// Returns to whom the group's last [`DISPATCHES_MAX`](crate::DISPATCHES_MAX) messages went that are of the topic, the oldest first.
     pub fn dispatches_for(&self, topic: &str) -> Vec<Dispatch> {
         self.dispatches.for_topic(topic)
     }
 
-    /// The shard that delivers to the group in a cluster, where this node does.
+    /// Returns the coordinator in a cluster, if this node delivers to the group.
     #[inline]
     pub fn home(&self) -> Option<GroupCoordinator> {
         GroupCoordinator::of_word(self.home.load(Ordering::Relaxed))
@@ -227,58 +226,58 @@ impl ShareGroup {
         self.home.store(home.map_or(0, GroupCoordinator::to_word), Ordering::Relaxed);
     }
 
-    /// How many members there are, and how many of them are connected.
+    /// Returns the number of members, and how many of them are connected.
     pub fn members(&self) -> (usize, usize) {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         (members.len(), members.iter().filter(|member| member.room.is_online()).count())
     }
 
-    /// Whether there is a member.
+    /// Whether the group has members.
     pub fn has_members(&self) -> bool {
         !self.members.read().unwrap_or_else(PoisonError::into_inner).list.is_empty()
     }
 
-    /// Messages and bytes that wait because no member has room for them.
+    /// Returns the number and bytes of messages that wait because no member has credit.
     #[inline]
     pub fn waiting(&self) -> (usize, usize) {
         (self.queue.messages.load(Ordering::SeqCst), self.queue.bytes.load(Ordering::SeqCst))
     }
 
-    /// A message of so many bytes waits from now on, in the group's queue or on its way to it.
+    /// Counts a message that is in the group's queue or in transit to it.
     pub fn add_queued(&self, bytes: usize) {
         self.queue.bytes.fetch_add(bytes, Ordering::SeqCst);
         self.queue.messages.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// So many messages wait in the queue that comes out of the log.
+    /// Counts messages of a queue that was restored from the log.
     pub fn restore_queued(&self, messages: usize, bytes: usize) {
         self.queue.bytes.fetch_add(bytes, Ordering::SeqCst);
         self.queue.messages.fetch_add(messages, Ordering::SeqCst);
     }
 
-    /// A message does not wait any more. Returns whether nothing waits now, and nobody is a member.
+    /// Uncounts a message. Returns whether no message is waiting and the group has no members.
     pub fn remove_queued(&self, bytes: usize) -> bool {
         self.queue.bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.queue.messages.fetch_sub(1, Ordering::SeqCst) == 1 && self.is_empty()
     }
 
-    /// Bytes of messages of QoS 1 and 2 on their way to members on other shards.
+    /// Returns the bytes of QoS 1 and 2 messages in transit to members on other shards.
     #[inline]
     pub fn in_transit_bytes(&self) -> usize {
         self.queue.in_transit_bytes.load(Ordering::SeqCst)
     }
 
-    /// A message of so many bytes is on its way to a member on another shard.
+    /// Counts a message in transit to a member on another shard.
     pub fn begin_transit(&self, bytes: usize) {
         self.queue.in_transit_bytes.fetch_add(bytes, Ordering::SeqCst);
     }
 
-    /// It has arrived. Returns whether nothing else is on its way.
+    /// Uncounts a message that has arrived. Returns whether no other message is in transit.
     pub fn end_transit(&self, bytes: usize) -> bool {
         self.queue.in_transit_bytes.fetch_sub(bytes, Ordering::SeqCst) == bytes
     }
 
-    /// A shard has a queue for the group, which must end with it.
+    /// Marks that a shard has a queue for the group, which must end with it.
     pub fn mark_queue(&self) {
         self.queue.exists.store(true, Ordering::SeqCst);
     }
@@ -288,28 +287,28 @@ impl ShareGroup {
         self.queue.exists.load(Ordering::SeqCst) || self.waiting().0 > 0
     }
 
-    /// Whether the session of a member is written down, or messages wait in the queue, which is.
+    /// Whether a member's session is persistent, or messages wait in the queue, which is persistent.
     pub fn is_persistent(&self) -> bool {
         self.has_persistent_member() || self.waiting().0 > 0
     }
 
-    /// Whether the session of a member is written down.
+    /// Whether a member's session is persistent.
     pub fn has_persistent_member(&self) -> bool {
-        self.has_lasting_member.load(Ordering::SeqCst)
+        self.has_persistent_member.load(Ordering::SeqCst)
     }
 
     /// Adds or replaces a member.
     pub(crate) fn join(&self, member: Member) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.join(member);
-        self.has_lasting_member.store(members.persistent > 0, Ordering::SeqCst);
+        self.has_persistent_member.store(members.persistent > 0, Ordering::SeqCst);
     }
 
-    /// Removes a member; true where nothing is left.
+    /// Removes a member. Returns true if the group is empty now.
     pub(crate) fn leave(&self, session: SessionKey) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.leave(session);
-        self.has_lasting_member.store(members.persistent > 0, Ordering::SeqCst);
+        self.has_persistent_member.store(members.persistent > 0, Ordering::SeqCst);
         members.list.is_empty() && self.has_nothing_to_deliver()
     }
 
@@ -317,17 +316,17 @@ impl ShareGroup {
         self.home().is_none() && self.waiting().0 == 0
     }
 
-    /// Whether there is no member, nothing that waits, and nothing that this node delivers.
+    /// Whether the group has no member, no waiting message, and no coordinator.
     pub(crate) fn is_empty(&self) -> bool {
         self.has_nothing_to_deliver() && self.members.read().unwrap_or_else(PoisonError::into_inner).list.is_empty()
     }
 }
 
-/// The member that stands in for the one whose turn it is: the turns of those who cannot take a message go round among those who can.
-fn next_able(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) -> Option<&Member> {
+/// Picks a substitute for the member whose turn it is: the turns of ineligible members are spread evenly over eligible ones.
+fn next_eligible(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) -> Option<&Member> {
     let able = || members.iter().filter(|member| is_able(member));
     let round = turn / members.len().max(1);
-    // Between the two looks, members may have become able or unable.
+    // Members may have changed their eligibility between the two passes.
     round.checked_rem(able().count()).and_then(|nth| able().nth(nth).or_else(|| able().next()))
 }
 
@@ -345,7 +344,7 @@ impl Members {
         positions.insert_unique(hash, (list.len() - 1) as u32, |place| hasher.hash_one(list[*place as usize].session));
     }
 
-    /// The last member takes the place of the one who leaves.
+    /// The last member moves to the index of the removed one.
     fn leave(&mut self, session: SessionKey) {
         let Some(place) = self.position_of(session) else { return };
         let last = self.list.len() - 1;
@@ -419,7 +418,7 @@ mod tests {
         group.join(member(1, true));
         group.join(member(2, true));
         let turns_of = |index| dispatches(&group, 12).iter().filter(|chosen| **chosen == index).count();
-        assert_eq!(turns_of(1), 6, "the turns of the absent one are shared out evenly");
+        assert_eq!(turns_of(1), 6, "the turns of the offline member are spread evenly");
         assert_eq!(turns_of(0), 0);
         assert!(!group.leave(member(2, true).session));
         assert!(!group.leave(member(1, true).session));
@@ -435,14 +434,14 @@ mod tests {
         }
         let mut picked = [0; 4];
         for _ in 0..201 {
-            let member = group.pick_with_credit(QoS::AtLeastOnce).expect("one has room");
+            let member = group.pick_with_credit(QoS::AtLeastOnce).expect("one member has credit");
             picked[member.session.index as usize] += 1;
         }
         assert_eq!(picked, [1, 100, 0, 100]);
         assert!(group.pick_with_credit(QoS::AtLeastOnce).is_none());
-        assert!(group.pick().is_some(), "QoS 0 does not wait");
+        assert!(group.pick().is_some(), "QoS 0 needs no credit");
         group.join(Member { qos: QoS::AtMostOnce, ..group.member(member(2, true).session).expect("a member") });
-        let session = group.pick_with_credit(QoS::ExactlyOnce).expect("at QoS 0 no room is needed").session;
+        let session = group.pick_with_credit(QoS::ExactlyOnce).expect("a member with QoS 0 needs no credit").session;
         assert_eq!(session.index, 2);
     }
 

@@ -9,9 +9,8 @@ use tautwire_topics::{FilterTree, NodeId};
 
 use crate::share::ShareGroup;
 
-/// The groups of shared subscriptions. A group is there while it has a member, under its whole filter,
-/// `$share/group/filter`, and under the part that is compared with topics. Very many groups may differ in their names alone,
-/// so nothing goes through those with the same filter but a message for all of them.
+/// The groups of shared subscriptions. A group exists while it has a member; it is indexed by its whole filter, `$share/group/filter`, and
+/// by the part that is matched against topics. Very many groups may share the latter, so only a message for all of them visits them all.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     by_topic: FilterTree<Arc<ShareGroup>>,
@@ -21,27 +20,27 @@ pub(crate) struct Shares {
     compared: std::sync::atomic::AtomicUsize,
 }
 
-/// Where a group stands in the tree.
+/// The location of a group in the tree.
 #[derive(Debug)]
 struct GroupLocation {
     group: Arc<ShareGroup>,
     node: NodeId,
-    /// Among the groups at the node.
+    /// The index among the groups at the node.
     at: usize,
 }
 
 impl Shares {
-    /// The group of the whole filter.
+    /// Returns the group with this whole filter.
     pub(crate) fn find(&self, filter: &str) -> Option<&Arc<ShareGroup>> {
         self.by_filter.find(self.hasher.hash_one(filter), |place| self.is_of(place, filter)).map(|place| &place.group)
     }
 
-    /// The groups that messages of `topic` go to, added to `groups`.
+    /// Appends the groups that match `topic` to `groups`.
     pub(crate) fn groups_for(&self, topic: &str, groups: &mut Vec<Arc<ShareGroup>>) {
         self.by_topic.matches(topic, &mut |_, found: &[Arc<ShareGroup>]| groups.extend(found.iter().cloned()));
     }
 
-    /// Adds the group of a filter that has none yet. `matched` is the part of its filter that is compared with topics.
+    /// Adds a group whose filter has none yet. `matched` is the part of the filter that is matched against topics.
     pub(crate) fn add(&mut self, group: ShareGroup, matched: &str) {
         let group = Arc::new(group);
         let node = self.by_topic.entry(matched);
@@ -53,7 +52,7 @@ impl Shares {
             .insert_unique(hash, GroupLocation { group, node, at }, |place| hasher.hash_one(&**place.group.filter()));
     }
 
-    /// Takes the group of the whole filter away, which has no member any more.
+    /// Removes the group with this whole filter.
     pub(crate) fn remove(&mut self, filter: &str) {
         let hash = self.hasher.hash_one(filter);
         let found = self.by_filter.find(hash, |place| self.is_of(place, filter)).map(|place| (place.node, place.at));
@@ -137,7 +136,7 @@ mod tests {
             shares.compared.into_inner() as f64 / groups as f64
         };
         for groups in [1_000, 16_000] {
-            // Two that are right, and a few whose short hash is the same.
+            // Two right comparisons, and a few with the same short hash.
             let each = compared_by(groups);
             assert!(each < 2.5, "{each} comparisons for each of {groups} groups");
         }

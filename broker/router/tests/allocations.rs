@@ -1,4 +1,4 @@
-//! What retained messages take from the heap, and give back.
+//! Tests how much heap memory retained messages take and free.
 
 use allocation_counter::measure;
 use tautwire_message::MessageRef;
@@ -17,14 +17,14 @@ fn retain(exchange: &Exchange, topic: &str, payload: &[u8]) {
         retain: true,
         expires_at_ms: None,
     };
-    exchange.retain(&message, || message.to_message()).expect("there is room");
+    exchange.retain(&message, || message.to_message()).expect("not full");
 }
 
 fn topic(number: u64) -> String {
     format!("r/s{}/d{}", number / 100, number % 100)
 }
 
-/// An exchange with what the broker itself retains.
+/// Creates an exchange with the messages that the broker itself retains.
 fn exchange() -> Exchange {
     let exchange = Exchange::new(1, RetainedLimits { messages: 1_000_000, bytes: 1 << 30 });
     for number in 0..100 {

@@ -1,4 +1,4 @@
-//! The exchange against plain models of it, and from several threads at once.
+//! Tests the exchange against simple models, and from several threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn routes_lead_to_the_shards_and_groups_that_care() {
                 exchange.join(&whole, filter, member(shard, session));
             } else {
                 members.remove(&(whole.clone(), session));
-                // A member leaves by its session, wherever it said that it lives when it joined.
+                // A member leaves by its session, whatever shard it has joined from.
                 for shard in 0..4 {
                     exchange.leave(&whole, member(shard, session).session);
                 }
@@ -102,7 +102,7 @@ fn routes_lead_to_the_shards_and_groups_that_care() {
             |filter: &&&String| filter.splitn(3, '/').nth(2).is_some_and(|filter| topic_matches(filter, topic));
         assert_eq!(shares, groups.iter().filter(matched).map(|filter| filter.to_string()).collect(), "{topic}");
 
-        // Whoever remembers routes is told when they change.
+        // Cached routes are invalidated when they change.
         let now = (generation, shards, shares);
         if let Some(before) = known.insert(topic, now.clone()) {
             assert!(before.0 < generation || before == now, "the routes of {topic} changed and the generation did not");
@@ -162,7 +162,7 @@ fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
     }
 }
 
-/// Subscribes and takes all retained messages: the generation, and the payload of each topic.
+/// Subscribes and reads all retained messages: returns the generation, and the payload of each topic.
 fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap<String, Vec<u8>>) {
     let (since, scan) = exchange.subscribe(shard, filter, FURTHER, true);
     let mut shown = BTreeMap::new();
@@ -170,7 +170,7 @@ fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap
         loop {
             match exchange.next_retained(&mut scan, &mut { 50 }) {
                 Progress::Found(body) => {
-                    let message = body.loaded().expect("nothing is cold");
+                    let message = body.loaded().expect("nothing is spilled");
                     let twice = shown.insert(message.topic().to_owned(), message.payload().to_vec());
                     assert!(twice.is_none(), "{} is shown twice", message.topic());
                 }
@@ -182,7 +182,7 @@ fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap
     (since, shown)
 }
 
-/// A payload is copied before the lock is taken: nobody else waits for it.
+/// A payload is copied before the lock is taken, so that no one waits for the copy.
 #[test]
 fn others_read_while_a_message_is_made_to_be_retained() {
     const PATIENCE: Duration = Duration::from_secs(90);
@@ -192,18 +192,18 @@ fn others_read_while_a_message_is_made_to_be_retained() {
         let (said, heard) = channel();
         let reader = exchange.clone();
         thread::spawn(move || said.send(reader.retained().0));
-        assert_eq!(heard.recv_timeout(PATIENCE), Ok(0), "somebody waits for the lock");
+        assert_eq!(heard.recv_timeout(PATIENCE), Ok(0), "a thread waits for the lock");
         message.to_message()
     });
     assert!(kept.is_ok());
     assert_eq!(exchange.retained().0, 1);
 }
 
-/// A subscriber gets each retained message once: shown when it subscribes, or as it is published, by its generation.
+/// A subscriber gets each retained message once, by its scan or live, as its generation determines.
 #[test]
 fn a_message_is_shown_or_routed_and_never_both() {
     const MESSAGES: usize = 10_000;
-    // More topics than one step of a search looks at.
+    // More topics than one step of a scan visits.
     const SPREAD: usize = 300;
     let exchange = Exchange::new(2, ROOMY);
     let is_over = AtomicBool::new(false);
@@ -221,7 +221,7 @@ fn a_message_is_shown_or_routed_and_never_both() {
                     let kept = exchange.retain(&message(&topic, payload.as_bytes(), None), || {
                         message(&topic, payload.as_bytes(), None).to_message()
                     });
-                    kept.expect("there is room").generation
+                    kept.expect("not full").generation
                 })
                 .collect();
             is_over.store(true, Ordering::Release);
@@ -231,10 +231,10 @@ fn a_message_is_shown_or_routed_and_never_both() {
         while !is_over.load(Ordering::Acquire) {
             rounds.push(shown(&exchange, ShardIndex(1), "t/#"));
         }
-        let generations = publisher.join().expect("the publisher comes to its end");
+        let generations = publisher.join().expect("the publisher ends");
         assert!(generations.is_sorted(), "one thread published them all");
         for (since, shown) in rounds {
-            // The subscription stands between these two.
+            // The subscription is ordered between these two.
             let (before, after) = generations.split_at(generations.partition_point(|generation| *generation < since));
             let shown: BTreeMap<usize, usize> = shown.into_values().map(|payload| number_of(&payload)).collect();
             for topic in 0..SPREAD.min(before.len()) {
@@ -245,7 +245,7 @@ fn a_message_is_shown_or_routed_and_never_both() {
                     None => assert!(published_since.is_some(), "topic {topic} was neither shown nor published since"),
                 }
             }
-            assert!(shown.keys().all(|topic| *topic < before.len()), "{} messages came after", after.len());
+            assert!(shown.keys().all(|topic| *topic < before.len()), "{} messages followed", after.len());
         }
     });
 }
@@ -281,10 +281,10 @@ fn quotas_hold_whatever_threads_retain_at_once() {
         }
     });
     for topic in 0..TOPICS {
-        retain(0, &format!("t/{topic}"), b"", None).expect("whatever is there can be cleared");
+        retain(0, &format!("t/{topic}"), b"", None).expect("any file can be removed");
     }
     assert_eq!(exchange.retained(), (0, 0));
-    // Nobody has anything any more, and each may have all of its quota.
+    // All usage is gone, and each client has its full quota.
     for client in 0..CLIENTS {
         for number in 0..quota.messages {
             assert_eq!(retain(client, &format!("{client}/{number}"), b"x", None), Ok(()));
@@ -300,9 +300,7 @@ fn subscribing_looks_at_no_retained_message_and_a_scan_at_no_more_than_it_may() 
     let exchange = Exchange::new(2, ROOMY);
     for number in 0..MESSAGES {
         let topic = format!("d{number}/state");
-        exchange
-            .retain(&message(&topic, b"x", None), || message(&topic, b"x", None).to_message())
-            .expect("there is room");
+        exchange.retain(&message(&topic, b"x", None), || message(&topic, b"x", None).to_message()).expect("not full");
     }
     let (_, nothing) = exchange.subscribe(ShardIndex(0), "elsewhere/+/state", FIRST, true);
     assert!(nothing.is_none(), "no topic begins like that");
@@ -315,11 +313,11 @@ fn subscribing_looks_at_no_retained_message_and_a_scan_at_no_more_than_it_may() 
     for _ in 0..MESSAGES / PORTION {
         let mut steps = PORTION;
         assert_eq!(exchange.next_retained(&mut scan, &mut steps), Progress::Paused);
-        assert_eq!(steps, 0, "it has looked at so many places and no more");
+        assert_eq!(steps, 0, "exactly this many nodes were visited");
     }
     let mut steps = PORTION;
     assert_eq!(exchange.next_retained(&mut scan, &mut steps), Progress::Ended);
-    assert!(steps >= PORTION - 1, "the last places had been looked at");
+    assert!(steps >= PORTION - 1, "the last nodes were visited");
 }
 
 #[test]
@@ -327,9 +325,7 @@ fn scans_that_are_dropped_leave_nothing_behind() {
     let exchange = Exchange::new(1, ROOMY);
     for number in 0..1_000 {
         let topic = format!("d{number}/state");
-        exchange
-            .retain(&message(&topic, b"x", None), || message(&topic, b"x", None).to_message())
-            .expect("there is room");
+        exchange.retain(&message(&topic, b"x", None), || message(&topic, b"x", None).to_message()).expect("not full");
     }
     let scans: Vec<_> = (1..50)
         .map(|steps| {
@@ -348,10 +344,10 @@ fn scans_that_are_dropped_leave_nothing_behind() {
     assert_eq!((exchange.retained(), exchange.retained_held_bytes()), ((0, 0), 0));
     drop(scans);
     assert_eq!(exchange.drop_expired_retained(0, 10), 0, "tidies up too");
-    assert!(exchange.subscribe(ShardIndex(0), "+/none", FURTHER, true).1.is_none(), "the places are gone");
+    assert!(exchange.subscribe(ShardIndex(0), "+/none", FURTHER, true).1.is_none(), "the nodes are removed");
 }
 
-/// Wherever a group is found among others with the same filter, its members come and go.
+/// Members join and leave wherever a group is among others with the same filter.
 #[test]
 fn very_many_groups_of_one_filter_come_and_go() {
     const GROUPS: u32 = 20_000;
@@ -375,14 +371,14 @@ fn very_many_groups_of_one_filter_come_and_go() {
     assert_eq!((routes.shares.len(), exchange.shares()), (0, 0));
 }
 
-/// Several searches at a time, while topics come and go around them and some searches are given up.
+/// Several concurrent scans, while topics are added and removed around them and some scans are dropped.
 #[test]
 fn scans_find_what_stays_once_whatever_comes_and_goes() {
     const ROUNDS: usize = 300;
     const PLACES: usize = 600;
     const SCANNERS: u64 = 3;
     let exchange = Exchange::new(1, ROOMY);
-    // Every third topic stays; the others come and go, with levels above and below them.
+    // Every third topic stays; the others are added and removed, with levels above and below them.
     let topic = |place: usize| match place % 3 {
         0 => format!("t/{place}/stays"),
         1 => format!("t/{}/{place}", place - 1),
@@ -391,7 +387,7 @@ fn scans_find_what_stays_once_whatever_comes_and_goes() {
     let retain = |place: usize, payload: &[u8]| {
         exchange
             .retain(&message(&topic(place), payload, None), || message(&topic(place), payload, None).to_message())
-            .expect("there is room");
+            .expect("not full");
     };
     (0..PLACES).for_each(|place| retain(place, b"x"));
     let is_over = AtomicBool::new(false);
@@ -410,7 +406,7 @@ fn scans_find_what_stays_once_whatever_comes_and_goes() {
                         loop {
                             match exchange.next_retained(&mut scan, &mut { 1 + random.below(40) as u64 }) {
                                 Progress::Found(body) => {
-                                    let message = body.loaded().expect("nothing is cold");
+                                    let message = body.loaded().expect("nothing is spilled");
                                     let topic = message.topic().to_owned();
                                     assert!(shown.insert(topic), "{} is shown twice", message.topic());
                                 }
@@ -440,7 +436,7 @@ fn scans_find_what_stays_once_whatever_comes_and_goes() {
         }
         is_over.store(true, Ordering::Release);
         for scanner in scanners {
-            scanner.join().expect("a scanner comes to its end");
+            scanner.join().expect("the scanner ends");
         }
     });
     (0..PLACES).for_each(|place| retain(place, b""));

@@ -1,4 +1,4 @@
-//! The changes that a session can undergo.
+//! The changes of a session.
 
 use tautwire_protocol::PacketId;
 
@@ -6,36 +6,36 @@ use crate::outbound::PendingMessage;
 use crate::session::StoredWill;
 use crate::subscriptions::SubscriptionRecord;
 
-/// One change of a session's state. Applying the same changes in the same order to a fresh session gives the same state,
-/// so a log of them is the session.
+/// One change of a session's state. Applying the same changes in order to a new session gives the same state, so a log of the changes
+/// represents the session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// The session will outlive its connection by so many seconds; `u32::MAX` is for ever.
+    /// Sets the Session Expiry Interval in seconds; `u32::MAX` means that the session never expires.
     ExpiryInterval(u32),
-    /// The will is set or replaced, or with `None` discarded or published.
+    /// Sets or replaces the will; `None` after it was discarded or published.
     Will(Option<Box<StoredWill>>),
     /// A subscription is added or replaced.
     Subscribed(Box<str>, SubscriptionRecord),
     /// A subscription is removed.
     Unsubscribed(Box<str>),
-    /// A message joins the end of the queue.
+    /// A message is appended to the queue.
     Queued(PendingMessage),
-    /// The message at the front of the queue leaves it unsent: expired, dropped by policy, or handed to another.
+    /// The message at the front of the queue is removed unsent: it expired, was dropped by policy, or was redispatched.
     Unqueued,
-    /// A message that never waited takes the next packet identifier.
+    /// A message that was never queued takes the next Packet Identifier.
     Started(PendingMessage),
-    /// The message at the front of the queue takes the next packet identifier.
+    /// The message at the front of the queue takes the next Packet Identifier.
     StartedQueued,
-    /// PUBREC came: the message has been received, its identifier has not been freed.
+    /// PUBREC was received: the client has the message, and its identifier is still in use.
     Received(PacketId),
-    /// PUBACK or PUBCOMP came, or PUBREC with an error: the identifier is free.
+    /// PUBACK or PUBCOMP was received, or PUBREC with an error: the identifier is free.
     Completed(PacketId),
-    /// A QoS 2 message came from the client and has been taken on.
+    /// A QoS 2 message was received from the client and accepted.
     Taken(PacketId),
-    /// PUBREL came for it.
+    /// PUBREL was received for it.
     Released(PacketId),
-    /// The next message gets this identifier, which is free. Said where state is written down as a whole.
+    /// The next message gets this identifier, which is free. Used where a whole state is recorded.
     NextPacketId(PacketId),
-    /// PUBREL has been sent for the next identifier, and PUBCOMP is due. Said where state is written down as a whole.
+    /// PUBREL was sent for the next identifier, and PUBCOMP is pending. Used where a whole state is recorded.
     AwaitingPubComp(PacketId),
 }

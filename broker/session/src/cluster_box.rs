@@ -1,10 +1,10 @@
-//! Where a shard has what it knows of its cluster, when there is no cluster.
+//! The type of a shard's cluster state when there is no cluster.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A place for a `T` that there is not: an `Option` of it has no size and is always `None`.
+/// A box that cannot exist: an `Option` of it has no size and is always `None`.
 #[derive(Debug)]
 pub struct NoClusterBox<T>(Infallible, PhantomData<T>);
 
@@ -22,5 +22,5 @@ impl<T> DerefMut for NoClusterBox<T> {
     }
 }
 
-// It is what makes the feature `cluster` cost a broker without one nothing.
+// Because of this, the feature `cluster` costs a broker without a cluster nothing.
 const _: () = assert!(size_of::<Option<NoClusterBox<u64>>>() == 0);

@@ -1,4 +1,4 @@
-//! Messages on their way from one shard to another, as the log has them.
+//! Messages that are being forwarded from one shard to another, as restored from the log.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -6,23 +6,23 @@ use tautwire_message::{Message, MessageId};
 
 use crate::journal::{Receivers, Record, SessionNumber, ShardNumber};
 
-/// A message that one shard had handed to another when the log ended, and that had not been taken.
+/// A message that one shard had forwarded to another, which had not accepted it when the log ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingForward {
-    /// Its number on that way.
+    /// Its sequence number on the route.
     pub sequence: u64,
     /// The message.
     pub message: Message,
-    /// Who is to get it.
+    /// The receivers of the message.
     pub receivers: ForwardTarget,
 }
 
-/// Who is to get a message that has not been taken.
+/// The receivers of a forwarded message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForwardTarget {
-    /// Whoever has subscribed and lived on the receiving shard.
+    /// The subscribers on the receiving shard whose sessions are persistent.
     Subscribers,
-    /// The session that was chosen for a shared subscription, which is given whole.
+    /// The session chosen for a shared subscription, with the whole filter of the latter.
     Member(SessionNumber, Box<str>),
 }
 
@@ -36,7 +36,7 @@ impl From<Receivers<'_>> for ForwardTarget {
 }
 
 impl ForwardTarget {
-    /// As records have it.
+    /// Converts to the form that records use.
     pub fn as_receivers(&self) -> Receivers<'_> {
         match self {
             ForwardTarget::Subscribers => Receivers::Subscribers,
@@ -45,33 +45,33 @@ impl ForwardTarget {
     }
 }
 
-/// What has been handed over and not taken.
+/// Messages that were forwarded and not accepted.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ForwardedMessages {
-    /// By sender and receiver.
+    /// By sending and receiving shard.
     routes: BTreeMap<(ShardNumber, ShardNumber), VecDeque<PendingForward>>,
-    /// Their messages, and how often each is on its way.
+    /// The messages, with the number of routes each is on.
     messages: HashMap<MessageId, (Message, usize)>,
 }
 
 impl ForwardedMessages {
     pub(crate) fn add(
         &mut self,
-        way: (ShardNumber, ShardNumber),
+        route: (ShardNumber, ShardNumber),
         sequence: u64,
         message: &Message,
         receivers: Receivers<'_>,
     ) {
         let pending_forwards = PendingForward { sequence, message: message.clone(), receivers: receivers.into() };
-        self.routes.entry(way).or_default().push_back(pending_forwards);
+        self.routes.entry(route).or_default().push_back(pending_forwards);
         self.messages.entry(message.id()).or_insert_with(|| (message.clone(), 0)).1 += 1;
     }
 
-    /// All up to `sequence` has been taken.
-    pub(crate) fn take(&mut self, way: (ShardNumber, ShardNumber), sequence: u64) {
-        let Some(handed) = self.routes.get_mut(&way) else { return };
-        while handed.front().is_some_and(|pending_forwards| pending_forwards.sequence <= sequence) {
-            let Some(taken) = handed.pop_front() else { return };
+    /// Removes the messages up to `sequence`, which were accepted.
+    pub(crate) fn take(&mut self, route: (ShardNumber, ShardNumber), sequence: u64) {
+        let Some(forwards) = self.routes.get_mut(&route) else { return };
+        while forwards.front().is_some_and(|pending_forwards| pending_forwards.sequence <= sequence) {
+            let Some(taken) = forwards.pop_front() else { return };
             let id = taken.message.id();
             if let Some((_, routes)) = self.messages.get_mut(&id) {
                 *routes -= 1;
@@ -86,25 +86,25 @@ impl ForwardedMessages {
         *self = ForwardedMessages::default();
     }
 
-    /// A message that is on its way.
+    /// Returns a message that is being forwarded.
     pub(crate) fn message(&self, id: MessageId) -> Option<&Message> {
         self.messages.get(&id).map(|(message, _)| message)
     }
 
-    /// Tells `visit` the records that lead to this state.
+    /// Passes the records that lead to this state to `visit`.
     pub(crate) fn describe(&self, visit: &mut impl FnMut(&Record<'_>)) {
-        for ((from, to), handed) in &self.routes {
-            for PendingForward { sequence, message, receivers } in handed {
+        for ((from, to), forwards) in &self.routes {
+            for PendingForward { sequence, message, receivers } in forwards {
                 let receivers = receivers.as_receivers();
                 visit(&Record::Forwarded { from: *from, to: *to, sequence: *sequence, message, receivers });
             }
         }
     }
 
-    /// By receiving shard, in the order in which each sender handed it over.
+    /// Returns the messages by receiving shard, in the order in which each sender forwarded them.
     pub(crate) fn finish(self) -> Vec<(ShardNumber, PendingForward)> {
         let all = self.routes.into_iter();
-        all.flat_map(|((_, to), handed)| handed.into_iter().map(move |pending_forwards| (to, pending_forwards)))
+        all.flat_map(|((_, to), forwards)| forwards.into_iter().map(move |pending_forwards| (to, pending_forwards)))
             .collect()
     }
 }

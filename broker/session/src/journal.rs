@@ -1,4 +1,4 @@
-//! The seam for durability.
+//! The persistence interface of a shard.
 
 use std::ops::DerefMut;
 
@@ -8,192 +8,192 @@ use tautwire_protocol::PacketId;
 use crate::change::Change;
 use crate::cluster_box::NoClusterBox;
 
-/// A place in the log: the number of a frame. An acknowledgement may leave once the frames that it speaks of are durable.
+/// A position in the log: the number of a frame. An acknowledgement may be sent once the frames it depends on are durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct LogPosition(pub u64);
 
-/// Names a session in the log. The number is never given to another one.
+/// Identifies a session in the log. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SessionNumber(pub u64);
 
 impl SessionNumber {
-    /// No session has this number: a message that is handed over for it is for the group of the shared subscription.
+    /// Stands for no session: a message forwarded to it is for the group of the shared subscription.
     pub const OF_NONE: SessionNumber = SessionNumber(u64::MAX);
 }
 
-/// A shard, as the log calls it.
+/// The number of a shard in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ShardNumber(pub u16);
 
 /// How clients are placed on the shards of one run of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardPlacement {
-    /// How many shards there are, from 1.
+    /// The number of shards, at least 1.
     pub shards: u16,
-    /// By which identifiers of clients are hashed.
+    /// The seed of the hash of Client Identifiers.
     pub seed: u64,
 }
 
-/// What an acknowledgement waits for.
+/// What must have happened before an acknowledgement is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum AckLevel {
     /// Nothing.
     Memory,
-    /// That the system has what was written down: it survives the end of the process.
+    /// The operating system has the data: it survives the end of the process.
     Os,
-    /// That the disk has it: it survives a power cut.
+    /// The disk has the data: it survives a power failure.
     #[default]
     Disk,
-    /// That most servers of the cluster that hold it have it: it survives the loss of a machine. Without a cluster, as `Disk`.
+    /// A majority of the cluster servers that hold the data have it: it survives the loss of a machine. Without a cluster, as `Disk`.
     Quorum,
 }
 
-/// Whether a log takes more.
+/// Whether a log accepts more records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogState {
     /// It does.
     Open,
-    /// It has as much as it may, or the disk is full. What can be refused is to be refused.
+    /// It has reached its size limit, or the disk is full. Whatever can be rejected must be rejected.
     Full,
-    /// The disk has failed. Nothing more will ever be safe.
+    /// The disk has failed. Nothing becomes durable any more.
     Failed,
 }
 
-/// For whom a message goes to another shard.
+/// The receivers of a message on another shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receivers<'a> {
-    /// Whoever has subscribed there.
+    /// All subscribers there.
     Subscribers,
-    /// The session that was chosen for a shared subscription, which is given whole: `$share/group/filter`.
+    /// The session chosen for a shared subscription, with its whole filter: `$share/group/filter`.
     Member(SessionNumber, &'a str),
 }
 
 /// A change of the retained messages.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RetainedChange {
-    /// The message replaces what its topic held.
+    /// The message replaces the retained message of its topic.
     Set(Message),
-    /// The topic holds nothing any more.
+    /// The retained message of the topic is removed.
     Cleared(Box<str>),
 }
 
-/// One thing to write down.
+/// One state change to be recorded.
 #[derive(Debug)]
 pub enum Record<'a> {
     /// A session begins without state.
     Opened {
-        /// What the session is called from now on.
+        /// The number of the session.
         session: SessionNumber,
-        /// Whose it is.
+        /// Its Client Identifier.
         client_id: &'a str,
-        /// When, in milliseconds of Unix time.
+        /// The time, in milliseconds of Unix time.
         at_ms: u64,
     },
     /// A session changes.
     Changed {
         /// The session.
         session: SessionNumber,
-        /// What changes.
+        /// The change.
         change: &'a Change,
-        /// The identifier that the change gives to a message.
+        /// The identifier that the change assigns to a message.
         packet_id: Option<PacketId>,
     },
-    /// The session's client is connected: what runs while it is away stands still.
+    /// The session's client has connected, which stops its timers.
     Returned {
-        /// Whose client it is.
+        /// The session of the client.
         session: SessionNumber,
-        /// Since when, in milliseconds of Unix time.
+        /// The time, in milliseconds of Unix time.
         at_ms: u64,
     },
-    /// The session's client is away.
+    /// The session's client has disconnected.
     Left {
-        /// Whose client it is.
+        /// The session of the client.
         session: SessionNumber,
-        /// Since when, in milliseconds of Unix time.
+        /// The time, in milliseconds of Unix time.
         at_ms: u64,
     },
-    /// A session ends and its state goes with it.
+    /// A session ends, with its state.
     Ended(SessionNumber),
-    /// Numbers up to these have been given. Said where state is written down as a whole.
+    /// The highest numbers assigned so far. Used where a whole state is recorded.
     Counted {
-        /// To sessions.
+        /// The last session number.
         last_session: SessionNumber,
-        /// To changes of the retained messages.
+        /// The last sequence number of changes of the retained messages.
         last_sequence: u64,
     },
-    /// A run of the broker begins. All that was handed over before has been taken, by the records of the same frame.
+    /// A run of the broker begins. Everything forwarded before was accepted, by the records of the same frame.
     RunStarted(ShardPlacement),
-    /// A message goes to another shard, for sessions there that are written down.
+    /// A message is forwarded to another shard, for persistent sessions there.
     Forwarded {
-        /// The shard that writes this.
+        /// The shard that writes this record.
         from: ShardNumber,
-        /// The other one.
+        /// The receiving shard.
         to: ShardNumber,
-        /// Counts the messages from this shard to that one, from 1 in each run of the broker.
+        /// The number of the message among those from this shard to that one, from 1 in each run of the broker.
         sequence: u64,
         /// The message.
         message: &'a Message,
-        /// Who is to get it.
+        /// The receivers of the message.
         receivers: Receivers<'a>,
     },
-    /// All that another shard has handed to this one has been taken, up to a number: by the records of the same frame.
+    /// Everything that another shard has forwarded to this one up to a number was accepted, by the records of the same frame.
     ForwardAccepted {
-        /// The other shard.
+        /// The sending shard.
         from: ShardNumber,
-        /// The shard that writes this.
+        /// The shard that writes this record.
         to: ShardNumber,
         /// The number.
         sequence: u64,
     },
-    /// The retained messages change. They are common to all shards: of two changes of one topic, the one with the higher
-    /// number took effect later, whichever was written down first.
+    /// The retained messages change. They are common to all shards: of two changes of one topic, the one with the higher sequence number
+    /// took effect later, whichever was recorded first.
     Retained {
-        /// Counts the changes of all retained messages.
+        /// The number of the change among all changes of retained messages.
         sequence: u64,
-        /// What changes.
+        /// The change.
         change: &'a RetainedChange,
     },
 }
 
-/// Where a shard writes down its changes before they take effect, in frames of which a crash leaves all or nothing.
+/// Records the changes of a shard before they take effect, in frames that are atomic in a crash.
 pub trait Journal {
-    /// Whether anything is kept at all. Where it is not, nothing else here is called.
+    /// Whether anything is persisted. If false, nothing else here is called.
     const PERSISTENT: bool;
 
-    /// Holds what a shard knows of its cluster: a box in [`InCluster`], elsewhere [`NoClusterBox`], of which there is none. So a shard of a single
-    /// broker that is asked for its cluster has been answered by the compiler.
+    /// Holds a shard's cluster state: a box in [`InCluster`], elsewhere [`NoClusterBox`], which cannot exist. The compiler thus removes
+    /// cluster code from a broker without a cluster.
     type ClusterBox<T: Send>: DerefMut<Target = T> + Send;
 
-    /// A number for a session that has none.
+    /// Returns a number for a new session.
     fn next_session(&mut self) -> SessionNumber;
 
-    /// Adds a record to the frame that has been begun, and gives that frame's position.
+    /// Adds a record to the current frame, and returns that frame's position.
     fn record(&mut self, record: Record<'_>) -> LogPosition;
 
-    /// The message is being taken from another shard, whose frame has it: it need not be written again before the record that says it
-    /// has been taken.
+    /// Marks a message that is being accepted from another shard, whose frame has it: it is not written again until its acceptance is
+    /// recorded.
     fn mark_forwarded(&mut self, message: MessageId);
 
-    /// The frame is complete; the next record begins another one. Does nothing where no record has been added.
+    /// Completes the frame; the next record begins another one. Does nothing if the frame is empty.
     fn end_frame(&mut self);
 
-    /// About how large the frame that has been begun is.
+    /// Returns the approximate size of the current frame.
     fn frame_bytes(&self) -> usize {
         0
     }
 
-    /// Whether all frames that are complete have their place in the log, before all that any shard completes from now on.
+    /// Whether all complete frames have their place in the log, before everything that any shard completes from now on.
     fn has_submitted_all(&self) -> bool;
 
-    /// How far the log is safe.
+    /// Returns the last durable position.
     fn durable(&self) -> LogPosition;
 
-    /// How far the system has the log: what survives the end of the process, and perhaps not that of the system.
+    /// Returns the last position written to the operating system, which survives the end of the process but perhaps not a system crash.
     fn written(&self) -> LogPosition {
         self.durable()
     }
 
-    /// How far the log is safe enough.
+    /// Returns the last position that has reached `level`.
     fn reached(&self, level: AckLevel) -> LogPosition {
         match level {
             AckLevel::Memory => LogPosition(u64::MAX),
@@ -202,16 +202,16 @@ pub trait Journal {
         }
     }
 
-    /// Whether the log is too far behind to take much more.
+    /// Whether the log is too far behind to accept much more.
     fn is_lagging(&self) -> bool;
 
-    /// Whether it takes more at all.
+    /// Returns whether the log accepts more records.
     fn state(&self) -> LogState {
         LogState::Open
     }
 }
 
-/// What a journal does that writes nothing down.
+/// The methods of a journal that records nothing.
 macro_rules! no_op_journal {
     () => {
         const PERSISTENT: bool = false;
@@ -248,7 +248,7 @@ macro_rules! no_op_journal {
     };
 }
 
-/// No log: everything is as durable as it will ever be, at once.
+/// No log: everything counts as durable at once.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Volatile;
 
@@ -258,7 +258,7 @@ impl Journal for Volatile {
     no_op_journal!();
 }
 
-/// No log of its own: the shard is one of a cluster, whose store has the sessions.
+/// No log of its own: the shard is part of a cluster, whose store has the sessions.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct InCluster;
 

@@ -1,34 +1,35 @@
-//! What topics retain, as far as a log has been read.
+//! The retained messages of the topics in a log.
 
 use std::hash::{BuildHasher, RandomState};
 
 use tautwire_message::{Body, Spilled};
 
-/// The last change of each topic. There may be millions: a block of memory for each of them would take time, and leave holes between what stays
-/// when the start is over. So all of them together have a few large ones.
+/// The last change of each topic. There may be millions of topics; an allocation for each would take time and fragment the memory after the
+/// start. So all of them share a few large allocations.
 #[derive(Debug, Default)]
 pub struct LastRetained {
-    /// Their texts, one behind the other.
+    /// The topic names, concatenated.
     topics: String,
     changes: Vec<LastChange>,
-    /// A change is at the place that the hash of its topic names, or behind it. A power of two of places, and half of them at least are vacant.
+    /// A hash table with open addressing: a change is at the slot of its topic's hash or after it. The number of slots is a power of two,
+    /// and at least half of them are vacant.
     slots: Vec<TableSlot>,
-    /// The change that was noted last.
+    /// The index of the change recorded last.
     last_recorded_index: usize,
     hasher: RandomState,
 }
 
 #[derive(Debug)]
 struct LastChange {
-    /// Where the topic begins and ends.
+    /// The range of the topic in `topics`.
     topic: (usize, usize),
     sequence: u64,
-    /// `None` where the topic was cleared, since an older change may follow.
+    /// `None` if the topic was cleared. The entry stays, because an older change may follow.
     body: Option<Body>,
 }
 
-/// The index of a change and 1, and above it the upper bits of the hash of its topic: most other topics need not be looked at, which lie far
-/// apart in memory. 0 is vacant.
+/// The index of a change plus 1, with the upper bits of its topic's hash above it. The hash avoids most lookups of other topics, which are
+/// far apart in memory. 0 is vacant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TableSlot(u64);
 
@@ -44,17 +45,17 @@ impl TableSlot {
         self.0 >> TableSlot::INDEX_BITS == hash >> TableSlot::INDEX_BITS
     }
 
-    /// `None` where it is vacant.
+    /// Returns `None` if the slot is vacant.
     fn index(self) -> Option<usize> {
         ((self.0 & ((1 << TableSlot::INDEX_BITS) - 1)) as usize).checked_sub(1)
     }
 }
 
-/// Places that there are at first.
+/// The initial number of slots.
 const SLOTS_MIN: usize = 64;
 
 impl LastRetained {
-    /// A change of what `topic` retains; one with a lower number than another one is of no account.
+    /// Records a change of the retained message of `topic`. Ignores it if a change with a higher sequence number is known.
     pub(crate) fn record(&mut self, topic: &str, sequence: u64, body: Option<Body>) {
         if self.slots.len() < 2 * (self.changes.len() + 1) {
             self.grow_slots();
@@ -78,41 +79,42 @@ impl LastRetained {
         }
     }
 
-    /// The change that was noted last, or the one of its topic that it was of no account beside.
+    /// Returns the index of the change recorded last, or of the change that superseded it.
     pub(crate) fn last_recorded(&self) -> usize {
         self.last_recorded_index
     }
 
-    /// A message that a change brought, see [`LastRetained::last_recorded`], is not in memory any more.
-    pub(crate) fn spill(&mut self, index: usize, cold: &Spilled) {
+    /// Replaces the message of a change, see [`LastRetained::last_recorded`], by its spilled form.
+    pub(crate) fn spill(&mut self, index: usize, spilled: &Spilled) {
         if let Some(LastChange { body: Some(body @ Body::Loaded(_)), .. }) = self.changes.get_mut(index)
-            && body.id() == cold.id()
+            && body.id() == spilled.id()
         {
-            *body = Body::Spilled(cold.clone());
+            *body = Body::Spilled(spilled.clone());
         }
     }
 
-    /// About how many bytes they take, without messages.
+    /// Returns the approximate size in bytes, without messages.
     pub(crate) fn held_bytes(&self) -> usize {
         self.topics.len() + size_of_val(&*self.changes) + size_of_val(&*self.slots)
     }
 
-    /// All changes by topic, each with its number.
+    /// Returns all changes by topic, each with its sequence number.
     pub(crate) fn by_topic(&self) -> impl Iterator<Item = (&str, u64, Option<&Body>)> {
         let mut changes: Vec<_> = self.changes.iter().collect();
         changes.sort_unstable_by_key(|change| self.topic(change));
         changes.into_iter().map(move |change| (self.topic(change), change.sequence, change.body.as_ref()))
     }
 
-    /// What topics retain, in the order in which the log first spoke of them: topic, number of the change, and message.
+    /// Returns the retained messages in the order in which the log first named their topics: topic, sequence number of the change, and
+    /// message.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64, &Body)> {
         self.changes.iter().filter_map(move |change| Some((self.topic(change), change.sequence, change.body.as_ref()?)))
     }
 
-    /// Gives topics and messages away, in the same order, until `take` fails.
+    /// Passes topics and messages to `take`, in the same order, until it fails.
     ///
     /// # Errors
-    /// That of `take`.
+    /// The error of `take`.
     pub fn into_entries<E>(self, mut take: impl FnMut(&str, Body) -> Result<(), E>) -> Result<(), E> {
         let LastRetained { topics, changes, .. } = self;
         for LastChange { topic: (start, end), body, .. } in changes {
@@ -128,7 +130,7 @@ impl LastRetained {
         &self.topics[start..end]
     }
 
-    /// The index of a topic's change, or the place for one.
+    /// Returns the index of a topic's change as `Ok`, or a vacant slot as `Err`.
     fn find(&self, topic: &str, hash: u64) -> Result<usize, usize> {
         let Some(mask) = self.slots.len().checked_sub(1) else { return Err(0) };
         let mut at = hash as usize & mask;
@@ -142,7 +144,7 @@ impl LastRetained {
         }
     }
 
-    /// Twice as many places.
+    /// Doubles the number of slots.
     #[cold]
     fn grow_slots(&mut self) {
         let count = (2 * self.slots.len()).max(SLOTS_MIN);

@@ -1,9 +1,9 @@
-//! Session state [MQTT 5.0 section 4.1]: subscriptions, messages on their way to the client, packet identifiers of QoS 2
-//! messages received, the will.
+//! Session state [MQTT 5.0 section 4.1]: subscriptions, messages to be delivered, Packet Identifiers of received QoS 2 messages, and the
+//! will.
 //!
-//! Nothing here does I/O or reads a clock. Every change of a session is one [`Change`] that goes through
-//! [`Session::apply`], so that a journal can write the change down before it takes effect and replay it later.
-//! A [`Journal`] answers each record with a [`LogPosition`]; acknowledgements wait until theirs is durable.
+//! Nothing here does I/O or reads a clock. Every change of a session is a [`Change`] that goes through [`Session::apply`], so that a
+//! journal can record it before it takes effect and replay it later. A [`Journal`] returns a [`LogPosition`] for each record; an
+//! acknowledgement waits until its position is durable.
 
 #![forbid(unsafe_code)]
 

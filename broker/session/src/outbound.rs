@@ -1,4 +1,4 @@
-//! Messages on their way to one client: a window of those that carry a packet identifier, and a queue of those that wait.
+//! Messages to one client: a window of those that have a Packet Identifier, and a queue.
 
 mod describe;
 mod shared;
@@ -16,24 +16,24 @@ use tautwire_message::Body;
 
 use crate::packet_id_set::PacketIdSet;
 
-/// Packet identifiers run from 1 to 65,535, so a window can span no more.
+/// Packet Identifiers run from 1 to 65,535, so a window cannot span more.
 const WINDOW_MAX: usize = 65_535;
 
-/// A window of more slots than this, with less than a quarter of them taken, has its oldest messages set aside.
+/// In a window with more slots than this, of which less than a quarter are in use, the oldest messages become stragglers.
 const SPARSE_WINDOW: usize = 1024;
 
-/// An emptied queue with room for more than this gives its memory back.
+/// An emptied queue with more capacity than this frees its memory.
 const QUEUE_KEPT: usize = 64;
 
-/// The Subscription Identifiers that a message carries to one client [MQTT-3.3.4-3].
+/// The Subscription Identifiers of a message to one client [MQTT-3.3.4-3].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SubscriptionIds {
     /// No matching subscription has one.
     #[default]
     None,
-    /// One, the common case.
+    /// One identifier, the common case.
     One(SubscriptionId),
-    /// Those of several overlapping subscriptions.
+    /// The identifiers of several overlapping subscriptions.
     Many(Box<Box<[SubscriptionId]>>),
 }
 
@@ -49,7 +49,7 @@ impl SubscriptionIds {
 }
 
 impl SubscriptionIds {
-    /// Bytes outside of the value itself.
+    /// Returns the bytes outside of the value itself.
     fn heap_bytes(&self) -> usize {
         match self {
             SubscriptionIds::None | SubscriptionIds::One(_) => 0,
@@ -68,35 +68,35 @@ impl From<&[SubscriptionId]> for SubscriptionIds {
     }
 }
 
-/// One message for one client.
+/// A message to be delivered to one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingMessage {
-    /// What is delivered.
+    /// The message.
     pub message: Body,
     /// The lower of the message's QoS and the subscription's.
     pub qos: QoS,
     /// RETAIN flag to send.
     pub retain: bool,
-    /// Identifiers of the subscriptions that matched.
+    /// Identifiers of the matching subscriptions.
     pub subscription_ids: SubscriptionIds,
-    /// The shared subscription (`$share/group/filter`) that chose this client, so that the message can go to another
+    /// The shared subscription (`$share/group/filter`) for which this client was chosen, so that the message can be redispatched to another
     /// member when this session ends [MQTT-4.8.2-5].
     pub share: Option<Arc<str>>,
 }
 
 impl PendingMessage {
-    /// What the delivery counts against the limits of its session, in bytes: its message in full, whoever else holds it.
+    /// Returns the bytes that the delivery counts against the limits of its session: the message counts in full, whoever else holds it.
     pub fn counted_bytes(&self) -> usize {
         PendingMessage::counted_bytes_of(self.message.allocated_bytes(), &self.subscription_ids)
     }
 
-    /// The same for a message that takes so many bytes.
+    /// Like [`PendingMessage::counted_bytes`], for a message of this size.
     pub fn counted_bytes_of(allocated_bytes: usize, subscription_ids: &SubscriptionIds) -> usize {
         allocated_bytes + size_of::<PendingMessage>() + subscription_ids.heap_bytes()
     }
 }
 
-/// What must be sent again after a client has come back [MQTT-4.4.0-1].
+/// A packet that must be sent again after a reconnect [MQTT-4.4.0-1].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Resend<'a> {
     /// PUBLISH, with DUP.
@@ -108,9 +108,9 @@ pub enum Resend<'a> {
 #[derive(Debug, Clone, PartialEq)]
 enum Slot {
     Free,
-    /// PUBLISH sent; PUBACK or PUBREC is due.
+    /// PUBLISH sent; PUBACK or PUBREC is pending.
     Unacknowledged(PendingMessage),
-    /// PUBREL sent; PUBCOMP is due.
+    /// PUBREL sent; PUBCOMP is pending.
     Released,
 }
 
@@ -123,14 +123,14 @@ impl Slot {
     }
 }
 
-/// What deliveries add up to.
+/// The total bytes of some deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct ByteTotals {
     /// See [`PendingMessage::counted_bytes`].
     counted_bytes: usize,
     /// Bytes of subscription identifiers outside of the deliveries.
     ids_bytes: usize,
-    /// What cold messages take less than is counted.
+    /// By how much spilled messages take less memory than is counted.
     saved_bytes: usize,
 }
 
@@ -139,8 +139,8 @@ impl ByteTotals {
     fn add(&mut self, delivery: &PendingMessage) {
         self.counted_bytes += delivery.counted_bytes();
         self.ids_bytes += delivery.subscription_ids.heap_bytes();
-        if let Body::Spilled(cold) = &delivery.message {
-            self.saved_bytes += cold.saved_bytes();
+        if let Body::Spilled(spilled) = &delivery.message {
+            self.saved_bytes += spilled.saved_bytes();
         }
     }
 
@@ -148,38 +148,38 @@ impl ByteTotals {
     fn subtract(&mut self, delivery: &PendingMessage) {
         self.counted_bytes -= delivery.counted_bytes();
         self.ids_bytes -= delivery.subscription_ids.heap_bytes();
-        if let Body::Spilled(cold) = &delivery.message {
-            self.saved_bytes -= cold.saved_bytes();
+        if let Body::Spilled(spilled) = &delivery.message {
+            self.saved_bytes -= spilled.saved_bytes();
         }
     }
 }
 
-/// Outbound state of a session. Identifiers are given out in sequence, so the window is a ring indexed by identifier:
-/// finding one is O(1), and its order is the order of sending. Messages that stay unacknowledged while many after them
-/// are done are set aside, so that the ring does not grow because of them.
+/// The outbound state of a session. Packet Identifiers are assigned in sequence, so the window is a ring indexed by identifier: lookup is
+/// O(1), and the order of the window is the order of sending. Messages that stay unacknowledged while many later ones are complete become
+/// stragglers, so that they do not make the ring grow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outbound {
-    /// Older than all in the window, in the order of sending.
+    /// Messages older than the window, in the order of sending.
     stragglers: VecDeque<(PacketId, Slot)>,
-    /// Their identifiers.
-    aside: PacketIdSet,
+    /// The Packet Identifiers of the stragglers.
+    straggler_ids: PacketIdSet,
     window: VecDeque<Slot>,
     /// Packet identifier of `window[0]`.
     first: u16,
-    /// So many slots have left the window at its front.
+    /// The number of slots that have left the window at its front.
     left_window: u64,
     /// Slots of the window that are not free.
     occupied: usize,
-    /// So many of the stragglers and then of the window have gone out on the present connection.
+    /// The number of stragglers, and then slots of the window, that were sent on the current connection.
     sent: usize,
-    /// Those of them that are not free.
+    /// The number of those that are not free.
     in_flight: usize,
     queue: VecDeque<PendingMessage>,
     left_queue: u64,
     spill_progress: spill::SpillProgress,
     in_queue: ByteTotals,
     in_window: ByteTotals,
-    /// What queue and window take, and what they took when that was last asked for.
+    /// The size of queue and window, and the size that was last reported.
     bytes: Bytes,
     reported: Bytes,
 }
@@ -190,7 +190,7 @@ struct Bytes {
     window: usize,
 }
 
-/// A place in the sequence of packet identifiers.
+/// A position in the sequence of Packet Identifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sequence(u16);
 
@@ -213,11 +213,11 @@ impl Default for Outbound {
 }
 
 impl Outbound {
-    /// Nothing to send, and identifiers from `sequence` on.
+    /// Creates an empty state whose identifiers continue at `sequence`.
     pub(crate) fn resuming(sequence: Sequence) -> Outbound {
         Outbound {
             stragglers: VecDeque::new(),
-            aside: PacketIdSet::default(),
+            straggler_ids: PacketIdSet::default(),
             window: VecDeque::new(),
             first: sequence.0,
             left_window: 0,
@@ -234,51 +234,51 @@ impl Outbound {
         }
     }
 
-    /// The identifier that the next message would get if nothing were in the window.
+    /// Returns the identifier that the next message would get if the window were empty.
     pub(crate) fn sequence(&self) -> Sequence {
         Sequence(self.id_at(self.window.len()))
     }
 
-    /// Messages sent on this connection and not yet acknowledged to the end; to be kept at or below the client's Receive
-    /// Maximum [MQTT-3.3.4-9].
+    /// Returns the number of messages sent on this connection and not completely acknowledged. The caller keeps it at or below the client's
+    /// Receive Maximum [MQTT-3.3.4-9].
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Messages that wait for a place in the window.
+    /// Returns the number of messages in the queue.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Bytes of queue and window together (see [`PendingMessage::counted_bytes`]).
+    /// Returns the bytes of queue and window together (see [`PendingMessage::counted_bytes`]).
     pub fn counted_bytes(&self) -> usize {
         self.in_queue.counted_bytes + self.in_window.counted_bytes
     }
 
-    /// Messages in queue and window together.
+    /// Returns the number of messages in queue and window together.
     pub fn messages(&self) -> usize {
         let is_message = |slot: &Slot| matches!(slot, Slot::Unacknowledged(_));
-        let aside = self.stragglers.iter().filter(|(_, slot)| is_message(slot)).count();
-        self.queue.len() + aside + self.window.iter().filter(|slot| is_message(slot)).count()
+        let stragglers = self.stragglers.iter().filter(|(_, slot)| is_message(slot)).count();
+        self.queue.len() + stragglers + self.window.iter().filter(|slot| is_message(slot)).count()
     }
 
-    /// Bytes of the queue alone.
+    /// Returns the bytes of the queue.
     pub fn queued_bytes(&self) -> usize {
         self.in_queue.counted_bytes
     }
 
-    /// Bytes of the window alone: of what has been sent and not acknowledged.
+    /// Returns the bytes of the window, that is, of messages sent and not acknowledged.
     pub fn sent_bytes(&self) -> usize {
         self.in_window.counted_bytes
     }
 
-    /// Bytes of queue and window without the messages themselves, which count once for all who hold them: those that
-    /// [`Outbound::take_growth`] has told of.
+    /// Returns the bytes of queue and window as last reported by [`Outbound::take_growth`]. The messages themselves are not included,
+    /// because they count once for all holders.
     pub fn footprint(&self) -> Footprint<2> {
         [(Kind::Queue, self.reported.queue), (Kind::Window, self.reported.window)]
     }
 
-    /// How the footprint has changed since it was last asked for: for each kind what it was, and what it is now.
+    /// Returns the change of the footprint since the last call: for each kind the old and the new size.
     #[inline]
     pub fn take_growth(&mut self) -> Option<[(Kind, usize, usize); 2]> {
         if self.reported == self.bytes {
@@ -289,49 +289,50 @@ impl Outbound {
     }
 
     #[cold]
-    fn weigh(&mut self) {
+    fn update_bytes(&mut self) {
         let slots_bytes = self.window.capacity() * size_of::<Slot>();
-        let aside_bytes = self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.aside.heap_bytes();
+        let straggler_bytes =
+            self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.straggler_ids.heap_bytes();
         self.bytes.queue = self.queue.capacity() * size_of::<PendingMessage>() + self.in_queue.ids_bytes;
-        self.bytes.window = slots_bytes + aside_bytes + self.in_window.ids_bytes + size_of::<Outbound>();
+        self.bytes.window = slots_bytes + straggler_bytes + self.in_window.ids_bytes + size_of::<Outbound>();
     }
 
-    /// How many messages have left the queue so far, sent or not.
+    /// Returns the number of messages that have left the queue so far, sent or not.
     pub fn left_queue(&self) -> u64 {
         self.left_queue
     }
 
-    /// Whether nothing is owed to the client.
+    /// Whether nothing is left to be delivered or acknowledged.
     pub fn is_empty(&self) -> bool {
         self.stragglers.is_empty() && self.window.is_empty() && self.queue.is_empty()
     }
 
-    /// The message that has waited longest.
+    /// Returns the oldest message in the queue.
     pub fn front(&self) -> Option<&PendingMessage> {
         self.queue.front()
     }
 
-    /// The message that has come last of those that wait.
+    /// Returns the newest message in the queue.
     pub fn back(&self) -> Option<&PendingMessage> {
         self.queue.back()
     }
 
-    /// The identifier that the next message will get; `None` while all 65,535 are taken.
+    /// Returns the identifier that the next message will get, or `None` while all 65,535 are in use.
     pub fn next_packet_id(&self) -> Option<PacketId> {
         self.next_free().and_then(|at| PacketId::new(self.id_at(at)))
     }
 
-    /// Whether messages wait to be sent, or to be sent again on this connection.
+    /// Whether messages are waiting to be sent, or to be sent again on this connection.
     pub fn has_unsent(&self) -> bool {
         !self.queue.is_empty() || !self.is_resent()
     }
 
-    /// Whether all of the window has gone out on this connection, so that new messages may follow.
+    /// Whether the whole window was sent on this connection, so that new messages may follow.
     pub fn is_resent(&self) -> bool {
         self.sent == self.stragglers.len() + self.window.len()
     }
 
-    /// A message in the window that waits for PUBACK or PUBREC.
+    /// Returns the message of the window whose PUBACK or PUBREC is pending.
     pub fn unacknowledged(&self, id: PacketId) -> Option<&PendingMessage> {
         match self.slot(id)? {
             Slot::Unacknowledged(delivery) => Some(delivery),
@@ -339,29 +340,29 @@ impl Outbound {
         }
     }
 
-    /// Whether PUBCOMP is due for `id`.
+    /// Whether PUBCOMP is pending for `id`.
     pub fn is_released(&self, id: PacketId) -> bool {
         matches!(self.slot(id), Some(Slot::Released))
     }
 
-    /// The messages that wait, in order.
+    /// Returns the messages in the queue, in order.
     pub(crate) fn queue(&self) -> impl Iterator<Item = &PendingMessage> {
         self.queue.iter()
     }
 
-    /// A new connection: everything in the window is to be sent again. Not a [`crate::Change`]: it ends with the connection.
+    /// Starts a new connection: the whole window must be sent again. Not a [`crate::Change`], because it ends with the connection.
     pub fn rewind(&mut self) {
         self.sent = 0;
         self.in_flight = 0;
     }
 
-    /// The next packet of the window to send again, in the order of first sending [MQTT-4.6.0-1].
+    /// Returns the next packet of the window to send again, in the order of first sending [MQTT-4.6.0-1].
     pub fn resend(&mut self) -> Option<Resend<'_>> {
         let at = self.next_resent();
-        let aside = self.stragglers.len();
+        let stragglers = self.stragglers.len();
         let (id, slot) = match self.stragglers.get(at) {
             Some((id, slot)) => (*id, slot),
-            None => (PacketId::new(self.id_at(at - aside))?, self.window.get(at - aside)?),
+            None => (PacketId::new(self.id_at(at - stragglers))?, self.window.get(at - stragglers)?),
         };
         self.sent += 1;
         self.in_flight += 1;
@@ -372,18 +373,17 @@ impl Outbound {
         }
     }
 
-    /// The place of the next packet to send again, stragglers first; past the end where there is none.
+    /// Returns the index of the next packet to send again, stragglers first, or an index past the end if there is none.
     fn next_resent(&mut self) -> usize {
-        let aside = self.stragglers.len();
-        while self.sent >= aside && matches!(self.window.get(self.sent - aside), Some(Slot::Free)) {
+        let stragglers = self.stragglers.len();
+        while self.sent >= stragglers && matches!(self.window.get(self.sent - stragglers), Some(Slot::Free)) {
             self.sent += 1;
         }
         self.sent
     }
 
-    /// Takes out the next message that has not been acknowledged, in the order of sending and then of the queue: for
-    /// redispatching when the session ends. With it comes the identifier under which it may have reached the client; `None`
-    /// where it waited in the queue.
+    /// Removes the next unacknowledged message, in the order of sending and then of the queue. Used to redispatch when the session ends.
+    /// Returns it with the identifier under which it may have reached the client; `None` if it was in the queue.
     pub fn take_unfinished(&mut self) -> Option<(PendingMessage, Option<PacketId>)> {
         while let Some((id, slot)) = self.take_oldest() {
             if let Some(delivery) = self.done(slot) {
@@ -406,7 +406,7 @@ impl Outbound {
         let grows = self.queue.len() == self.queue.capacity() || delivery.subscription_ids.heap_bytes() > 0;
         self.queue.push_back(delivery);
         if grows {
-            self.weigh();
+            self.update_bytes();
         }
     }
 
@@ -419,13 +419,13 @@ impl Outbound {
             self.queue = VecDeque::new();
         }
         if empties || delivery.subscription_ids.heap_bytes() > 0 {
-            self.weigh();
+            self.update_bytes();
         }
         Some(delivery)
     }
 
     pub(crate) fn start(&mut self, delivery: PendingMessage) {
-        self.set_aside();
+        self.move_to_stragglers();
         let Some(at) = self.next_free() else {
             debug_assert!(false, "asked for next_packet_id first");
             return;
@@ -434,7 +434,7 @@ impl Outbound {
         let capacity = self.window.capacity();
         let has_ids = delivery.subscription_ids.heap_bytes() > 0;
         self.in_window.add(&delivery);
-        // Identifiers of stragglers are passed over. The front of the window is never free.
+        // Skips the identifiers of stragglers. The front of the window is never free.
         if self.window.is_empty() {
             self.first = self.id_at(at);
         } else {
@@ -447,7 +447,7 @@ impl Outbound {
             self.in_flight += 1;
         }
         if has_ids || self.window.capacity() != capacity {
-            self.weigh();
+            self.update_bytes();
         }
     }
 
@@ -460,7 +460,7 @@ impl Outbound {
     pub(crate) fn complete(&mut self, id: PacketId) -> Option<PendingMessage> {
         if let Some(at) = self.straggler(id) {
             let (_, slot) = self.stragglers.remove(at)?;
-            self.aside.remove(id);
+            self.straggler_ids.remove(id);
             if at < self.sent {
                 self.sent -= 1;
                 self.in_flight -= 1;
@@ -469,7 +469,7 @@ impl Outbound {
         }
         let at = self.index(id);
         let is_sent = self.stragglers.len() + at < self.sent;
-        // Most clients acknowledge in order, so it is the front, which is never free.
+        // Most clients acknowledge in order, so it is usually the front, which is never free.
         let done = match at {
             0 => self.pop_front()?,
             _ => {
@@ -489,12 +489,12 @@ impl Outbound {
         let delivery = slot.into_delivery()?;
         self.in_window.subtract(&delivery);
         if delivery.subscription_ids.heap_bytes() > 0 {
-            self.weigh();
+            self.update_bytes();
         }
         Some(delivery)
     }
 
-    /// Takes done messages off the front of the window.
+    /// Removes free slots from the front of the window.
     fn drop_free_front(&mut self) {
         while let Some(Slot::Free) = self.window.front() {
             self.pop_front();
@@ -513,38 +513,38 @@ impl Outbound {
     }
 
     /// Moves the oldest messages out of a window that is mostly free, or that spans all identifiers.
-    fn set_aside(&mut self) {
+    fn move_to_stragglers(&mut self) {
         let sparse = |outbound: &Outbound| {
             let len = outbound.window.len();
             len > SPARSE_WINDOW && len / 4 > outbound.occupied
         };
         while sparse(self) || self.window.len() == WINDOW_MAX {
-            self.set_front_aside();
-            self.weigh();
+            self.move_front_to_stragglers();
+            self.update_bytes();
         }
     }
 
-    /// Moves the oldest message, which the front of the window is, out of it.
-    fn set_front_aside(&mut self) {
+    /// Moves the front of the window to the stragglers.
+    fn move_front_to_stragglers(&mut self) {
         let (Some(id), Some(slot)) = (PacketId::new(self.first), self.window.pop_front()) else { return };
         self.left_window += 1;
         self.first = self.id_at(1);
         self.occupied -= 1;
         self.stragglers.push_back((id, slot));
-        self.aside.insert(id);
+        self.straggler_ids.insert(id);
         self.drop_free_front();
     }
 
-    /// The place in the window that the next message takes.
+    /// Returns the index in the window for the next message.
     fn next_free(&self) -> Option<usize> {
-        if self.aside.is_empty() {
+        if self.straggler_ids.is_empty() {
             return (self.window.len() < WINDOW_MAX).then_some(self.window.len());
         }
         (self.window.len()..WINDOW_MAX)
-            .find(|at| PacketId::new(self.id_at(*at)).is_some_and(|id| !self.aside.contains(id)))
+            .find(|at| PacketId::new(self.id_at(*at)).is_some_and(|id| !self.straggler_ids.contains(id)))
     }
 
-    /// The place of `id` among the stragglers.
+    /// Returns the index of `id` among the stragglers.
     #[inline(always)]
     fn straggler(&self, id: PacketId) -> Option<usize> {
         if self.stragglers.is_empty() { None } else { self.find_straggler(id) }
@@ -552,7 +552,7 @@ impl Outbound {
 
     #[cold]
     fn find_straggler(&self, id: PacketId) -> Option<usize> {
-        if !self.aside.contains(id) {
+        if !self.straggler_ids.contains(id) {
             return None;
         }
         self.stragglers.iter().position(|(held, _)| *held == id)
@@ -576,7 +576,7 @@ impl Outbound {
         }
     }
 
-    /// Position of `id` in the window; past its end where `id` is not in it.
+    /// Returns the index of `id` in the window, or an index past its end if it is not there.
     fn index(&self, id: PacketId) -> usize {
         let distance = i32::from(id.get()) - i32::from(self.first);
         if distance >= 0 { distance as usize } else { (distance + WINDOW_MAX as i32) as usize }

@@ -1,9 +1,9 @@
-//! A set of packet identifiers that is small while it holds few and bounded when it holds all.
+//! A set of Packet Identifiers that is small for few members and bounded for many.
 
 use smallvec::SmallVec;
 use tautwire_protocol::PacketId;
 
-/// Above this many identifiers the set becomes a bitmap of 8 KiB: from there on a sorted list would be as large and slower.
+/// Above this size the set becomes a bitmap of 8 KiB; a sorted list would be as large and slower.
 const LIST_MAX: usize = 128;
 const WORDS: usize = 65_536 / 64;
 
@@ -28,7 +28,7 @@ impl Default for Representation {
 }
 
 impl PacketIdSet {
-    /// How many identifiers are held.
+    /// Returns the number of identifiers in the set.
     pub fn len(&self) -> usize {
         match &self.0 {
             Representation::List(list) => list.len(),
@@ -36,12 +36,12 @@ impl PacketIdSet {
         }
     }
 
-    /// Whether none is held.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes outside of the set itself.
+    /// Returns the bytes outside of the set itself.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Representation::List(list) if list.spilled() => list.capacity() * size_of::<u16>(),
@@ -50,7 +50,7 @@ impl PacketIdSet {
         }
     }
 
-    /// All that are held, in ascending order.
+    /// Iterates over the identifiers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = PacketId> + '_ {
         let (list, words) = match &self.0 {
             Representation::List(list) => (&list[..], &[][..]),
@@ -64,7 +64,7 @@ impl PacketIdSet {
         list.iter().copied().chain(mapped).filter_map(PacketId::new)
     }
 
-    /// Whether `id` is held.
+    /// Whether the set contains `id`.
     pub fn contains(&self, id: PacketId) -> bool {
         match &self.0 {
             Representation::List(list) => list.binary_search(&id.get()).is_ok(),
@@ -72,7 +72,7 @@ impl PacketIdSet {
         }
     }
 
-    /// Adds `id`; false where it was held already.
+    /// Adds `id`. Returns false if it was in the set already.
     pub fn insert(&mut self, id: PacketId) -> bool {
         match &mut self.0 {
             Representation::List(list) => {
@@ -94,7 +94,7 @@ impl PacketIdSet {
         }
     }
 
-    /// Takes `id` out; false where it was not held. An emptied set gives its memory back.
+    /// Removes `id`. Returns false if it was not in the set. An emptied set frees its memory.
     pub fn remove(&mut self, id: PacketId) -> bool {
         let removed = match &mut self.0 {
             Representation::List(list) => list.binary_search(&id.get()).map(|at| list.remove(at)).is_ok(),
@@ -153,6 +153,6 @@ mod tests {
             assert!(!set.remove(id(n)));
         }
         assert!(set.is_empty());
-        assert!(matches!(set.0, Representation::List(_)), "memory is given back");
+        assert!(matches!(set.0, Representation::List(_)), "the memory is freed");
     }
 }

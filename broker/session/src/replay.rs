@@ -1,4 +1,4 @@
-//! All state, from the records of a log alone.
+//! Rebuilds the state from the records of a log.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,45 +13,45 @@ use crate::last_retained::LastRetained;
 use crate::outbound::PendingMessage;
 use crate::session::Session;
 
-/// A session as the log has it.
+/// A session restored from the log.
 #[derive(Debug, PartialEq)]
 pub struct ReplayedSession {
-    /// What the session is called in the log.
+    /// Its number in the log.
     pub number: SessionNumber,
     /// Its state.
     pub session: Session,
-    /// Since when its client has been away, in milliseconds of Unix time; `None` where it was connected when the log ended.
+    /// When its client disconnected, in milliseconds of Unix time; `None` if it was connected when the log ended.
     pub disconnected_at_ms: Option<u64>,
 }
 
-/// All that a log has led to.
+/// The state restored from a log.
 #[derive(Debug)]
 pub struct ReplayedState {
     /// By number.
     pub sessions: Vec<ReplayedSession>,
-    /// What topics retain.
+    /// The retained messages.
     pub retained: LastRetained,
-    /// By receiving shard: what was on its way there, in the order in which each sender handed it over.
+    /// Pending forwarded messages by receiving shard, in the order in which each sender forwarded them.
     pub pending_forwards: Vec<(ShardNumber, PendingForward)>,
-    /// Where clients lived in the last run.
+    /// The placement of clients in the last run.
     pub homes: Option<ShardPlacement>,
-    /// The number of the last change of the retained messages.
+    /// The sequence number of the last change of the retained messages.
     pub last_sequence: u64,
 }
 
-/// Records that do not belong together: the log is not whole.
+/// Inconsistent records: part of the log is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayError {
-    /// A record speaks of a session that has not begun, or has ended.
+    /// A record refers to a session that has not begun, or has ended.
     UnknownSession(SessionNumber),
-    /// A session begins under a number that another one has.
+    /// A session begins with the number of another one.
     DuplicateSession(SessionNumber),
-    /// A message of a session has another Packet Identifier than the records before it give.
+    /// A message of a session has another Packet Identifier than earlier records imply.
     PacketIdMismatch(SessionNumber),
 }
 
 impl ReplayError {
-    /// A code that stays the same.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             ReplayError::UnknownSession(_) => "replay-unknown-session",
@@ -65,10 +65,10 @@ impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReplayError::UnknownSession(SessionNumber(number)) => {
-                write!(f, "a record speaks of session {number}, which is not there; part of the log is missing")
+                write!(f, "a record refers to the unknown session {number}; part of the log is missing")
             }
             ReplayError::DuplicateSession(SessionNumber(number)) => {
-                write!(f, "session {number} begins twice; part of the log is missing or there twice")
+                write!(f, "session {number} begins twice; part of the log is missing or duplicated")
             }
             ReplayError::PacketIdMismatch(SessionNumber(number)) => {
                 write!(
@@ -82,11 +82,10 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// A change of the retained messages may stand in the log behind so many others that took effect later: shards write down at the end
-/// of their turns.
+/// How many later changes may precede a change of the retained messages in the log, because shards write at the end of their turns.
 pub const LATE_CHANGES_MAX: u64 = 1 << 20;
 
-/// Takes records in the order of the log and puts the state together.
+/// Applies records in the order of the log.
 #[derive(Debug, Default, PartialEq)]
 pub struct Replay {
     sessions: BTreeMap<SessionNumber, ReplayedSession>,
@@ -98,10 +97,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Takes the next record.
+    /// Applies the next record.
     ///
     /// # Errors
-    /// The record does not fit to those before it. The state is as it was.
+    /// The record is inconsistent with earlier ones. The state is unchanged.
     pub fn apply(&mut self, record: &Record<'_>) -> Result<(), ReplayError> {
         match *record {
             Record::Opened { session: number, client_id, .. } => {
@@ -152,27 +151,27 @@ impl Replay {
         self.sessions.get_mut(&number).ok_or(ReplayError::UnknownSession(number))
     }
 
-    /// The highest number that a session has had.
+    /// Returns the highest session number so far.
     pub fn last_session(&self) -> SessionNumber {
         self.last_session
     }
 
-    /// The number of the last change of the retained messages.
+    /// Returns the sequence number of the last change of the retained messages.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence
     }
 
-    /// The session of that number.
+    /// Returns the session with this number.
     pub fn session_of(&self, number: SessionNumber) -> Option<&ReplayedSession> {
         self.sessions.get(&number)
     }
 
-    /// All sessions, by number.
+    /// Returns all sessions, by number.
     pub fn sessions(&self) -> impl Iterator<Item = &ReplayedSession> {
         self.sessions.values()
     }
 
-    /// About how many bytes sessions and topics take, without messages. Looks at all sessions.
+    /// Returns the approximate size of sessions and topics in bytes, without messages. Visits all sessions.
     pub fn held_bytes(&self) -> usize {
         let of_session = |session: &Session| session.footprint().iter().map(|(_, bytes)| bytes).sum::<usize>();
         let sessions = self.sessions.values();
@@ -180,39 +179,39 @@ impl Replay {
         self.retained.held_bytes() + of_sessions.sum::<usize>()
     }
 
-    /// All retained messages.
+    /// Returns all retained messages.
     pub fn retained(&self) -> impl Iterator<Item = &Body> {
         self.retained.iter().map(|(_, _, body)| body)
     }
 
-    /// The number of the message that has joined a session's queue last (see [`crate::Outbound::spill`]).
+    /// Returns the number of the message appended last to a session's queue (see [`crate::Outbound::spill`]).
     pub fn last_queued(&self, number: SessionNumber) -> Option<u64> {
         let outbound = self.sessions.get(&number)?.session.outbound()?;
         (outbound.left_queue() + outbound.queued() as u64).checked_sub(1)
     }
 
-    /// Message `queued` of a session's queue is not in memory any more.
-    pub fn spill_queued(&mut self, number: SessionNumber, queued: u64, cold: &Spilled) {
+    /// Replaces message `queued` of a session's queue by its spilled form.
+    pub fn spill_queued(&mut self, number: SessionNumber, queued: u64, spilled: &Spilled) {
         let replayed = self.sessions.get_mut(&number);
         if let Some(outbound) = replayed.and_then(|replayed| replayed.session.outbound_mut()) {
-            outbound.spill(queued, cold);
+            outbound.spill(queued, spilled);
         }
     }
 
-    /// Where the topic stands whose retained message was changed last, for [`Replay::spill_retained`].
+    /// Returns the index of the topic whose retained message was changed last, for [`Replay::spill_retained`].
     pub fn last_retained(&self) -> usize {
         self.retained.last_recorded()
     }
 
-    /// A message that was retained is not in memory any more, if its topic still retains it.
-    pub fn spill_retained(&mut self, place: usize, cold: &Spilled) {
-        self.retained.spill(place, cold);
+    /// Replaces a retained message by its spilled form, if its topic still retains it.
+    pub fn spill_retained(&mut self, place: usize, spilled: &Spilled) {
+        self.retained.spill(place, spilled);
     }
 
-    /// Tells `visit` the records that lead to this state, with all messages in memory: `read` gives those that are not.
+    /// Passes the records that lead to this state to `visit`. All messages in them are in memory; `read` loads spilled ones.
     ///
     /// # Errors
-    /// A message cannot be read. Not all has been told then.
+    /// A message cannot be read. Not all records were visited.
     pub fn describe(
         &self,
         mut read: impl FnMut(&Spilled) -> Option<Message>,
@@ -225,7 +224,7 @@ impl Replay {
         }
         for ReplayedSession { number, session, disconnected_at_ms } in self.sessions.values() {
             let number = *number;
-            // When it began is not known any more, and nobody asks.
+            // The time when it began is not stored and not needed.
             visit(&Record::Opened { session: number, client_id: session.name(), at_ms: 0 });
             session.describe(|change, packet_id| match with_loaded_message(change, &mut read) {
                 Ok(None) => visit(&Record::Changed { session: number, change, packet_id }),
@@ -254,12 +253,12 @@ impl Replay {
         unread.map_or(Ok(()), Err)
     }
 
-    /// A message that is on its way from one shard to another.
+    /// Returns a message that is being forwarded from one shard to another.
     pub fn forwarded_message(&self, id: MessageId) -> Option<&Message> {
         self.forwarded.message(id)
     }
 
-    /// All of it.
+    /// Returns the restored state.
     pub fn finish(self) -> ReplayedState {
         ReplayedState {
             sessions: self.sessions.into_values().collect(),
@@ -271,13 +270,13 @@ impl Replay {
     }
 }
 
-/// A message that is not in memory cannot be read.
+/// A spilled message that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnreadableMessage(pub MessageId);
 
 impl fmt::Display for UnreadableMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "message {} cannot be read from the folder for cold messages; look at the disk", self.0)
+        write!(f, "cannot read message {} from the spill directory; check the disk", self.0)
     }
 }
 
@@ -286,11 +285,11 @@ impl std::error::Error for UnreadableMessage {}
 fn loaded(body: &Body, read: &mut impl FnMut(&Spilled) -> Option<Message>) -> Result<Message, UnreadableMessage> {
     match body {
         Body::Loaded(message) => Ok(message.clone()),
-        Body::Spilled(cold) => read(cold).ok_or(UnreadableMessage(cold.id())),
+        Body::Spilled(spilled) => read(spilled).ok_or(UnreadableMessage(spilled.id())),
     }
 }
 
-/// The change with its message in memory, where it was not.
+/// Returns the change with its message in memory, or `None` if it is already.
 fn with_loaded_message(
     change: &Change,
     read: &mut impl FnMut(&Spilled) -> Option<Message>,
@@ -329,8 +328,8 @@ mod tests {
             Record::Left { session: one, at_ms: 700 },
             Record::Ended(two),
         ];
-        records.iter().for_each(|record| replay.apply(record).expect("they belong together"));
-        assert_eq!(replay.last_session(), two, "the number is not given again");
+        records.iter().for_each(|record| replay.apply(record).expect("consistent records"));
+        assert_eq!(replay.last_session(), two, "the number is not reused");
         let sessions = replay.finish().sessions;
         let [only] = &sessions[..] else { panic!("{sessions:?}") };
         assert_eq!((only.session.client_id(), only.session.expiry_interval_s()), ("a", 60));
@@ -347,7 +346,7 @@ mod tests {
             (4, RetainedChange::Set(message("u", b"gone"))),
         ];
         for (sequence, change) in &changes {
-            replay.apply(&Record::Retained { sequence: *sequence, change }).expect("no session is concerned");
+            replay.apply(&Record::Retained { sequence: *sequence, change }).expect("no session involved");
         }
         assert_eq!(replay.last_sequence(), 5);
         let retained = replay.finish().retained;
@@ -360,7 +359,7 @@ mod tests {
     fn what_was_handed_over_is_there_until_it_has_been_taken_or_another_run_begins() {
         let (one, two) = (ShardNumber(1), ShardNumber(2));
         let message = message("t", b"x");
-        let handed = |from, to, sequence| Record::Forwarded {
+        let forwarded = |from, to, sequence| Record::Forwarded {
             from,
             to,
             sequence,
@@ -368,15 +367,15 @@ mod tests {
             receivers: Receivers::Subscribers,
         };
         let mut replay = Replay::default();
-        let mut apply = |record: Record<'_>| replay.apply(&record).expect("no session is concerned");
+        let mut apply = |record: Record<'_>| replay.apply(&record).expect("no session involved");
         apply(Record::RunStarted(ShardPlacement { shards: 3, seed: 5 }));
         for sequence in 1..=3 {
-            apply(handed(one, two, sequence));
+            apply(forwarded(one, two, sequence));
         }
-        apply(handed(two, one, 1));
+        apply(forwarded(two, one, 1));
         apply(Record::ForwardAccepted { from: one, to: two, sequence: 2 });
         let mut copy = Replay::default();
-        let described = replay.describe(|_| None, |record| copy.apply(record).expect("they belong together"));
+        let described = replay.describe(|_| None, |record| copy.apply(record).expect("consistent records"));
         assert_eq!(described, Ok(()));
         assert_eq!(copy, replay);
         let ReplayedState { pending_forwards, homes, .. } = copy.finish();
@@ -384,7 +383,7 @@ mod tests {
             pending_forwards.iter().map(|(to, pending_forwards)| (*to, pending_forwards.sequence)).collect();
         assert_eq!(left, [(two, 3), (one, 1)]);
         assert_eq!(homes, Some(ShardPlacement { shards: 3, seed: 5 }));
-        replay.apply(&Record::RunStarted(ShardPlacement { shards: 1, seed: 6 })).expect("no session is concerned");
+        replay.apply(&Record::RunStarted(ShardPlacement { shards: 1, seed: 6 })).expect("no session involved");
         assert_eq!(replay.finish().pending_forwards, []);
     }
 

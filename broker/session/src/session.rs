@@ -1,4 +1,4 @@
-//! One session and the single door for its changes.
+//! A session, and the only way to change it.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use tautwire_message::Message;
 /// The will of a client [MQTT 5.0 section 3.1.2.5].
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredWill {
-    /// What will be published. Its expiry is set when it is.
+    /// The message to publish. Its expiry is set when it is published.
     pub message: Message,
     /// Will Delay Interval in seconds.
     pub delay_s: u32,
@@ -22,7 +22,7 @@ pub struct StoredWill {
     pub message_expiry_s: Option<u32>,
 }
 
-/// Session state of one Client Identifier. Small while nothing is on its way: queues are allocated when first needed.
+/// The session state of one Client Identifier. Small while no messages are pending: queues are allocated on first use.
 #[derive(Debug, Default, PartialEq)]
 pub struct Session {
     /// See [`session_name`].
@@ -32,19 +32,19 @@ pub struct Session {
     outbound: Option<Box<Outbound>>,
     held: Option<Box<PacketIdSet>>,
     expiry_interval_s: u32,
-    /// Where the sequence of packet identifiers goes on when there is something to send again: a client may still hold the
-    /// last ones.
+    /// The next Packet Identifier while there is no outbound state. The sequence continues even then, because the client may still hold the
+    /// last identifiers.
     sequence: Sequence,
 }
 
-/// Bytes of a session besides what it points to, with its place in the tables of its shard.
+/// The size of a session without what it points to, including its entries in the tables of its shard.
 pub const SESSION_BYTES: usize = size_of::<Session>() + 64;
 
-/// No Client Identifier has this character [MQTT-1.5.4-2], so no client can name the session of another mount point.
+/// No Client Identifier contains this character [MQTT-1.5.4-2], so no client can name the session of another mount point.
 const MOUNT_POINT_SEPARATOR: char = '\0';
 
-/// What the session of a client is called: by its Client Identifier, and by the mount point behind which its client is, where there is
-/// one. So clients of different mount points that call themselves alike have nothing to do with each other, also after a restart.
+/// Returns the name of a client's session: its Client Identifier, prefixed by its mount point if it has one. Clients of different mount
+/// points with the same identifier therefore have separate sessions, also after a restart.
 pub fn session_name<'a>(mount_point: Option<&str>, client_id: &'a str) -> Cow<'a, str> {
     match mount_point {
         None => Cow::Borrowed(client_id),
@@ -52,7 +52,7 @@ pub fn session_name<'a>(mount_point: Option<&str>, client_id: &'a str) -> Cow<'a
     }
 }
 
-/// The mount point and the Client Identifier of which a session's name is made.
+/// Splits a session name into mount point and Client Identifier.
 pub fn split_session_name(name: &str) -> (Option<&str>, &str) {
     match name.split_once(MOUNT_POINT_SEPARATOR) {
         None => (None, name),
@@ -60,13 +60,13 @@ pub fn split_session_name(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The name of the session that is the queue of a shared subscription, which is given whole: `$share/group/filter`. Mount points are not
-/// empty, so no client has it.
+/// Returns the name of the session that is the queue of a shared subscription, given by its whole filter `$share/group/filter`. Mount
+/// points are not empty, so no client has this name.
 pub fn share_queue_name(share: &str) -> String {
     format!("{MOUNT_POINT_SEPARATOR}{share}")
 }
 
-/// The shared subscription whose queue the session of this name is; `None` for the session of a client.
+/// Returns the shared subscription whose queue has this session name, or `None` for the session of a client.
 pub fn share_of_queue(name: &str) -> Option<&str> {
     name.strip_prefix(MOUNT_POINT_SEPARATOR)
 }
@@ -74,9 +74,9 @@ pub fn share_of_queue(name: &str) -> Option<&str> {
 impl MemoryFootprint<5> for Session {
     fn footprint(&self) -> Footprint<5> {
         let ids_bytes = self.held.as_ref().map_or(0, |held| size_of::<PacketIdSet>() + held.heap_bytes());
-        // Its message counts as all messages do.
+        // The message of the will is counted like all messages.
         let will_bytes = self.will.as_ref().map_or(0, |_| size_of::<StoredWill>());
-        // A vacant place has a session without an identifier.
+        // A vacant slot holds a session without an identifier.
         let own_bytes = if self.name.is_empty() { 0 } else { SESSION_BYTES + self.name.len() };
         let subscriptions = (Kind::Subscription, self.subscriptions.bytes());
         let none = [(Kind::Queue, 0), (Kind::Window, 0)];
@@ -86,43 +86,43 @@ impl MemoryFootprint<5> for Session {
 }
 
 impl Session {
-    /// A new session without any state, ending with its connection. `name`: see [`session_name`].
+    /// Creates a session without state, which ends with its connection. `name`: see [`session_name`].
     pub fn new(name: &str) -> Session {
         Session { name: name.into(), ..Session::default() }
     }
 
-    /// What tells it from all other sessions of a broker (see [`session_name`]).
+    /// Returns the name, which is unique in a broker (see [`session_name`]).
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The Client Identifier.
+    /// Returns the Client Identifier.
     pub fn client_id(&self) -> &str {
         let (_, client_id) = split_session_name(&self.name);
         client_id
     }
 
-    /// Session Expiry Interval in seconds; 0 ends with the connection, `u32::MAX` never ends.
+    /// Returns the Session Expiry Interval in seconds: 0 ends with the connection, `u32::MAX` never ends.
     pub fn expiry_interval_s(&self) -> u32 {
         self.expiry_interval_s
     }
 
-    /// Subscriptions.
+    /// Returns the subscriptions.
     pub fn subscriptions(&self) -> &SubscriptionSet {
         &self.subscriptions
     }
 
-    /// The will, if one is set.
+    /// Returns the will, if one is set.
     pub fn will(&self) -> Option<&StoredWill> {
         self.will.as_deref()
     }
 
-    /// Messages on their way to the client, where there are any.
+    /// Returns the outbound state, if there is any.
     pub fn outbound(&self) -> Option<&Outbound> {
         self.outbound.as_deref()
     }
 
-    /// The identifier that the next message will get; `None` while all 65,535 are taken.
+    /// Returns the identifier that the next message will get, or `None` while all 65,535 are in use.
     pub fn next_packet_id(&self) -> Option<PacketId> {
         match &self.outbound {
             Some(outbound) => outbound.next_packet_id(),
@@ -130,29 +130,29 @@ impl Session {
         }
     }
 
-    /// For the parts of outbound state that end with a connection: [`Outbound::rewind`] and [`Outbound::resend`].
+    /// Returns the outbound state to change the parts that end with a connection: [`Outbound::rewind`] and [`Outbound::resend`].
     pub fn outbound_mut(&mut self) -> Option<&mut Outbound> {
         self.outbound.as_deref_mut()
     }
 
-    /// QoS 2 identifiers of the client that have not been released.
+    /// Returns the Packet Identifiers of received QoS 2 messages that are not released.
     pub fn held(&self) -> Option<&PacketIdSet> {
         self.held.as_deref()
     }
 
-    /// Bytes of memory that the session counts against the limit of its client: all that it holds, its messages in full if they are
-    /// in memory.
+    /// Returns the memory that the session counts against the limit of its client in bytes: everything it holds, with messages in full if
+    /// they are in memory.
     pub fn memory_bytes(&self) -> usize {
         let footprint: usize = self.footprint().iter().map(|(_, bytes)| bytes).sum();
         let will_bytes = self.will.as_ref().map_or(0, |will| will.message.allocated_bytes());
         footprint + will_bytes + self.outbound().map_or(0, Outbound::memory_bytes)
     }
 
-    /// Applies one change. The only way in which a session's lasting state changes. Returns the message that the session
-    /// no longer holds because of it.
+    /// Applies one change. This is the only way to change a session's persistent state. Returns the message that the session no longer
+    /// holds, if any.
     ///
-    /// Changes that speak of identifiers or queue places that do not exist do nothing.
-    // Always in its caller, which mostly knows the kind of change: this is the way of every acknowledged message.
+    /// Changes that refer to identifiers or queue positions that do not exist do nothing.
+    // Inlined because callers mostly know the kind of change, and every acknowledged message takes this path.
     #[inline(always)]
     pub fn apply(&mut self, change: Change) -> Option<PendingMessage> {
         match change {
@@ -193,8 +193,8 @@ impl Session {
         None
     }
 
-    /// Tells `visit` the changes that lead a fresh session to this state, in order, with the identifiers that they give out.
-    /// The session that comes of them sends the same packets in the same order, with the same identifiers.
+    /// Passes the changes that lead from a new session to this state to `visit`, in order, with the identifiers that they assign. A session
+    /// with these changes sends the same packets in the same order, with the same identifiers.
     pub fn describe(&self, mut visit: impl FnMut(&Change, Option<PacketId>)) {
         if self.expiry_interval_s > 0 {
             visit(&Change::ExpiryInterval(self.expiry_interval_s), None);
@@ -222,7 +222,7 @@ impl Session {
         }
     }
 
-    /// Gives back memory that an idle session does not need.
+    /// Frees memory that an idle session does not need.
     pub fn shrink(&mut self) {
         if let Some(outbound) = self.outbound.take_if(|outbound| outbound.is_empty()) {
             self.sequence = outbound.sequence();
@@ -230,8 +230,7 @@ impl Session {
         self.held.take_if(|held| held.is_empty());
     }
 
-    /// The session has ended: takes out the next message that was on its way to the client (see
-    /// [`Outbound::take_unfinished`]).
+    /// Removes the next pending message of a session that has ended (see [`Outbound::take_unfinished`]).
     pub fn take_unfinished(&mut self) -> Option<(PendingMessage, Option<PacketId>)> {
         self.outbound.as_mut()?.take_unfinished()
     }

@@ -7,21 +7,21 @@ use tautwire_protocol::{QoS, RetainHandling, SubscriptionId, SubscriptionOptions
 
 use tautwire_message::Format;
 
-/// Up to so many subscriptions are a sorted list; a tree costs more memory for few and less time for many.
+/// Up to this size the set is a sorted list. A tree takes more memory for few subscriptions and less time for many.
 const LIST_MAX: usize = 32;
 
-/// What a session remembers of one subscription besides its filter.
+/// The data of a subscription besides its filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubscriptionRecord {
-    /// Granted QoS and the options as the client asked for them.
+    /// The granted QoS and the requested options.
     pub options: SubscriptionOptions,
-    /// Subscription Identifier, 1 to 268,435,455; `None` where the client gave none.
+    /// The Subscription Identifier, 1 to 268,435,455; `None` if the client gave none.
     pub identifier: Option<SubscriptionId>,
-    /// The format in which payloads are wanted; `None` as they were published.
+    /// The requested payload format; `None` for payloads as published.
     pub format: Option<Format>,
 }
 
-/// A record as it is kept, next to its filter.
+/// The compact form of a [`SubscriptionRecord`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct StoredSubscription {
     identifier: Option<SubscriptionId>,
@@ -34,7 +34,7 @@ struct StoredSubscription {
 const NO_LOCAL: u8 = 1;
 const RETAIN_AS_PUBLISHED: u8 = 2;
 
-// Most sessions have one subscription. The list of one takes the least that an allocation of its kind can take.
+// Most sessions have one subscription. A list of one takes the smallest possible allocation of this type.
 const _: () = assert!(size_of::<(Box<str>, StoredSubscription)>() == 24);
 
 impl From<SubscriptionRecord> for StoredSubscription {
@@ -64,17 +64,17 @@ impl From<StoredSubscription> for SubscriptionRecord {
     }
 }
 
-/// Bytes of a subscription besides its text: its records in the session and in the trees that match topics.
+/// Bytes of a subscription besides its filter: its records in the session and in the trees that match topics.
 const SUBSCRIPTION_BYTES: usize = 160;
-/// Bytes of one level of a filter besides its text, in the trees of a shard and of all shards together.
+/// Bytes of one filter level besides its text, in the trees of a shard and of all shards together.
 const LEVEL_BYTES: usize = 160;
-/// How many times the text of a filter is kept: in the session, in the tree of its shard and in the tree of all shards.
+/// The number of copies of a filter: in the session, in the tree of its shard, and in the tree of all shards.
 const COPIES: usize = 3;
 
-/// What a group of a shared subscription remembers of its last messages. Others may be members too, and it is there once.
+/// The log of a share group's last messages. It exists once per group, however many members the group has.
 const GROUP_BYTES: usize = 448;
 
-/// What a subscription to `filter` takes at most, wherever it stands. Filters that share levels take less.
+/// Returns the most bytes that a subscription to `filter` takes in all places. Filters that share levels take less.
 pub fn subscription_bytes(filter: &str) -> usize {
     let levels = filter.bytes().filter(|byte| *byte == b'/').count() + 1;
     let group = if filter.starts_with("$share/") { GROUP_BYTES } else { 0 };
@@ -102,7 +102,7 @@ impl Default for Representation {
 }
 
 impl SubscriptionSet {
-    /// How many subscriptions there are.
+    /// Returns the number of subscriptions.
     pub fn len(&self) -> usize {
         match &self.representation {
             Representation::List(list) => list.len(),
@@ -110,17 +110,17 @@ impl SubscriptionSet {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What all of them take (see [`subscription_bytes`]).
+    /// Returns the bytes that all subscriptions take (see [`subscription_bytes`]).
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The subscription to exactly `filter`, compared character by character [MQTT-3.10.4-1].
+    /// Returns the subscription to exactly `filter`, compared character by character [MQTT-3.10.4-1].
     pub fn get(&self, filter: &str) -> Option<SubscriptionRecord> {
         match &self.representation {
             Representation::List(list) => position(list, filter).ok().map(|at| list[at].1.into()),
@@ -128,7 +128,7 @@ impl SubscriptionSet {
         }
     }
 
-    /// Adds or replaces [MQTT-3.8.4-3]; gives back what stood there.
+    /// Adds or replaces a subscription [MQTT-3.8.4-3]. Returns the replaced one.
     pub fn insert(&mut self, filter: &str, record: SubscriptionRecord) -> Option<SubscriptionRecord> {
         let replaced = self.put(filter, record.into());
         if replaced.is_none() {
@@ -167,12 +167,12 @@ impl SubscriptionSet {
         removed.map(SubscriptionRecord::from)
     }
 
-    /// The first subscription in the order of filters, if there is one.
+    /// Returns the first subscription in the order of filters, if there is one.
     pub fn first(&self) -> Option<(&str, SubscriptionRecord)> {
         self.iter().next()
     }
 
-    /// The subscriptions behind `filter` in the order of filters, whether there is one to it or not.
+    /// Returns the subscriptions after `filter` in the order of filters; `filter` itself need not be subscribed.
     pub fn after(&self, filter: &str) -> impl Iterator<Item = (&str, SubscriptionRecord)> {
         let (list, tree) = match &self.representation {
             Representation::List(list) => (Some(&list[list.partition_point(|(held, _)| &**held <= filter)..]), None),
@@ -185,7 +185,7 @@ impl SubscriptionSet {
         from_list.chain(from_tree)
     }
 
-    /// All subscriptions in the order of their filters.
+    /// Iterates over all subscriptions in the order of their filters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, SubscriptionRecord)> {
         let (list, tree) = match &self.representation {
             Representation::List(list) => (Some(list), None),

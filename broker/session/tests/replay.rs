@@ -1,4 +1,4 @@
-//! A session against the plainest model of it: long random lives, and the same life told again by its changes.
+//! Compares a session with a simple model over long random histories, and with a replay of its changes.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ impl Random {
     }
 }
 
-/// Messages on their way, in the order of sending, and those that wait.
+/// Messages in flight in the order of sending, and queued messages.
 #[derive(Default, Clone)]
 struct Model {
     started: Vec<Started>,
@@ -55,7 +55,7 @@ fn delivery(number: u32) -> PendingMessage {
 }
 
 fn number_of(delivery: &PendingMessage) -> u32 {
-    delivery.message.loaded().expect("it is hot").payload().try_into().map(u32::from_le_bytes).expect("four bytes")
+    delivery.message.loaded().expect("in memory").payload().try_into().map(u32::from_le_bytes).expect("four bytes")
 }
 
 struct Life {
@@ -157,7 +157,7 @@ impl Life {
             return;
         };
         assert_eq!(outbound.in_flight(), self.model.started.iter().filter(|started| started.sent).count());
-        // Whether what was completed before it was sent again may be passed over shows at the next resend.
+        // Whether a completed message may be skipped on resend is visible only at the next resend.
         assert!(!outbound.is_resent() || self.model.started.iter().all(|started| started.sent));
         assert_eq!(outbound.is_empty(), self.model.started.is_empty() && self.model.queue.is_empty());
         assert_eq!(outbound.queued(), self.model.queue.len());
@@ -184,17 +184,14 @@ impl Life {
         }
         let mut described = Session::new("c");
         self.session.describe(|change, packet_id| {
-            assert!(
-                packet_id.is_none() || described.next_packet_id() == packet_id,
-                "{change:?} gives out {packet_id:?}"
-            );
+            assert!(packet_id.is_none() || described.next_packet_id() == packet_id, "{change:?} assigns {packet_id:?}");
             described.apply(change.clone());
         });
         self.check_same(replayed);
         self.check_same(described);
     }
 
-    /// `session` does what this life's session would.
+    /// Checks that `session` behaves like this one.
     fn check_same(&self, session: Session) {
         let mut second = Life { session, model: self.model.clone(), ..Life::new() };
         second.rewind();
@@ -211,7 +208,7 @@ impl Life {
     }
 }
 
-/// One life. `laziness` is how many of a hundred messages are left unacknowledged for long.
+/// Runs one history. `laziness` is the percentage of messages that stay unacknowledged for long.
 fn live(seed: u64, steps: usize, laziness: usize) {
     let mut random = Random(seed);
     let mut life = Life::new();
@@ -221,7 +218,7 @@ fn live(seed: u64, steps: usize, laziness: usize) {
             0..=39 => life.start(),
             40..=44 => life.queue(),
             45..=46 if !life.model.queue.is_empty() => life.withdraw(),
-            // Acknowledgements come for the newest mostly, now and then for an old one.
+            // Acknowledgements are mostly for the newest message, sometimes for an old one.
             47..=89 if started > 0 && random.below(100) >= laziness => {
                 let recent = random.below(started.min(4));
                 let at = if random.below(50) == 0 { random.below(started) } else { started - 1 - recent };
@@ -256,13 +253,13 @@ fn random_lives_agree_with_the_model_and_can_be_replayed() {
     }
 }
 
-/// Old messages stay while identifiers go round more than once.
+/// Old messages stay while the identifiers wrap around more than once.
 #[test]
 fn long_lives_with_stragglers_agree_with_the_model_and_can_be_replayed() {
     live(1_000, 250_000, 10);
 }
 
-/// A few messages stay unacknowledged while the others come and go one at a time, so that the window is nearly empty.
+/// A few messages stay unacknowledged while others are sent one at a time, so that the window is nearly empty.
 #[test]
 fn stragglers_keep_their_identifiers_while_all_others_go_round() {
     let mut life = Life::new();
@@ -293,12 +290,12 @@ fn packet_id(id: u16) -> PacketId {
     PacketId::new(id).expect("it is not 0")
 }
 
-/// What is not on its way to the client is described too.
+/// State other than outbound messages is described too.
 #[test]
 fn a_session_is_described_with_all_that_it_has() {
     let mut session = Session::new("c");
     let will = StoredWill {
-        message: delivery(1).message.loaded().cloned().expect("it is hot"),
+        message: delivery(1).message.loaded().cloned().expect("in memory"),
         delay_s: 5,
         message_expiry_s: Some(9),
     };

@@ -1,4 +1,4 @@
-//! What an operator gives: certificates, keys, authorities, and what has been revoked.
+//! Server configuration: certificates, keys, authorities and revocation lists.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,64 +13,64 @@ use rustls::sign::CertifiedKey;
 
 use crate::policy::{CipherSuites, MinimumVersion};
 
-/// Certificates of one server: the names that clients may connect by. Each handshake looks through them.
+/// The maximum number of certificates of one server. Each handshake searches them by name.
 pub(crate) const IDENTITIES_MAX: usize = 256;
 
-/// The text of a file.
+/// The content of a PEM file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
-    /// Where it is from, for messages.
+    /// The file or other source, for messages.
     pub source: String,
-    /// What it says.
+    /// The content.
     pub bytes: Vec<u8>,
 }
 
-/// It may be a private key.
+/// Omits the content, which may be a private key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pem").field("source", &self.source).finish_non_exhaustive()
     }
 }
 
-/// Who the server is.
+/// A certificate of the server with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Its certificate, and then those of the authorities between it and one that clients know.
+    /// The server's certificate, followed by the intermediate certificates.
     pub chain: Pem,
     /// The private key of its certificate: PKCS #8, PKCS #1 or SEC 1, not encrypted.
     pub key: Pem,
 }
 
-/// Whether clients show certificates.
+/// Whether clients are asked for certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientCertificates {
-    /// They are not asked for one.
+    /// Clients are not asked for a certificate.
     #[default]
     None,
-    /// They are asked for one and may have none. One that they show must be valid.
+    /// Clients are asked for a certificate, and may have none. A certificate that they present must be valid.
     Optional,
-    /// They must have one.
+    /// Clients must present a certificate.
     Required,
 }
 
-/// All that a server is made of.
+/// The configuration of a TLS server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsServerConfig {
-    /// Who the server is: the first whose certificate has the name that a client asks for, or the very first.
+    /// The server's certificates: the first one with the name that a client asks for is used, or else the very first.
     pub identities: Vec<Identity>,
-    /// Whether clients show certificates.
+    /// Whether clients are asked for certificates.
     pub client_certificates: ClientCertificates,
-    /// The authorities that issue certificates of clients.
+    /// The authorities that issue client certificates.
     pub client_authorities: Vec<Pem>,
-    /// Lists of certificates that authorities have revoked. Where there are any, there must be one for each certificate's issuer.
+    /// Certificate revocation lists. If there are any, there must be one for each issuer.
     pub revoked: Vec<Pem>,
-    /// The least version that is served.
+    /// The minimum version.
     pub minimum_version: MinimumVersion,
-    /// The cipher suites that are served.
+    /// The enabled cipher suites.
     pub cipher_suites: CipherSuites,
 }
 
-/// What is wrong with the material: where, and what to do.
+/// What is wrong with the configuration, where, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsServerConfigError {
     code: &'static str,
@@ -97,7 +97,7 @@ impl fmt::Display for TlsServerConfigError {
 impl std::error::Error for TlsServerConfigError {}
 
 impl TlsServerConfig {
-    /// The certificates with their keys, which fit together.
+    /// The certificates with their matching keys.
     pub(crate) fn certified_keys(
         &self,
         provider: &CryptoProvider,
@@ -109,13 +109,13 @@ impl TlsServerConfig {
             ));
         }
         if self.identities.len() > IDENTITIES_MAX {
-            let text = format!("there are {} certificates, at most {IDENTITIES_MAX}", self.identities.len());
+            let text = format!("there are {} certificates; the maximum is {IDENTITIES_MAX}", self.identities.len());
             return Err(TlsServerConfigError::new("tls_too_many_certificates", text));
         }
         self.identities.iter().map(|identity| identity.certified_key(provider).map(Arc::new)).collect()
     }
 
-    /// What looks at the certificates of clients.
+    /// The verifier of client certificates.
     pub(crate) fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -141,7 +141,7 @@ impl TlsServerConfig {
         if roots.is_empty() {
             return Err(TlsServerConfigError::new(
                 "tls_no_authority",
-                "clients are asked for certificates, but nothing says whose count; set tls.client_ca",
+                "clients are asked for certificates, but no authority is trusted; set tls.client_ca",
             ));
         }
         let mut lists = Vec::new();
@@ -160,7 +160,7 @@ impl TlsServerConfig {
         })
     }
 
-    /// What decides whether a client's certificate is accepted.
+    /// Whether both configurations accept the same client certificates.
     pub(crate) fn has_same_trust(&self, other: &TlsServerConfig) -> bool {
         self.client_certificates == other.client_certificates
             && self.client_authorities == other.client_authorities
@@ -174,7 +174,7 @@ impl Identity {
         let key = PrivateKeyDer::from_pem_slice(&self.key.bytes).map_err(|error| {
             let text = match error {
                 pem::Error::NoItemsFound => format!(
-                    "{} holds no private key that can be read; it begins with \"-----BEGIN PRIVATE KEY-----\" and is not encrypted",
+                    "{} has no readable private key; a key file begins with \"-----BEGIN PRIVATE KEY-----\" and is not encrypted",
                     self.key.source
                 ),
                 error => format!("{} is not PEM: {error}", self.key.source),
@@ -200,7 +200,10 @@ fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsServerConf
     let all =
         all.map_err(|error| TlsServerConfigError::new("tls_pem", format!("{} is not PEM: {error}", pem.source)))?;
     if all.is_empty() {
-        let text = format!("{} holds no certificate; it begins with \"-----BEGIN CERTIFICATE-----\"", pem.source);
+        let text = format!(
+            "{} has no certificate; a certificate file begins with \"-----BEGIN CERTIFICATE-----\"",
+            pem.source
+        );
         return Err(TlsServerConfigError::new("tls_no_certificate", text));
     }
     Ok(all)
@@ -212,7 +215,7 @@ fn revocation_lists(pem: &Pem) -> Result<Vec<CertificateRevocationListDer<'stati
         all.map_err(|error| TlsServerConfigError::new("tls_pem", format!("{} is not PEM: {error}", pem.source)))?;
     if all.is_empty() {
         let text = format!(
-            "{} holds no list of revoked certificates; it begins with \"-----BEGIN X509 CRL-----\"",
+            "{} has no certificate revocation list; such a file begins with \"-----BEGIN X509 CRL-----\"",
             pem.source
         );
         return Err(TlsServerConfigError::new("tls_revoked", text));

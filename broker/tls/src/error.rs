@@ -1,23 +1,23 @@
-//! Why a connection cannot go on.
+//! Why a connection cannot continue.
 
 use std::fmt;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-/// Whose fault it is.
+/// The kind of a TLS failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsErrorKind {
     /// The peer does not speak TLS at all.
     NotTls,
     /// The peer and this server have no version, cipher suite, group or protocol in common.
     NoCommonParameters,
-    /// The peer showed no certificate, or one that is not accepted.
+    /// The peer presented no certificate, or one that is not accepted.
     Certificate,
     /// The peer does not accept this server's certificate.
     RefusedByPeer,
-    /// The peer broke the rules of TLS, or somebody tampers with what it sends.
+    /// The peer violated the protocol, or its data was tampered with.
     Violation,
-    /// Something that is this server's.
+    /// A fault of this server.
     TlsServer,
 }
 
@@ -35,14 +35,14 @@ impl TlsErrorKind {
     }
 }
 
-/// Why a connection cannot go on. Where the peer can be told, an alert is among what is to be written.
+/// Why a connection cannot continue. If the peer can be notified, an alert is pending.
 #[derive(Debug, Clone)]
 pub struct TlsError {
     error: Error,
 }
 
 impl TlsError {
-    /// Whose fault it is.
+    /// The kind of failure.
     pub fn kind(&self) -> TlsErrorKind {
         match &self.error {
             Error::InvalidMessage(
@@ -85,8 +85,8 @@ impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fault = self.kind();
         match (&self.error, fault) {
-            (_, TlsErrorKind::NotTls) => f.write_str("the client does not speak TLS; have it connect with mqtts:// or wss://")?,
-            (Error::NoCertificatesPresented, _) => f.write_str("the client showed no certificate")?,
+            (_, TlsErrorKind::NotTls) => f.write_str("the client does not speak TLS; connect with mqtts:// or wss://")?,
+            (Error::NoCertificatesPresented, _) => f.write_str("the client presented no certificate")?,
             (Error::InvalidCertificate(error), _) => match error {
                 CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                     f.write_str("the client's certificate has expired")?;
@@ -99,25 +99,25 @@ impl fmt::Display for TlsError {
                     f.write_str("the client's certificate was not issued by an authority of tls.client_ca")?;
                 }
                 CertificateError::UnknownRevocationStatus => f.write_str(
-                    "no list in tls.revoked says whether the client's certificate has been revoked; add its authority's",
+                    "tls.revoked has no list of the authority that issued the client's certificate; add it",
                 )?,
                 CertificateError::ExpiredRevocationList | CertificateError::ExpiredRevocationListContext { .. } => {
-                    f.write_str("a list in tls.revoked has expired; get the authority's newer one")?;
+                    f.write_str("a list in tls.revoked has expired; get a newer one from the authority")?;
                 }
                 error => write!(f, "the client's certificate is not accepted: {error}")?,
             },
             (Error::NoApplicationProtocol, _) => {
-                f.write_str("the client asks by ALPN for another protocol than MQTT is served by here")?;
+                f.write_str("the client requests a protocol by ALPN that this listener does not serve")?;
             }
-            (Error::PeerIncompatible(error), _) => write!(f, "the client and the broker have nothing in common: {error:?}")?,
+            (Error::PeerIncompatible(error), _) => write!(f, "the client and the broker have no common TLS parameters: {error:?}")?,
             (Error::AlertReceived(AlertDescription::CertificateExpired), _) => f.write_str(
-                "the client does not accept the broker's certificate: it has expired, or is not valid yet; see its dates and the client's clock",
+                "the client does not accept the broker's certificate: it has expired, or is not valid yet; check its dates and the client's clock",
             )?,
             (Error::AlertReceived(AlertDescription::CertificateRevoked), _) => {
                 f.write_str("the client does not accept the broker's certificate: it has been revoked; have a new one issued")?;
             }
             (Error::AlertReceived(alert), TlsErrorKind::RefusedByPeer) => {
-                write!(f, "the client does not accept the broker's certificate: {alert:?}; does it know the authority and connect by a name that the certificate has?")?;
+                write!(f, "the client does not accept the broker's certificate: {alert:?}; the client must trust the authority and connect by a name in the certificate")?;
             }
             (error, _) => error.fmt(f)?,
         }

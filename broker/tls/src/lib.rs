@@ -1,9 +1,8 @@
-//! The server's side of TLS 1.2 and 1.3 between a socket and MQTT, as a machine without I/O, by [rustls].
+//! The server side of TLS 1.2 and 1.3 as a state machine without I/O, based on [rustls].
 //!
-//! [`TlsServerConfig`] is what an operator gives: certificates, keys, authorities, lists of revoked certificates. A [`TlsServer`] is made of it, one
-//! for each listener, and can be given other material while connections are there. [`Tls`] is one connection: records of the
-//! network go in and plain bytes come out, and the other way round. A thread has one [`Scratch`] for all its connections, so
-//! that one that does nothing has no buffers.
+//! A [`TlsServerConfig`] holds certificates, keys, authorities and revocation lists. A [`TlsServer`] is created from it, one for each
+//! listener, and can switch to another configuration while connections are open. [`Tls`] is one connection: TLS records go in and plain
+//! bytes come out, and the reverse. A thread has one [`Scratch`] for all its connections, so that an idle connection has no buffers.
 //!
 //! There is no renegotiation, no compression and no early data.
 

@@ -1,12 +1,12 @@
-//! Which versions and cipher suites are served.
+//! The supported versions and cipher suites.
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::{SupportedProtocolVersion, version};
 
-/// The least version that is served.
+/// The minimum version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MinimumVersion {
-    /// TLS 1.2, with forward secrecy and authenticated encryption alone.
+    /// TLS 1.2, only with forward secrecy and authenticated encryption.
     #[default]
     Tls12,
     /// TLS 1.3.
@@ -23,17 +23,17 @@ impl MinimumVersion {
     }
 }
 
-/// The cipher suites that are served, the preferred one first.
+/// The enabled cipher suites, in order of preference.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CipherSuites(Vec<&'static str>);
 
 impl CipherSuites {
-    /// The names of all suites there are, the preferred one first.
+    /// The names of all supported suites, in order of preference.
     pub fn known() -> Vec<&'static str> {
         ring::ALL_CIPHER_SUITES.iter().filter_map(|suite| suite.suite().as_str()).collect()
     }
 
-    /// The suites of these names, as `TLS13_AES_128_GCM_SHA256`. With none, all there are.
+    /// The suites of these names, such as `TLS13_AES_128_GCM_SHA256`. Without names, all supported suites.
     ///
     /// # Errors
     /// The name that is unknown.
@@ -46,7 +46,7 @@ impl CipherSuites {
             .map(CipherSuites)
     }
 
-    /// The names, none where all are served.
+    /// The names; empty if all suites are enabled.
     pub fn names(&self) -> &[&'static str] {
         &self.0
     }

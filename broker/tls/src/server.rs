@@ -1,4 +1,4 @@
-//! What all connections of a listener have in common.
+//! The state shared by all connections of a listener.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,12 +12,12 @@ use crate::error::TlsError;
 use crate::sni::SniResolver;
 use crate::tls::Tls;
 
-/// What is spoken inside, which clients may ask for by ALPN (RFC 7301).
+/// The application protocol, which clients may request by ALPN (RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// MQTT.
     Mqtt,
-    /// HTTP/1.1, which may lead to WebSocket.
+    /// HTTP/1.1, which may be upgraded to WebSocket.
     Http,
 }
 
@@ -30,7 +30,7 @@ impl Protocol {
     }
 }
 
-/// The TLS of one listener. Its material can change while connections are there: they go on with what they began with.
+/// The TLS server of one listener. A change of its configuration does not affect open connections.
 pub struct TlsServer {
     protocol: Protocol,
     current: RwLock<Arc<ActiveConfig>>,
@@ -42,7 +42,7 @@ struct ActiveConfig {
     tickets: Arc<dyn ProducesTickets>,
 }
 
-/// Material that has been looked at and can be taken at any time.
+/// A validated configuration that can be applied at any time.
 pub struct PreparedConfig(Arc<ActiveConfig>);
 
 impl fmt::Debug for TlsServer {
@@ -58,44 +58,44 @@ impl fmt::Debug for PreparedConfig {
 }
 
 impl TlsServer {
-    /// A server that speaks `protocol` inside.
+    /// A server for the application protocol `protocol`.
     ///
     /// # Errors
-    /// What is wrong with the material.
+    /// The configuration is invalid.
     pub fn new(material: TlsServerConfig, protocol: Protocol) -> Result<TlsServer, TlsServerConfigError> {
         let tickets = new_tickets()?;
         let current = ActiveConfig::new(material, protocol, tickets)?;
         Ok(TlsServer { protocol, current: RwLock::new(Arc::new(current)) })
     }
 
-    /// Looks at other material; nothing changes yet.
+    /// Validates another configuration without applying it.
     ///
-    /// Clients resume their sessions over the change, unless what is accepted of them has changed: whoever resumes shows no certificate
-    /// again.
+    /// Clients can still resume their sessions after the change, unless the accepted client certificates have changed: a resumed session
+    /// presents no certificate again.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The configuration is invalid.
     pub fn prepare(&self, material: TlsServerConfig) -> Result<PreparedConfig, TlsServerConfigError> {
         let current = self.current();
         let tickets = if material.has_same_trust(&current.material) { current.tickets.clone() } else { new_tickets()? };
         ActiveConfig::new(material, self.protocol, tickets).map(|current| PreparedConfig(Arc::new(current)))
     }
 
-    /// From now on new connections are made with this.
+    /// Applies a configuration to new connections.
     pub fn adopt(&self, prepared: PreparedConfig) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = prepared.0;
     }
 
-    /// A new connection, on which nothing has been said.
+    /// A new connection, before any byte has been received.
     ///
     /// # Errors
-    /// Never, as far as is known.
+    /// No error is known to occur.
     pub fn accept(&self) -> Result<Tls, TlsError> {
         let config = self.current().config.clone();
         Ok(Tls::new(UnbufferedServerConnection::new(config)?))
     }
 
-    /// What new connections are made with, for whoever waits for the network and has no use for a machine without I/O.
+    /// The rustls configuration of new connections, for callers that block on the network and do not need a state machine without I/O.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.current().config.clone()
     }
@@ -119,18 +119,18 @@ impl ActiveConfig {
             .map_err(|error| {
                 TlsServerConfigError::new(
                     "tls_no_cipher_suite",
-                    format!("tls.cipher_suites has none for a version that tls.minimum_version allows: {error}"),
+                    format!("tls.cipher_suites has no suite for a version that tls.minimum_version allows: {error}"),
                 )
             })?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(SniResolver::new(keys)));
-        // Whoever names suites says which is preferred. Else the client does, which knows what its processor is fast at.
+        // Configured suites set the preference. Otherwise the client does, as it knows which suite its processor runs fastest.
         config.ignore_client_order = !material.cipher_suites.names().is_empty();
         config.alpn_protocols = vec![protocol.alpn().to_vec()];
         config.ticketer = tickets.clone();
-        // A client that comes back uses one.
+        // A reconnecting client uses one ticket.
         config.send_tls13_tickets = 1;
-        // Tickets are enough: nothing is kept for clients that are away.
+        // Tickets are enough: no session is stored for offline clients.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(ActiveConfig { material, config: Arc::new(config), tickets })
     }
@@ -138,9 +138,6 @@ impl ActiveConfig {
 
 fn new_tickets() -> Result<Arc<dyn ProducesTickets>, TlsServerConfigError> {
     ring::Ticketer::new().map_err(|error| {
-        TlsServerConfigError::new(
-            "tls_random",
-            format!("the system gives no random numbers for session tickets: {error}"),
-        )
+        TlsServerConfigError::new("tls_random", format!("no random numbers for session tickets: {error}"))
     })
 }

@@ -9,69 +9,71 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 use crate::error::TlsError;
 
-/// Most plain bytes that become records at a time: more than a turn reads of one client, so that what it brings leaves in one write.
+/// Maximum of plain bytes that are sealed at a time: more than one turn reads from one client, so that the responses to it leave in one
+/// write.
 pub const PLAIN_MAX_BYTES: usize = 264 << 10;
-/// The same where the network did not take the last ones at once, so that a slow client holds little.
+/// The maximum while the network has not accepted the last records at once, so that a slow client holds little memory.
 const PLAIN_BACKLOG_MAX_BYTES: usize = 64 << 10;
-/// Most that is read at a time.
+/// Maximum number of bytes per read.
 const READ_MAX_BYTES: usize = 128 << 10;
 /// The largest record of RFC 8446, section 5.2, and of RFC 5246, section 6.2.3, with its header.
 const RECORD_MAX_BYTES: usize = 5 + (16 << 10) + 2048;
-/// What a record adds to its content, whatever the cipher suite.
+/// Overhead of a record, for all cipher suites.
 const RECORD_OVERHEAD_BYTES: usize = 64;
-/// Plain bytes in one record.
+/// Plain bytes per record.
 const RECORD_PLAIN_BYTES: usize = 16 << 10;
-/// A piece of this size gets records of its own. To copy it beside its neighbours would cost more than one record more does.
+/// Slices of at least this size get their own records. Copying them next to others would cost more than another record.
 const SEPARATE_RECORD_MIN_BYTES: usize = 8 << 10;
-/// Records that rustls may want to put in front of ours: tickets, an update of keys.
+/// Room for records that rustls may insert: tickets and key updates.
 const EXTRA_BYTES: usize = 4 << 10;
-/// Most that is kept of what has come: there is always room for one more record.
+/// Maximum length of buffered partial records: there is always room for one more record.
 const PARTIAL_MAX_BYTES: usize = READ_MAX_BYTES - RECORD_MAX_BYTES;
-/// Most that is taken from a client before the handshake is over: chains of certificates of 64 KiB are all that rustls takes.
+/// Maximum number of bytes from a client during the handshake: rustls accepts certificate chains of at most 64 KiB.
 pub const HANDSHAKE_MAX_BYTES: usize = 128 << 10;
 
-/// Buffers for all connections of a thread, while one of them reads or writes. They are made when the first needs them.
+/// Buffers shared by all connections of a thread, in use while one of them reads or writes. Allocated on first use.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// What comes from the network.
+    /// Bytes from the network.
     incoming: Vec<u8>,
-    /// Small pieces of plain bytes, side by side.
+    /// Small slices of plain bytes, joined.
     joined: Vec<u8>,
-    /// What goes to the network.
+    /// Bytes for the network.
     outgoing: Vec<u8>,
 }
 
-/// What has been read.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainRead {
     /// Plain bytes at the front of the reader's buffer.
     pub plain_bytes: usize,
-    /// There are more, although the network may have none: plain bytes for which there was no room, or the end.
+    /// There is more to read although the network may have nothing: plain bytes that did not fit, or the end of the stream.
     pub has_more: bool,
 }
 
-/// The server's end of one connection.
+/// The server side of one TLS connection.
 ///
-/// Where it reads: take what [`rest`](Tls::rest) has first; then read from the network into [`space`](Tls::space) and hand over the
-/// number of bytes with [`receive`](Tls::receive). Where it writes: write [`pending`](Tls::pending) until nothing is, then have plain
-/// bytes made records by [`seal`](Tls::seal).
+/// To read: take [`rest`](Tls::rest) first; then read from the network into [`space`](Tls::space) and pass the number of bytes to
+/// [`receive`](Tls::receive). To write: write [`pending`](Tls::pending) until it is empty, then encrypt plain bytes with
+/// [`seal`](Tls::seal).
 pub struct Tls {
     connection: UnbufferedServerConnection,
-    /// The beginning of a record, or whole ones with the beginning of a message of a handshake. rustls knows places in it, so it is shown to it at each call.
+    /// The beginning of a record, or whole records with the beginning of a handshake message. rustls keeps offsets into it, so it is passed
+    /// to each call.
     partial: Vec<u8>,
-    /// Plain bytes for which the reader had no room.
+    /// Plain bytes that did not fit the reader's buffer.
     surplus: Vec<u8>,
-    /// Records to be written, but for the first `sent_bytes`.
+    /// Records to write; the first `sent_bytes` have been written.
     outgoing: Vec<u8>,
     sent_bytes: usize,
-    /// The network did not take all of the last records at once.
+    /// The network did not accept all of the last records at once.
     has_backlog: bool,
-    /// Bytes of the handshake that have come.
+    /// Bytes received during the handshake.
     handshake_bytes: usize,
     failure: Option<TlsError>,
-    /// Nothing is taken from the client any more.
+    /// Nothing more is accepted from the client.
     ended: bool,
-    /// The client has said that it sends no more.
+    /// The client has sent close_notify.
     peer_closed: bool,
     close: Close,
 }
@@ -82,11 +84,11 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Whether the client is told that nothing more comes.
+/// The state of our close_notify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Close {
     No,
-    /// Behind what is still to be written.
+    /// To be sent after the pending bytes.
     Due,
     Sent,
 }
@@ -110,8 +112,8 @@ impl Tls {
 
     // Reading.
 
-    /// Plain bytes that had no room the last time, if there are any; then the network is not to be read from. The end of what the client
-    /// sends is an arrival of no bytes.
+    /// Plain bytes that did not fit the last time, if any; do not read from the network then. The end of the client's stream is reported as
+    /// a read of no bytes.
     pub fn rest(&mut self, plain: &mut [u8]) -> Option<PlainRead> {
         if self.surplus.is_empty() {
             return self.peer_closed.then_some(PlainRead { plain_bytes: 0, has_more: false });
@@ -126,31 +128,31 @@ impl Tls {
         Some(PlainRead { plain_bytes: count, has_more: true })
     }
 
-    /// Where to read to, for a reader who has room for `room_bytes`.
+    /// The buffer to read into, for a reader with room for `room_bytes`.
     pub fn space<'a>(&self, scratch: &'a mut Scratch, room_bytes: usize) -> &'a mut [u8] {
         scratch.incoming.resize(READ_MAX_BYTES, 0);
         let from = self.partial.len();
-        // Where there is hardly any room, a record must still become whole.
+        // Even with little room, a record must become complete.
         let wanted_bytes = room_bytes.saturating_sub(from).max(self.missing_bytes());
         let to = from.saturating_add(wanted_bytes).min(READ_MAX_BYTES);
         &mut scratch.incoming[from..to]
     }
 
-    /// How much of a record that has begun is missing; the header of the next one where none has.
+    /// The number of missing bytes of an incomplete record; those of the next header if there is none.
     fn missing_bytes(&self) -> usize {
         const HEADER_BYTES: usize = 5;
         match self.partial.get(3..HEADER_BYTES) {
             None => HEADER_BYTES - self.partial.len(),
             Some(length) => {
                 let record_bytes = HEADER_BYTES + usize::from(u16::from_be_bytes([length[0], length[1]]));
-                // A longer one is refused before it is whole.
+                // A longer record is rejected before it is complete.
                 record_bytes.min(RECORD_MAX_BYTES).saturating_sub(self.partial.len()).max(1)
             }
         }
     }
 
-    /// Takes in `count` bytes that have been read into [`space`](Tls::space), and leaves plain bytes at the front of `plain`. Where this
-    /// is the end of the connection, [`take_failure`](Tls::take_failure) says why, unless the client has ended it in order.
+    /// Processes `count` bytes that were read into [`space`](Tls::space), and writes plain bytes at the front of `plain`. If this ends the
+    /// connection, [`take_failure`](Tls::take_failure) returns the reason, unless the client closed it cleanly.
     pub fn receive(&mut self, scratch: &mut Scratch, count: usize, plain: &mut [u8]) -> PlainRead {
         let Scratch { incoming, .. } = scratch;
         let from = self.partial.len();
@@ -166,7 +168,7 @@ impl Tls {
         }
         let mut left = if self.ended { &[][..] } else { &incoming[consumed..] };
         if left.len() > PARTIAL_MAX_BYTES {
-            self.end(rustls::Error::General("a message of a handshake is in too many pieces".to_owned()));
+            self.end(rustls::Error::General("a handshake message is in too many fragments".to_owned()));
             left = &[];
         }
         if left.is_empty() {
@@ -176,17 +178,17 @@ impl Tls {
             self.partial.reserve_exact(left.len());
             self.partial.extend_from_slice(left);
         }
-        // The end is told alone, after all bytes.
+        // The end is reported on its own, after all bytes.
         let has_more = !self.surplus.is_empty() || (self.peer_closed && plain_bytes > 0);
         PlainRead { plain_bytes, has_more }
     }
 
-    /// Whether the client has said that it sends no more, and all that it sent has been handed out.
+    /// Whether the client has sent close_notify and all its bytes have been returned.
     pub fn has_ended(&self) -> bool {
         self.peer_closed && self.surplus.is_empty()
     }
 
-    /// Opens all whole records; gives how many bytes those were.
+    /// Decrypts all complete records; returns their length in bytes.
     fn open(&mut self, incoming: &mut [u8], plain: &mut [u8], plain_bytes: &mut usize) -> usize {
         let mut at = 0;
         loop {
@@ -199,10 +201,10 @@ impl Tls {
                         match record {
                             Ok(record) => {
                                 discard += record.discard;
-                                let fits = record.payload.len().min(plain.len() - *plain_bytes);
-                                let (now, later) = record.payload.split_at(fits);
-                                plain[*plain_bytes..*plain_bytes + fits].copy_from_slice(now);
-                                *plain_bytes += fits;
+                                let fit_bytes = record.payload.len().min(plain.len() - *plain_bytes);
+                                let (now, later) = record.payload.split_at(fit_bytes);
+                                plain[*plain_bytes..*plain_bytes + fit_bytes].copy_from_slice(now);
+                                *plain_bytes += fit_bytes;
                                 self.surplus.extend_from_slice(later);
                             }
                             Err(failed) => error = Some(failed),
@@ -224,7 +226,7 @@ impl Tls {
                     self.ended = true;
                     is_done = true;
                 }
-                // Early data is never offered.
+                // Early data is not offered.
                 Ok(_) => is_done = true,
                 Err(failed) => error = Some(failed),
             }
@@ -240,9 +242,10 @@ impl Tls {
         }
     }
 
-    /// What rustls has to say about an error, if anything. `incoming` is what it has not discarded.
+    /// Queues the alert that rustls has for an error, if any. `incoming` is what it has not discarded.
     fn push_alert(&mut self, incoming: &mut [u8]) {
-        // In TLS 1.3 a part of the server's handshake may come before the alert. When all is said rustls is not asked again: it would read on.
+        // In TLS 1.3 a part of the server's handshake may precede the alert. Stop when nothing is left to write, or rustls would continue
+        // to read.
         while self.connection.wants_write() {
             let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
                 self.connection.process_tls_records(incoming)
@@ -262,19 +265,19 @@ impl Tls {
         self.failure = Some(TlsError::from(error));
     }
 
-    /// Why the connection cannot go on, once; to be asked when all plain bytes before have been acted on.
+    /// Returns once why the connection cannot continue. Call it after all plain bytes before the failure have been processed.
     pub fn take_failure(&mut self) -> Option<TlsError> {
         if self.surplus.is_empty() { self.failure.take() } else { None }
     }
 
     // Writing.
 
-    /// Records that are to be written before anything else.
+    /// Records that must be written before anything else.
     pub fn pending(&self) -> &[u8] {
         &self.outgoing[self.sent_bytes..]
     }
 
-    /// So many of them have been written.
+    /// Marks `count` bytes of them as written.
     pub fn sent(&mut self, count: usize) {
         self.sent_bytes += count;
         if self.sent_bytes == self.outgoing.len() {
@@ -288,21 +291,22 @@ impl Tls {
         !self.pending().is_empty() || self.close == Close::Due
     }
 
-    /// Whether plain bytes can be sent: the handshake is over, and neither side has ended.
+    /// Whether plain bytes can be sent: the handshake is complete, and neither side has closed.
     pub fn can_send(&self) -> bool {
         !self.is_handshaking() && self.close != Close::Sent
     }
 
-    /// How many plain bytes may become records at a time, at the moment.
+    /// How many plain bytes can be sealed at a time, at the moment.
     pub fn plain_max_bytes(&self) -> usize {
         if self.has_backlog { PLAIN_BACKLOG_MAX_BYTES } else { PLAIN_MAX_BYTES }
     }
 
-    /// Makes records of plain bytes that lie in several places, [`PLAIN_MAX_BYTES`] of them at most. The plain bytes are done with: what the network does
-    /// not take of the records is to be [kept](Tls::keep). Nothing is [`pending`](Tls::pending), and [`can_send`](Tls::can_send) is true.
+    /// Encrypts slices of plain bytes, [`PLAIN_MAX_BYTES`] of them at most. The plain bytes are consumed: pass the records that the network
+    /// does not accept to [`keep`](Tls::keep). Requires that nothing is [`pending`](Tls::pending) and that [`can_send`](Tls::can_send) is
+    /// true.
     ///
     /// # Errors
-    /// The keys are used up, and the client does not know of new ones.
+    /// The keys are exhausted, and the client has not received new ones.
     pub fn seal<'a>(&mut self, pieces: &[IoSlice<'_>], scratch: &'a mut Scratch) -> Result<&'a [u8], TlsError> {
         debug_assert!(pieces.iter().map(|piece| piece.len()).sum::<usize>() <= PLAIN_MAX_BYTES);
         let Scratch { joined, outgoing, .. } = scratch;
@@ -325,7 +329,7 @@ impl Tls {
         Ok(&outgoing[..sealed_bytes])
     }
 
-    /// Puts the records of one piece behind the first `sealed_bytes` of `outgoing`.
+    /// Appends the records of one slice after the first `sealed_bytes` of `outgoing`.
     fn seal_piece(&mut self, plain: &[u8], outgoing: &mut Vec<u8>, sealed_bytes: &mut usize) -> Result<(), TlsError> {
         if plain.is_empty() {
             return Ok(());
@@ -366,7 +370,7 @@ impl Tls {
         }
     }
 
-    /// The network has taken all of `sealed` but this.
+    /// Stores the end of `sealed` that the network has not accepted.
     pub fn keep(&mut self, left: &[u8]) {
         debug_assert!(self.outgoing.is_empty());
         self.has_backlog = !left.is_empty();
@@ -374,7 +378,7 @@ impl Tls {
         self.sent_bytes = 0;
     }
 
-    /// The client is to be told that nothing more comes, once all is written.
+    /// Requests a close_notify after everything has been written.
     pub fn close(&mut self) {
         if self.close == Close::No && self.is_handshaking() {
             self.close = Close::Sent;
@@ -384,8 +388,8 @@ impl Tls {
         }
     }
 
-    /// Makes the record that says so, where it is due. Nothing is [`pending`](Tls::pending), and no plain bytes are to be sent. What the
-    /// client sends from now on is not looked at: it could be told of no mistake in it [RFC 8446, section 6.1].
+    /// Creates the close_notify record if it is due. Requires that nothing is [`pending`](Tls::pending) and that there are no more plain
+    /// bytes to send. Bytes that the client sends from now on are ignored: no alert could be sent about them [RFC 8446, section 6.1].
     pub fn seal_close_notify(&mut self) {
         if self.close != Close::Due {
             return;
@@ -402,19 +406,19 @@ impl Tls {
         self.ended = true;
     }
 
-    // What is known.
+    // Connection information.
 
-    /// Whether the handshake goes on.
+    /// Whether the handshake is in progress.
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// Whether the client came back to a session that it had before, so that the handshake was short.
+    /// Whether the client resumed an earlier session with an abbreviated handshake.
     pub fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// The version that is spoken, `1.2` or `1.3`, once that is decided.
+    /// The negotiated version, `1.2` or `1.3`, once it is known.
     pub fn version(&self) -> Option<&'static str> {
         match self.connection.protocol_version()? {
             ProtocolVersion::TLSv1_3 => Some("1.3"),
@@ -423,16 +427,16 @@ impl Tls {
         }
     }
 
-    /// The client's certificate in DER, where it has shown one. It has been looked at.
+    /// The client's verified certificate in DER, if it presented one.
     pub fn client_certificate(&self) -> Option<&[u8]> {
         self.connection.peer_certificates()?.first().map(AsRef::as_ref)
     }
 
-    /// Bytes of memory that the connection takes, as far as they are known.
+    /// Memory of the connection in bytes, as far as known.
     pub fn held_bytes(&self) -> usize {
-        /// What rustls allocates for a connection on which nothing happens: keys and what it remembers of the handshake.
+        /// Memory that rustls allocates for an idle connection: keys and handshake state.
         const RUSTLS_BYTES: usize = 2 << 10;
-        /// What it has besides while the handshake goes on.
+        /// Additional memory during the handshake.
         const HANDSHAKE_BYTES: usize = 4 << 10;
         let handshake_bytes = if self.is_handshaking() { HANDSHAKE_BYTES } else { 0 };
         let certificates = self.connection.peer_certificates().unwrap_or_default();
@@ -445,7 +449,7 @@ impl Tls {
     }
 }
 
-/// Puts a record behind those that are there. `write` says how much it has written, or how much room it needs.
+/// Appends a record. `write` returns how much it has written, or how much room it needs.
 fn push(records: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {
     const GUESS_BYTES: usize = 2 << 10;
     let from = records.len();

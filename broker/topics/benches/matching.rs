@@ -1,6 +1,6 @@
-//! CPU time of the trees and the cache at the sizes the broker promises. Run: `cargo bench -p tautwire-topics`.
+//! CPU time of the trees and the cache at the promised sizes. Run: `cargo bench -p tautwire-topics`.
 //!
-//! Time is CPU time of this thread as the kernel counts it, so other load on the machine disturbs little.
+//! Measures the CPU time of this thread, so other load on the machine matters little.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use tautwire_topics::{FilterTree, MatchCache, RetainedTree};
 
-/// What a subscription takes in the broker.
+/// A record of the size of a subscription in the broker.
 #[derive(Clone, Copy)]
 struct Subscription {
     session: u32,
@@ -27,8 +27,8 @@ fn main() {
     retained();
 }
 
-/// 100,000 distinct filters; a topic is covered by its own three, or two where they coincide, and is never the same
-/// twice in a row, so memory caches do not help.
+/// 100,000 distinct filters; a topic matches its own three filters, or two where they coincide, and is never repeated in a row, so CPU
+/// caches do not help.
 fn wildcard_filters() {
     let mut tree = FilterTree::new();
     let rss_before = resident_bytes();
@@ -105,7 +105,7 @@ fn cache() {
     println!("  {:?}, {} bytes", cache.counters(), cache.memory_bytes());
 }
 
-/// Many subscribers to one filter, leaving in another order than they came.
+/// Many subscribers to one filter, which leave in a different order than they joined.
 fn fan_out() {
     let mut tree = FilterTree::new();
     let node = tree.entry("news");
@@ -168,7 +168,7 @@ fn report(what: &str, operations: u32, run: impl FnOnce()) {
     println!("{what}: {:.1} ns", (cpu_ns() - start) as f64 / f64::from(operations));
 }
 
-/// CPU time of this thread so far; wall time where the kernel does not tell.
+/// CPU time of this thread so far; wall time if the kernel does not provide it.
 fn cpu_ns() -> u64 {
     let from_kernel = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let on_cpu = from_kernel.as_deref().and_then(|text| text.split(' ').next()?.parse().ok());
@@ -178,7 +178,7 @@ fn cpu_ns() -> u64 {
     })
 }
 
-/// Resident memory of this process; 0 where the kernel does not tell.
+/// Resident memory of this process; 0 if the kernel does not provide it.
 fn resident_bytes() -> usize {
     const PAGE_BYTES: usize = 4096;
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Filters and who holds them; see [`FilterTree`].
+//! Filters and their values; see [`FilterTree`].
 
 use core::mem::size_of;
 
@@ -9,12 +9,12 @@ use crate::text::{levels_match, split_level};
 
 /// Topic filters, each with a list of values (subscriptions, shard numbers, …).
 ///
-/// A filter is named by its [`NodeId`], four bytes, from which the text can be rebuilt: whoever holds a subscription
-/// need not keep its filter. The first value of a filter is stored in place; the order of values is kept.
+/// A filter is identified by its [`NodeId`], four bytes, from which the text can be rebuilt: a subscription need not store its filter. The
+/// first value of a filter is stored in place; the order of values is preserved.
 ///
-/// Empty filters are not removed by themselves: after taking values away call [`FilterTree::prune`].
+/// Filters without values are not removed automatically: after removing values call [`FilterTree::prune`].
 ///
-/// The order of matches depends only on the operations so far, not on hashing.
+/// The order of matches depends only on earlier operations, not on hashing.
 #[derive(Debug, Clone)]
 pub struct FilterTree<V> {
     tree: LevelTree<Values<V>>,
@@ -23,10 +23,10 @@ pub struct FilterTree<V> {
 
 type Values<V> = SmallVec<[V; 1]>;
 
-/// Levels of a topic whose hash and bounds are kept on the stack while matching.
+/// Levels of a topic whose hash and bounds are stored on the stack during matching.
 const STACK_LEVELS: usize = 32;
 
-/// A list of values that fell to this part of its capacity gives memory back.
+/// A list of values that shrinks below this fraction of its capacity is reallocated.
 const SHRINK_AT: usize = 4;
 
 impl<V> Default for FilterTree<V> {
@@ -36,13 +36,13 @@ impl<V> Default for FilterTree<V> {
 }
 
 impl<V> FilterTree<V> {
-    /// An empty tree. Its hashing is seeded at random.
+    /// An empty tree. Its hash function has a random seed.
     #[must_use]
     pub fn new() -> Self {
         Self { tree: LevelTree::new(), value_count: 0 }
     }
 
-    /// Number of filters that have been given values and not been pruned since.
+    /// The number of filters that have been given values and not been pruned since.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tree.len()
@@ -54,20 +54,19 @@ impl<V> FilterTree<V> {
         self.len() == 0
     }
 
-    /// Number of values under all filters.
+    /// The number of values of all filters.
     #[must_use]
     pub fn value_count(&self) -> usize {
         self.value_count
     }
 
-    /// Number of places the tree consists of; 0 when it is empty.
+    /// The number of nodes of the tree; 0 if it is empty.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.tree.node_count() - 1
     }
 
-    /// Heap bytes in use, without what values themselves point to. Counts reserved room too. Takes time linear in
-    /// [`FilterTree::len`].
+    /// Heap bytes in use, without memory that values point to. Includes spare capacity. Takes time linear in [`FilterTree::len`].
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let spilled = self.tree.payload_slots().filter(|values| values.spilled());
@@ -80,35 +79,35 @@ impl<V> FilterTree<V> {
         self.tree.find(filter)
     }
 
-    /// The node of `filter`, created if needed. Then give it a value or [prune](FilterTree::prune) it.
+    /// The node of `filter`, created if needed. Then add a value or [prune](FilterTree::prune) it.
     pub fn entry(&mut self, filter: &str) -> NodeId {
         self.tree.entry(filter)
     }
 
-    /// Adds `value` behind the other values of `filter`, without a look at what is there.
+    /// Appends `value` to the values of `filter`, without checking for duplicates.
     pub fn insert(&mut self, filter: &str, value: V) -> NodeId {
         let node = self.entry(filter);
         self.push_value(node, value);
         node
     }
 
-    /// Appends the text of the filter at `node` to `out`; nothing if the node is gone.
+    /// Appends the text of the filter at `node` to `out`; nothing if the node has been removed.
     pub fn filter_of(&self, node: NodeId, out: &mut String) {
         self.tree.append_path(node, out);
     }
 
-    /// The values at `node`: empty if it has none or is gone.
+    /// The values at `node`: empty if it has none or has been removed.
     #[must_use]
     pub fn values(&self, node: NodeId) -> &[V] {
         self.tree.payload(node).map_or(&[], |values| values)
     }
 
-    /// The values at `node`, to be changed in place.
+    /// The values at `node`, mutably.
     pub fn values_mut(&mut self, node: NodeId) -> &mut [V] {
         self.tree.payload_mut(node).map_or(&mut [], |values| values)
     }
 
-    /// Adds `value` behind the other values at `node`. Drops it if the node is gone.
+    /// Appends `value` to the values at `node`. Drops it if the node has been removed.
     pub fn push_value(&mut self, node: NodeId, value: V) {
         if let Some(values) = self.tree.payload_or_default(node) {
             values.push(value);
@@ -116,14 +115,13 @@ impl<V> FilterTree<V> {
         }
     }
 
-    /// Removes the first value at `node` that `is_it` accepts; the others keep their order. Looks at each value in turn.
+    /// Removes the first value at `node` for which `is_it` is true; the others keep their order. Linear in the number of values.
     pub fn remove_value(&mut self, node: NodeId, is_it: impl FnMut(&V) -> bool) -> Option<V> {
         let at = self.values(node).iter().position(is_it)?;
         self.remove_at(node, at)
     }
 
-    /// Removes the value at place `at` of the values at `node` and puts the last one there, whatever their number in the
-    /// same time.
+    /// Removes the value at index `at` of `node` and moves the last value there, in constant time.
     pub fn swap_remove_value(&mut self, node: NodeId, at: usize) -> Option<V> {
         let values = self.tree.payload_mut(node)?;
         let last = values.len().checked_sub(1)?;
@@ -134,10 +132,9 @@ impl<V> FilterTree<V> {
         self.remove_at(node, last)
     }
 
-    /// Puts `value` in its place by key at `node` and returns the value with the same key that it replaces.
+    /// Inserts `value` by key at `node` and returns the value with the same key that it replaces.
     ///
-    /// For a node whose values are only ever added this way: they stay sorted and unique by key, and are found by
-    /// binary search.
+    /// For a node whose values are only added this way: they stay sorted and unique by key, and are found by binary search.
     pub fn insert_sorted_by_key<K: Ord>(&mut self, node: NodeId, value: V, mut key: impl FnMut(&V) -> K) -> Option<V> {
         let values = self.tree.payload_or_default(node)?;
         let wanted = key(&value);
@@ -163,8 +160,8 @@ impl<V> FilterTree<V> {
         self.remove_at(node, at)
     }
 
-    /// Frees `node` if it has no values and no longer filter runs through it, and so on upwards. Returns whether the
-    /// filter at `node` has no values: whether interest in it has ended.
+    /// Frees `node` if it has no values and no children, and then its ancestors likewise. Returns whether the filter at `node` has no
+    /// values.
     pub fn prune(&mut self, node: NodeId) -> bool {
         if !self.values(node).is_empty() {
             return false;
@@ -174,19 +171,19 @@ impl<V> FilterTree<V> {
         true
     }
 
-    /// Calls `visit` with every filter that covers `topic` and has values.
+    /// Calls `visit` with every filter that matches `topic` and has values.
     ///
-    /// `+` and `#` at the first level do not cover topics that begin with `$` [MQTT-4.7.2-1]; `a/#` covers `a`.
+    /// `+` and `#` at the first level do not match topics that begin with `$` [MQTT-4.7.2-1]; `a/#` matches `a`.
     ///
-    /// Neither recursive nor allocating (except for filters deeper than 32 levels that the topic really runs into).
-    /// A topic of n levels visits at most one node per combination of literal and `+` that filters in the tree begin
-    /// with: at most min(2ⁿ⁺¹, nodes of the tree). Hostile sets of `+/+/…` filters can therefore cost time linear in
-    /// their own number, and a limit on levels and on subscriptions per client bounds that.
+    /// Neither recursive nor allocating (except for filters deeper than 32 levels that the topic matches that far). A topic of n levels
+    /// visits at most one node per combination of literal and `+` that filters in the tree begin with: at most min(2ⁿ⁺¹, nodes of the
+    /// tree). Hostile sets of `+/+/…` filters can therefore cost time linear in their own number, which limits on levels and on
+    /// subscriptions per client bound.
     pub fn matches(&self, topic: &str, visit: &mut impl FnMut(NodeId, &[V])) {
         let topic = topic.as_bytes();
         let mut levels = TopicLevels::new(topic);
-        // Nodes still to be visited with the number of topic levels that lead there: one per depth at most, because
-        // the walk goes on with the literal child and leaves only `+` for later.
+        // Nodes still to visit, with their number of topic levels: at most one per depth, because the walk continues with the literal child
+        // and leaves only `+` for later.
         let mut open: SmallVec<[(NodeId, usize); STACK_LEVELS]> = SmallVec::new();
         let mut wildcards = topic.first() != Some(&b'$');
         let mut next = Some((NodeId::ROOT, 0));
@@ -218,7 +215,7 @@ impl<V> FilterTree<V> {
         }
     }
 
-    /// Steps on a child whose first level is covered. Answers a tail at once; returns whether to go on below.
+    /// Enters a child whose first level matches. Handles a tail at once; returns whether to continue below.
     #[inline]
     fn enter(&self, child: NodeId, topic_rest: Option<&[u8]>, visit: &mut impl FnMut(NodeId, &[V])) -> bool {
         if !self.tree.is_tail(child) {
@@ -251,7 +248,7 @@ impl<V> FilterTree<V> {
     }
 }
 
-/// The levels of a topic, split and hashed as far as the walk has come.
+/// The levels of a topic, split and hashed on demand.
 struct TopicLevels<'a> {
     topic: &'a [u8],
     known: SmallVec<[Level; STACK_LEVELS]>,
@@ -269,8 +266,7 @@ impl<'a> TopicLevels<'a> {
         Self { topic, known: SmallVec::new() }
     }
 
-    /// Level `depth` of the topic, counted from 0; `None` behind the last one. `depth` is at most the number of levels
-    /// asked for so far.
+    /// Level `depth` of the topic, counted from 0; `None` after the last one. `depth` is at most the number of levels requested so far.
     #[inline]
     fn get(&mut self, depth: usize, hash: impl FnOnce(&[u8]) -> u64) -> Option<Level> {
         if let Some(&level) = self.known.get(depth) {

@@ -1,14 +1,13 @@
 //! Topic matching for the broker: which filters match a topic, which retained topics match a filter.
 //!
-//! * [`FilterTree`]: filter → values. Answers "who wants this topic?".
-//! * [`RetainedTree`]: topic → value. Answers "which stored topics does this filter cover?".
-//! * [`MatchCache`]: remembers answers of the first question while topics repeat.
+//! * [`FilterTree`]: filter → values. Which filters match this topic?
+//! * [`RetainedTree`]: topic → value. Which stored topics does this filter match?
+//! * [`MatchCache`]: caches answers of the first question while topics repeat.
 //!
-//! All three do no I/O and change only by who has them alone; searching takes shared access. They take text that was already validated as a topic name or a topic
-//! filter. The `$share/group/` prefix is not part of a filter here: strip it first. Wrong text cannot break a tree: it
-//! is stored and found again as written, and only matches what its levels say. No function recurses by level; still,
-//! callers limit the levels of a topic (128 is plenty), because a hostile text of 65,536 levels takes that many nodes once
-//! others share its levels.
+//! None of them does I/O. Changes require exclusive access, searches only shared access. Text must already be validated as a topic name or
+//! a topic filter. The `$share/group/` prefix is not part of a filter here: strip it first. Invalid text cannot corrupt a tree: it is
+//! stored and found as written, and matches only what its levels match. No function recurses by level; still, callers should limit the
+//! levels of a topic (128 is plenty), because a hostile text of 65,536 levels takes that many nodes once others share its levels.
 //!
 //! Rules: MQTT 5.0, section 4.7 (the same in 3.1.1).
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Answers remembered by topic; see [`MatchCache`].
+//! A cache of matches by topic; see [`MatchCache`].
 
 use core::hash::{BuildHasher, Hasher};
 use core::mem::size_of;
@@ -6,85 +6,83 @@ use core::mem::size_of;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 
-/// Remembers what a topic matched, as long as nothing changed and topics repeat.
+/// A cache of match results, for topics that repeat.
 ///
-/// * Two places per hash value. An entry that was used since it was last in the way of another stays; so topics that
-///   crowd one place do not push each other out in turn.
-/// * An entry counts for one generation: when the caller's generation number moves on, every entry is out of date.
-/// * Costs nothing until used and grows as distinct topics need it, up to its limits, but only while topics repeat: those that
-///   are published once, such as retained ones that are set, take no place of their own. Entries reuse the memory of those they
-///   replace.
-/// * Switches itself off while topics do not repeat: when under 10 % of the lookups of a window hit, the next
-///   [`BYPASS_WINDOWS`] windows are not looked up at all, then one is tried again.
+/// * Two-way associative. An entry that was used since the last conflict in its set stays, so that topics in one set do not evict each
+///   other in turn.
+/// * An entry is valid for one generation: when the caller's generation number changes, every entry is stale.
+/// * Costs nothing until used and grows with the number of distinct topics, up to its limits, but only while topics repeat: topics that
+///   are published once, such as retained ones that are set, get no slot. New entries reuse the memory of those they replace.
+/// * Disables itself while topics do not repeat: if under 10 % of the lookups of a window hit, the next [`BYPASS_WINDOWS`] windows skip
+///   the cache, then one window tests it again.
 #[derive(Debug, Clone)]
 pub struct MatchCache<R> {
     limits: MatchCacheLimits,
     hasher: SeedableRandomState,
     /// None, or a power of two.
     sets: Vec<[Slot<R>; WAYS]>,
-    /// Answers that are not remembered are made here.
+    /// Results that are not cached are computed here.
     scratch: R,
     counters: CacheCounters,
     /// Heap bytes of topics and results in slots.
     content_bytes: usize,
-    /// Topics that met only entries just as current, since the last growth.
+    /// Misses in sets whose entries were all current, since the last growth.
     conflicts: usize,
     window: Window,
     next: LookupMode,
 }
 
-/// What a [`MatchCache`] may use.
+/// The limits of a [`MatchCache`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatchCacheLimits {
-    /// Most topics remembered at a time; rounded up to a power of two, at least 2.
+    /// Maximum number of cached topics; rounded up to a power of two, at least 2.
     pub max_slots: usize,
-    /// Longest topic remembered, in bytes.
+    /// Maximum length of a cached topic, in bytes.
     pub max_topic_bytes: usize,
-    /// Most heap bytes of remembered topics and results together. A single entry over 1/16 of it is not kept; when
-    /// the sum is exceeded all entries are dropped.
+    /// Maximum heap bytes of cached topics and results together. A single entry over 1/16 of it is not cached; if the sum is exceeded, all
+    /// entries are dropped.
     pub max_content_bytes: usize,
 }
 
-/// How often things happened since the cache was made.
+/// Counters since the cache was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounters {
-    /// Answered from memory.
+    /// Results from the cache.
     pub hits: u64,
-    /// Looked up in vain and computed.
+    /// Lookups without a valid entry.
     pub misses: u64,
-    /// Computed without a look, because the cache had switched itself off.
+    /// Computed without a lookup, because the cache had disabled itself.
     pub bypassed: u64,
-    /// Computed without a look, because the topic is over [`MatchCacheLimits::max_topic_bytes`].
+    /// Computed without a lookup, because the topic exceeds [`MatchCacheLimits::max_topic_bytes`].
     pub topics_too_long: u64,
-    /// Computed and not kept, because the answer is over its share of [`MatchCacheLimits::max_content_bytes`].
+    /// Computed and not cached, because the result exceeds its share of [`MatchCacheLimits::max_content_bytes`].
     pub results_too_large: u64,
-    /// Times all entries were dropped because of [`MatchCacheLimits::max_content_bytes`].
+    /// How often all entries were dropped because of [`MatchCacheLimits::max_content_bytes`].
     pub flushes: u64,
 }
 
-/// A result whose memory can be used again.
+/// A result whose memory can be reused.
 pub trait Reusable: Default {
-    /// Makes it empty, keeping its memory.
+    /// Empties it, keeping its memory.
     fn clear(&mut self);
-    /// Heap bytes it holds.
+    /// Its heap bytes.
     fn heap_bytes(&self) -> usize;
 }
 
-/// Windows that are not looked up after one in which topics did not repeat.
+/// The number of windows without lookups after one in which topics did not repeat.
 pub const BYPASS_WINDOWS: usize = 16;
 
 const WAYS: usize = 2;
 const FIRST_SETS: usize = 16;
-/// In a window under one hit in this many lookups, the cache switches itself off.
+/// In a window with fewer than one hit per this many lookups, the cache disables itself.
 const LOOKUPS_PER_HIT: usize = 10;
-/// The cache grows to so many places for each hit that it has had. Few are enough: where it is too small, few are what it gets.
+/// Slots per hit that the cache may grow to. A few hits are enough: a cache that is too small gets only few.
 const SLOTS_PER_HIT: u64 = 256;
-/// A window is this many lookups per slot, so that topics which fill the whole cache in turn still show as repeating.
+/// Lookups per slot in a window, so that topics which fill the whole cache in turn still count as repeating.
 const WINDOW_LOOKUPS_PER_SLOT: usize = 4;
-/// The part of the content limit that one entry may take.
+/// The fraction of the content limit that one entry may take.
 const ENTRY_SHARE: usize = 16;
-/// A slot whose memory is this many times what its new content needs gives it back, so that one large answer does not
-/// stay paid for.
+/// A slot with this many times the memory that its new content needs is reallocated, so that one large result does not hold memory forever.
 const KEEP_FACTOR: usize = 8;
 const KEEP_BYTES: usize = 1024;
 
@@ -92,7 +90,7 @@ const KEEP_BYTES: usize = 1024;
 struct Slot<R> {
     hash: u64,
     generation: u64,
-    /// Whether it was used since it was last in the way of another topic.
+    /// Whether it was used since the last conflict with another topic.
     used: bool,
     filled: bool,
     topic: String,
@@ -105,14 +103,14 @@ struct Window {
     hits: usize,
 }
 
-/// What becomes of the next lookup.
+/// How the next lookup is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LookupMode {
     Normal,
     /// It is the first of two for the same message, which count as one.
     First,
     Second,
-    /// It is passed by, as are the others of so many.
+    /// It is bypassed, as are this many others.
     Bypassed(usize),
 }
 
@@ -129,13 +127,13 @@ impl<R: Reusable> Default for MatchCache<R> {
 }
 
 impl<R: Reusable> MatchCache<R> {
-    /// An empty cache. Its hashing is seeded at random, so nobody outside can choose topics that share a place.
+    /// An empty cache. Its hash function has a random seed, so clients cannot choose topics that share a set.
     #[must_use]
     pub fn new(limits: MatchCacheLimits) -> Self {
         Self::with_hasher(limits, SeedableRandomState::random())
     }
 
-    /// An empty cache that behaves the same every time, for tests and simulation. Not for topics of strangers.
+    /// An empty cache with deterministic behaviour, for tests and simulation. Not for untrusted topics.
     #[must_use]
     pub fn with_seed(limits: MatchCacheLimits, seed: u64) -> Self {
         Self::with_hasher(limits, SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()))
@@ -155,7 +153,7 @@ impl<R: Reusable> MatchCache<R> {
         }
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> CacheCounters {
         self.counters
@@ -167,8 +165,7 @@ impl<R: Reusable> MatchCache<R> {
         self.sets.capacity() * size_of::<[Slot<R>; WAYS]>() + self.content_bytes + self.scratch.heap_bytes()
     }
 
-    /// The answer for `topic`: remembered if it was computed for the same `generation`, else computed by `fill` into
-    /// an empty result.
+    /// The result for `topic`: cached if it was computed for the same `generation`, else computed by `fill` into an empty result.
     #[inline]
     pub fn get_or_fill(&mut self, topic: &str, generation: u64, fill: impl FnOnce(&mut R)) -> &R {
         if topic.len() > self.limits.max_topic_bytes {
@@ -208,7 +205,7 @@ impl<R: Reusable> MatchCache<R> {
         }
     }
 
-    /// The same for a message that is looked up once more, at once: the topic does not repeat by that.
+    /// As [`Self::get_or_fill`], for a message that is looked up again immediately: this does not count as a repeated topic.
     pub fn get_or_fill_first(&mut self, topic: &str, generation: u64, fill: impl FnOnce(&mut R)) -> &R {
         if self.next == LookupMode::Normal {
             self.next = LookupMode::First;
@@ -256,8 +253,8 @@ impl<R: Reusable> MatchCache<R> {
         &slot.result
     }
 
-    /// Where to put a new entry: over an old one of the same topic, an empty place, an outdated entry, or one that was
-    /// not used lately. `None` when both were: they are spared this once.
+    /// The slot for a new entry: that of an old entry of the same topic, a vacant one, a stale entry, or one that was not used lately.
+    /// `None` if both were used: they are spared this time.
     fn slot_to_fill(&mut self, set: usize, topic: &str, generation: u64) -> Option<usize> {
         let slots = &mut self.sets[set];
         let unwanted = |slot: &Slot<R>| !slot.filled || slot.generation != generation;
@@ -273,8 +270,8 @@ impl<R: Reusable> MatchCache<R> {
         unused
     }
 
-    /// Keeps to the limit of memory. Starts small, and doubles when topics that met no free place come to a quarter of
-    /// all places, and enough of them have been found before. Topics that come in turn are: of two in each set, one stays.
+    /// Enforces the memory limit. Starts small, and doubles when conflicts reach a quarter of all slots, and there have been enough hits.
+    /// Topics in rotation do have hits: of two in each set, one stays.
     fn resize(&mut self) {
         if self.content_bytes > self.limits.max_content_bytes {
             self.clear();
@@ -346,7 +343,7 @@ impl<R: Reusable> Slot<R> {
 }
 
 impl<T> Reusable for Vec<T> {
-    /// A vector much larger than its last content gives memory back.
+    /// A vector with much more capacity than its last content is reallocated.
     fn clear(&mut self) {
         let used_bytes = self.len() * size_of::<T>();
         if self.heap_bytes() > KEEP_BYTES.max(used_bytes * KEEP_FACTOR) {

@@ -1,4 +1,4 @@
-//! Where searches rest in a tree that changes meanwhile; see [`CursorPins`].
+//! Nodes that paused searches refer to, in a tree that changes meanwhile; see [`CursorPins`].
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,34 +8,34 @@ use hashbrown::HashMap;
 
 use crate::level_tree::NodeId;
 
-/// The nodes on which searches rest. Such a node must not be freed: its number would come to stand for another.
+/// Nodes that are pinned by paused searches. A pinned node must not be freed, as its number would be reused.
 ///
-/// Searches come to rest and leave while they share the tree with others, so this has a lock of its own, held for one
-/// look into a map. Only who has the tree alone frees nodes, and takes what searches have [left](CursorPins::take_unpinned).
+/// Searches pin and unpin nodes with only shared access to the tree, so the pins have their own lock, held for one map lookup. Only a
+/// holder of exclusive access frees nodes, and takes those that searches have [unpinned](CursorPins::take_unpinned).
 #[derive(Debug, Default)]
 pub(crate) struct CursorPins {
     table: Mutex<PinTable>,
-    /// Entries of both lists. While it is 0, which is almost always, nobody takes the lock.
+    /// Entries of both lists. While it is 0, which is almost always, the lock is not taken.
     count: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct PinTable {
     pinned: HashMap<NodeId, PinCount, RandomState>,
-    /// Nodes that would have been freed while somebody rested there, and that everybody has left.
+    /// Nodes that would have been freed while they were pinned, and that are no longer pinned.
     left: Vec<NodeId>,
 }
 
 #[derive(Debug, Default)]
 struct PinCount {
-    /// How many searches.
+    /// The number of searches.
     searches: u32,
-    /// The node would have been freed.
+    /// Whether the node would have been freed.
     is_prunable: bool,
 }
 
 impl CursorPins {
-    /// A search goes from one node to another; `None` and the root are no places to rest.
+    /// Moves the pin of a search from one node to another; `None` and the root are not pinned.
     pub(crate) fn change(&self, from: Option<NodeId>, to: Option<NodeId>) {
         let inner = |node: &NodeId| *node != NodeId::ROOT;
         let (from, to) = (from.filter(inner), to.filter(inner));
@@ -52,7 +52,7 @@ impl CursorPins {
         self.update_count(&table);
     }
 
-    /// Whether somebody rests on `node`, which is to be freed. If so, it is among what is left when they go.
+    /// Whether `node`, which is to be freed, is pinned. If so, it is deferred until it is unpinned.
     pub(crate) fn is_pinned(&self, node: NodeId) -> bool {
         if self.is_empty() {
             return false;
@@ -66,7 +66,7 @@ impl CursorPins {
         }
     }
 
-    /// The nodes that are to be freed if nothing else has come to need them.
+    /// Returns the deferred nodes, to be freed if they are still unused.
     pub(crate) fn take_unpinned(&self) -> Vec<NodeId> {
         if self.is_empty() {
             return Vec::new();
@@ -77,7 +77,7 @@ impl CursorPins {
         left
     }
 
-    /// Whether there are such.
+    /// Whether there are deferred nodes.
     pub(crate) fn has_unpinned(&self) -> bool {
         !self.is_empty() && !self.lock().left.is_empty()
     }
@@ -96,7 +96,7 @@ impl CursorPins {
         self.count.store(table.pinned.len() + table.left.len(), Ordering::Release);
     }
 
-    /// A thread that panicked has left the lists whole: every change is a single call.
+    /// The lists are consistent even after a panic: every change is a single call.
     fn lock(&self) -> MutexGuard<'_, PinTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Topics and what is stored under them; see [`RetainedTree`].
+//! Topics and their stored values; see [`RetainedTree`].
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -9,34 +9,33 @@ use crate::level_tree::{LevelTree, NodeId};
 use crate::pins::CursorPins;
 use crate::text::{levels_match, split_level};
 
-/// Topic names, each with one value, and the search for those that a filter covers.
+/// Topic names, each with one value, searchable by filter.
 ///
-/// The order of a search depends only on the operations so far, not on hashing.
+/// The order of a search depends only on earlier operations, not on hashing.
 #[derive(Debug)]
 pub struct RetainedTree<V> {
     tree: LevelTree<Option<V>>,
     pins: Arc<CursorPins>,
 }
 
-/// A search that goes on later, made by [`RetainedTree::cursor`].
+/// A resumable search, created by [`RetainedTree::cursor`].
 ///
-/// A topic that stays in the tree during the whole search is found exactly once, whatever else is inserted or removed
-/// meanwhile. A topic that comes or goes meanwhile may be found or not.
+/// A topic that stays in the tree during the whole search is found exactly once, whatever else is inserted or removed meanwhile. A topic
+/// that is added or removed meanwhile may be found or not.
 ///
-/// Between two portions a cursor holds on to one place in the tree, which keeps its memory while the cursor lives.
+/// Between two steps a cursor pins one node of the tree, whose memory is held until the cursor is dropped.
 #[derive(Debug)]
 #[must_use = "a cursor finds nothing until it is resumed"]
 pub struct RetainedCursor {
     filter: Box<str>,
-    /// Topics that begin with `$` are found too, whatever the filter.
+    /// Whether topics that begin with `$` are found, whatever the filter.
     includes_system_topics: bool,
-    /// The node looked at last; the root before the first step, `None` when the search has ended.
+    /// The last visited node; the root before the first step, `None` when the search is finished.
     position: Option<NodeId>,
     pins: Arc<CursorPins>,
 }
 
-/// A node costs one step, and another one for each time its own text is this long, so that long topics are not searched
-/// for nothing.
+/// A node costs one step, plus one for each time its own text has this length, so that long topics are not searched for free.
 const STEP_BYTES: usize = 256;
 
 impl<V> Default for RetainedTree<V> {
@@ -46,7 +45,7 @@ impl<V> Default for RetainedTree<V> {
 }
 
 impl<V> RetainedTree<V> {
-    /// An empty tree. Its hashing is seeded at random.
+    /// An empty tree. Its hash function has a random seed.
     #[must_use]
     pub fn new() -> Self {
         Self { tree: LevelTree::new(), pins: Arc::default() }
@@ -64,14 +63,14 @@ impl<V> RetainedTree<V> {
         self.len() == 0
     }
 
-    /// Number of places the tree consists of; 0 when it is empty, no cursor rests in it, and it has been
-    /// [tidied](RetainedTree::prune_deferred) since one did.
+    /// The number of nodes of the tree; 0 if it is empty, no cursor pins a node, and it has been [pruned](RetainedTree::prune_deferred)
+    /// since one did.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.tree.node_count() - 1
     }
 
-    /// Heap bytes in use, without what values themselves point to. Counts reserved room too.
+    /// Heap bytes in use, without memory that values point to. Includes spare capacity.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.tree.memory_bytes() + self.pins.memory_bytes()
@@ -83,12 +82,12 @@ impl<V> RetainedTree<V> {
         self.tree.payload(self.tree.find(topic)?)?.as_ref()
     }
 
-    /// The value of `topic`, to be changed in place.
+    /// The value of `topic`, mutably.
     pub fn get_mut(&mut self, topic: &str) -> Option<&mut V> {
         self.tree.payload_mut(self.tree.find(topic)?)?.as_mut()
     }
 
-    /// Stores `value` under `topic` and returns what it replaces.
+    /// Stores `value` under `topic` and returns the value that it replaces.
     pub fn insert(&mut self, topic: &str, value: V) -> Option<V> {
         let node = self.tree.entry(topic);
         let replaced = self.tree.payload_or_default(node)?.replace(value);
@@ -96,7 +95,7 @@ impl<V> RetainedTree<V> {
         replaced
     }
 
-    /// Takes `topic` and its value out.
+    /// Removes `topic` and returns its value.
     pub fn remove(&mut self, topic: &str) -> Option<V> {
         let node = self.tree.find(topic)?;
         let value = self.tree.take_payload(node)?;
@@ -105,21 +104,21 @@ impl<V> RetainedTree<V> {
         value
     }
 
-    /// Frees places that were kept for searches which have gone on since. Whatever changes the tree does it too.
+    /// Frees nodes that were pinned by searches which have moved on. Every change of the tree does it too.
     pub fn prune_deferred(&mut self) {
         for node in self.pins.take_unpinned() {
             self.prune(node);
         }
     }
 
-    /// Whether [`RetainedTree::prune_deferred`] has something to do.
+    /// Whether [`RetainedTree::prune_deferred`] has nodes to free.
     #[must_use]
     pub fn needs_pruning(&self) -> bool {
         self.pins.has_unpinned()
     }
 
-    /// Whether `filter` may cover a topic of the tree. Looks only at the levels before the first wildcard, so it takes no
-    /// longer than a lookup; for a filter without wildcards the answer is certain.
+    /// Whether `filter` may match a topic of the tree. Checks only the levels before the first wildcard, so it takes no longer than a
+    /// lookup; for a filter without wildcards the answer is exact.
     #[must_use]
     pub fn may_cover(&self, filter: &str) -> bool {
         let mut node = NodeId::ROOT;
@@ -143,11 +142,11 @@ impl<V> RetainedTree<V> {
         }
     }
 
-    /// Calls `visit` with every topic that `filter` covers, until it breaks. Rebuilding the text of a topic takes time
-    /// linear in its length, so a search costs at most the topics looked at times their levels.
+    /// Calls `visit` with every topic that `filter` matches, until it breaks. Rebuilding the text of a topic takes time linear in its
+    /// length, so a search costs at most the visited topics times their levels.
     ///
-    /// `+` and `#` at the first level do not cover topics that begin with `$` [MQTT-4.7.2-1]. A filter without
-    /// wildcards is one lookup. Not recursive. For a search that may be long, see [`RetainedTree::cursor`].
+    /// `+` and `#` at the first level do not match topics that begin with `$` [MQTT-4.7.2-1]. A filter without wildcards is one lookup. Not
+    /// recursive. For a search that may be long, use [`RetainedTree::cursor`].
     pub fn for_each_match<B>(&self, filter: &str, mut visit: impl FnMut(&str, &V) -> ControlFlow<B>) -> ControlFlow<B> {
         let (mut topic, mut steps) = (String::new(), u64::MAX);
         let mut position = Some(NodeId::ROOT);
@@ -158,7 +157,7 @@ impl<V> RetainedTree<V> {
         })
     }
 
-    /// A search for the topics that `filter` covers, to be run in portions by [`RetainedTree::resume`].
+    /// A search for the topics that `filter` matches, to be run in steps by [`RetainedTree::resume`].
     pub fn cursor(&self, filter: &str) -> RetainedCursor {
         RetainedCursor {
             filter: filter.into(),
@@ -168,20 +167,20 @@ impl<V> RetainedTree<V> {
         }
     }
 
-    /// A search for all topics, those that begin with `$` among them.
+    /// A search for all topics, including those that begin with `$`.
     pub fn cursor_over_all(&self) -> RetainedCursor {
         let mut cursor = self.cursor("#");
         cursor.includes_system_topics = true;
         cursor
     }
 
-    /// Goes on with a search, calling `visit` with each topic's place and value, until `visit` breaks, `steps` is used up,
-    /// or the search [has ended](RetainedCursor::is_finished). A topic at which `visit` breaks counts as found.
+    /// Continues a search, calling `visit` with each topic's node and value, until `visit` breaks, `steps` is used up, or the search [is
+    /// finished](RetainedCursor::is_finished). A topic at which `visit` breaks counts as found.
     ///
-    /// Each place looked at takes a step off `steps`, whether it is found or not, and long text takes more; the work for one
-    /// step is bounded by the levels of the filter. At least one place is looked at unless `steps` is 0.
+    /// Each visited node takes a step off `steps`, whether it is found or not, and long text takes more; the work for one step is bounded
+    /// by the levels of the filter. At least one node is visited unless `steps` is 0.
     ///
-    /// Shared access is enough: several searches may go on at a time. A cursor of another tree finds nothing.
+    /// Requires only shared access: several searches may run at the same time. A cursor of another tree finds nothing.
     pub fn resume<B>(
         &self,
         cursor: &mut RetainedCursor,
@@ -212,13 +211,13 @@ impl<V> RetainedTree<V> {
 }
 
 impl RetainedCursor {
-    /// Whether every topic has been looked at.
+    /// Whether the search is complete.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.position.is_none()
     }
 
-    /// The filter searched for.
+    /// The filter of the search.
     #[must_use]
     pub fn filter(&self) -> &str {
         &self.filter
@@ -235,12 +234,12 @@ impl Drop for RetainedCursor {
     }
 }
 
-/// The nodes that may lead to topics covered by a filter, in preorder: first below, then beside, then beside the
-/// parent. The tree's own links say where to go next, so a walk needs neither stack nor memory of where it has been.
+/// Walks the nodes that may lead to topics matched by a filter, in preorder: first children, then siblings, then siblings of the parent.
+/// The links of the tree determine the next node, so a walk needs neither a stack nor a visited set.
 struct Walk<'a, V> {
     tree: &'a LevelTree<Option<V>>,
     filter: &'a str,
-    /// Where each level of the filter begins, without a final `#`.
+    /// The offset of each level of the filter, without a final `#`.
     starts: SmallVec<[usize; 16]>,
     /// Whether the filter ends in `#`.
     multi_level: bool,
@@ -294,10 +293,10 @@ impl<'a, V> Walk<'a, V> {
         ControlFlow::Continue(())
     }
 
-    /// Where to go on after resting at `node`: a node, the levels above it, and whether to look below it.
+    /// Where to continue after pausing at `node`: a node, the levels above it, and whether to enter it.
     ///
-    /// While the walk rested, `node` may have come to stand under new nodes (a tail was split) that the walk would not
-    /// have entered. It goes on behind the topmost of them.
+    /// During the pause, `node` may have been moved below new nodes (a tail was split) that the walk would not have entered. It continues
+    /// after the topmost of them.
     fn resume_at(&self, node: NodeId) -> (NodeId, usize, bool) {
         let mut path: SmallVec<[NodeId; 32]> = SmallVec::new();
         let mut at = node;
@@ -305,7 +304,7 @@ impl<'a, V> Walk<'a, V> {
             path.push(at);
             at = self.tree.parent(at);
         }
-        // A node with children has one level, so that the nodes above say how many levels there are.
+        // A node with children has one level, so the ancestors give the number of levels.
         for (above, &at) in path.iter().rev().enumerate() {
             let label = self.tree.label(at);
             let leads_on = !self.is_system_topic(label, above)
@@ -317,7 +316,7 @@ impl<'a, V> Walk<'a, V> {
         (node, path.len().saturating_sub(1), true)
     }
 
-    /// The first child of `node` to look at, and the levels above it.
+    /// The first child of `node` to visit, and the levels above it.
     fn first_below(&self, node: NodeId, above: usize) -> Option<(NodeId, usize)> {
         let depth = if node == NodeId::ROOT { 0 } else { above + 1 };
         let child = if self.is_wildcard(depth) {
@@ -328,7 +327,7 @@ impl<'a, V> Walk<'a, V> {
         child.map(|child| (child, depth))
     }
 
-    /// The next node to look at that is not below `node`, and the levels above it.
+    /// The next node to visit that is not below `node`, and the levels above it.
     fn next_outside(&self, node: NodeId, above: usize) -> Option<(NodeId, usize)> {
         let mut node = node;
         let mut above = above;
@@ -344,23 +343,23 @@ impl<'a, V> Walk<'a, V> {
         None
     }
 
-    /// Whether the filter covers a topic that ends with `label`, given that the `above` levels before are on the way to one.
+    /// Whether the filter matches a topic that ends with `label`, given that the `above` levels before it match.
     fn covers(&self, label: &[u8], above: usize) -> bool {
-        // Below its last level the walk only comes when the filter ends in `#`.
+        // The walk goes below the last level only if the filter ends in `#`.
         self.starts.get(above).is_none_or(|&start| levels_match(&self.filter.as_bytes()[start..], Some(label)))
     }
 
-    /// Whether `label` is a first level with `$` under a filter that begins with a wildcard [MQTT-4.7.2-1].
+    /// Whether `label` is a first level with `$` and the filter begins with a wildcard [MQTT-4.7.2-1].
     fn is_system_topic(&self, label: &[u8], above: usize) -> bool {
         above == 0 && label.first() == Some(&b'$') && self.is_wildcard(0) && !self.includes_system_topics
     }
 
-    /// Whether any text is covered at level `depth`.
+    /// Whether level `depth` of the filter is a wildcard.
     fn is_wildcard(&self, depth: usize) -> bool {
         self.level(depth).map_or(self.multi_level, |level| level == b"+")
     }
 
-    /// Level `depth` of the filter, unless the filter ends before or has its final `#` there.
+    /// Level `depth` of the filter; `None` if the filter ends before it or has its final `#` there.
     fn level(&self, depth: usize) -> Option<&'a [u8]> {
         let start = *self.starts.get(depth)?;
         let end = match self.starts.get(depth + 1) {

@@ -1,24 +1,24 @@
-//! Values kept under small integers, in chunks that come and go: see [`Slab`].
+//! A slab of values in chunks that are allocated and freed: see [`Slab`].
 
 use core::ops::{Index, IndexMut};
 use std::collections::BTreeSet;
 
-/// Index that stands for "nothing" wherever a `u32` index is stored.
+/// The index that means "none" wherever a `u32` index is stored.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Slots per chunk. The first chunk of a slab grows up to this; later ones are allocated whole.
+/// Slots per chunk. The first chunk of a slab grows up to this; later ones are allocated at full size.
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 10;
 /// An empty first chunk up to this many slots is kept for reuse.
 const SMALL_SLAB_SLOTS: usize = 64;
 
-/// Keeps values under reusable `u32` indices. A value never moves, so growth costs the same whatever the size.
+/// Stores values under reusable `u32` indices. A value never moves, so growth has constant cost.
 ///
-/// A vacant slot holds `T::default()`, so a value needs no tag beside it. New values go into the lowest chunk with room,
-/// and a chunk without values gives its memory back, so a slab shrinks when most of what came last has gone.
+/// A vacant slot holds `T::default()`, so a value needs no tag. New values go into the lowest chunk with space, and a chunk without values
+/// is freed, so a slab shrinks when most recent values have been removed.
 #[derive(Debug, Clone)]
 pub(crate) struct Slab<T> {
-    /// A chunk that gave its memory back is empty; the last one never is.
+    /// A chunk that has been freed is empty; the last one never is.
     chunks: Vec<Vec<T>>,
     /// The vacant slots of each chunk.
     vacant: Vec<Vec<u16>>,
@@ -32,21 +32,20 @@ impl<T: Default> Slab<T> {
         Self { chunks: Vec::new(), vacant: Vec::new(), chunks_with_space: BTreeSet::new(), len: 0 }
     }
 
-    /// Number of values.
+    /// The number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Number of slots, vacant ones included.
+    /// The number of slots, including vacant ones.
     pub(crate) fn slot_count(&self) -> usize {
         self.chunks.iter().map(Vec::len).sum()
     }
 
-    /// Keeps `value` and returns its index.
+    /// Stores `value` and returns its index.
     ///
     /// # Panics
-    /// Past 2³²-1 values, which needs over 30 GB in one slab: the limits on subscriptions and retained messages end
-    /// far below.
+    /// Beyond 2³²-1 values, which needs over 30 GB in one slab: the limits on subscriptions and retained messages are far below.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         let chunk = match self.chunks_with_space.first() {
             Some(&chunk) => chunk as usize,
@@ -73,7 +72,7 @@ impl<T: Default> Slab<T> {
         (chunk << CHUNK_BITS | place) as u32
     }
 
-    /// Takes the value out and frees its slot.
+    /// Removes the value and frees its slot.
     pub(crate) fn remove(&mut self, index: u32) -> T {
         let chunk = chunk_of(index);
         let value = core::mem::take(&mut self.chunks[chunk][offset_of(index)]);
@@ -99,12 +98,12 @@ impl<T: Default> Slab<T> {
         self.chunks.get_mut(chunk_of(index))?.get_mut(offset_of(index))
     }
 
-    /// All slots; vacant ones show their default.
+    /// All slots; vacant ones have their default.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()
     }
 
-    /// Heap bytes of the slab itself, without what its values point to.
+    /// Heap bytes of the slab itself, without memory that its values point to.
     pub(crate) fn memory_bytes(&self) -> usize {
         let chunks = self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<T>()).sum::<usize>();
         let vacant = self.vacant.iter().map(|vacant| vacant.capacity() * size_of::<u16>()).sum::<usize>();
@@ -125,7 +124,7 @@ impl<T: Default> Slab<T> {
         chunk
     }
 
-    /// Gives back the memory of a chunk without values.
+    /// Frees the memory of a chunk without values.
     fn release(&mut self, chunk: usize) {
         self.chunks[chunk] = Vec::new();
         self.vacant[chunk] = Vec::new();
@@ -206,7 +205,7 @@ mod tests {
         for index in chunk..2 * chunk {
             assert_eq!(slab.remove(index), u64::from(index));
         }
-        assert!(slab.memory_bytes() < full_bytes - 7 * CHUNK, "a chunk in the middle goes");
+        assert!(slab.memory_bytes() < full_bytes - 7 * CHUNK, "a chunk in the middle is freed");
         assert_eq!((slab.get(chunk), slab.get(2 * chunk)), (None, Some(&u64::from(2 * chunk))));
         assert_eq!(slab.insert(9), chunk, "the lowest chunk with room is used first");
         assert_eq!(slab.len(), 3 * CHUNK + 1);

@@ -1,6 +1,6 @@
-//! Topic text seen as levels. Works on bytes: `/`, `+`, `#` and `$` are ASCII and never occur inside a UTF-8 sequence.
+//! Levels of topic text. Works on bytes: `/`, `+`, `#` and `$` are ASCII and never occur inside a UTF-8 sequence.
 
-/// The first level and, if there are more, the text behind its separator.
+/// The first level and, if there are more, the text after its separator.
 ///
 /// Every text has at least one level: `""` is one empty level, `"/"` is two.
 #[inline]
@@ -11,9 +11,9 @@ pub(crate) fn split_level(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Whether `filter` covers `name`, level by level, below the first level of a topic (so without the `$` rule).
+/// Whether `filter` matches `name`, level by level, below the first level of a topic (so without the `$` rule).
 ///
-/// `name` is `None` where the topic has ended already: only `#` covers that [MQTT-4.7.1-2].
+/// `name` is `None` if the topic has already ended: only `#` matches that [MQTT-4.7.1-2].
 pub(crate) fn levels_match(filter: &[u8], name: Option<&[u8]>) -> bool {
     let mut filter_rest = Some(filter);
     let mut name_rest = name;

@@ -7,10 +7,10 @@ use tautwire_topics::{FilterTree, RetainedTree};
 /// Longest text MQTT can carry: 65,536 empty levels.
 const DEEPEST_BYTES: usize = 65_535;
 
-/// A stack on which recursion by level would not survive.
+/// A stack too small for recursion by level.
 const SMALL_STACK_BYTES: usize = 64 << 10;
 
-/// What a subscription takes in the broker.
+/// A record of the size of a subscription in the broker.
 type Subscription = [u32; 4];
 
 fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
@@ -125,7 +125,7 @@ fn a_filter_with_many_subscribers_gives_memory_back_when_they_leave() {
     assert_eq!((tree.len(), tree.node_count(), tree.value_count()), (0, 0, 0));
 }
 
-/// 2ⁿ filters of n levels, each level `a` or `+`: all cover the topic, none twice, and one level short covers none.
+/// 2ⁿ filters of n levels, each level `a` or `+`: each matches the topic exactly once, and with one level fewer none matches.
 #[test]
 fn every_combination_of_plus_and_literal_is_found_once() {
     let levels = 10;
@@ -141,7 +141,7 @@ fn every_combination_of_plus_and_literal_is_found_once() {
     tree.matches(&vec!["a"; levels - 1].join("/"), &mut |_, _| panic!("too short to be covered"));
 }
 
-/// Such text is refused before it comes here; it must do no harm if it does.
+/// Such text is rejected before it gets here, but must do no harm.
 #[test]
 fn a_malformed_filter_covers_nothing_and_is_found_again() {
     let mut tree = FilterTree::new();
@@ -157,7 +157,7 @@ fn a_malformed_filter_covers_nothing_and_is_found_again() {
     }
 }
 
-/// A caller that kept a number too long must not bring the broker down.
+/// A caller with a stale number must not crash the broker.
 #[test]
 fn a_pruned_node_has_no_values_and_takes_none() {
     let mut tree = FilterTree::new();
@@ -207,8 +207,8 @@ fn a_search_that_finds_nothing_looks_at_no_more_places_than_it_may() {
         assert!(steps == 0 || cursor.is_finished(), "a portion is used up or the last");
         portions += 1;
     }
-    assert_eq!(portions, TOPICS / PORTION + 1, "every place takes a step");
-    let _: ControlFlow<()> = tree.resume(&mut tree.cursor("#"), &mut 0, |_, _| panic!("nothing may be looked at"));
+    assert_eq!(portions, TOPICS / PORTION + 1, "every node takes a step");
+    let _: ControlFlow<()> = tree.resume(&mut tree.cursor("#"), &mut 0, |_, _| panic!("nothing may be visited"));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_search_given_up_leaves_nothing_behind() {
     tree.remove("a/b/c");
     tree.remove("a/b/d");
     assert!(tree.is_empty());
-    assert_ne!(tree.node_count(), 0, "the searches hold on to their place");
+    assert_ne!(tree.node_count(), 0, "the searches pin their node");
     assert!(!tree.needs_pruning());
     drop(cursors);
     assert!(tree.needs_pruning());
@@ -248,11 +248,11 @@ fn a_cursor_of_another_tree_finds_nothing() {
     let mut tree = RetainedTree::new();
     tree.insert("a", 1);
     let mut cursor = RetainedTree::<i32>::new().cursor("#");
-    let _: ControlFlow<()> = tree.resume(&mut cursor, &mut 10, |_, _| panic!("it is for the other tree"));
+    let _: ControlFlow<()> = tree.resume(&mut cursor, &mut 10, |_, _| panic!("it belongs to the other tree"));
     assert!(cursor.is_finished());
 }
 
-/// What was there before and stays must not keep the memory of a crowd that came and went.
+/// Entries that stay must not hold the memory of many that were added and removed.
 #[test]
 fn trees_give_back_the_memory_of_what_has_gone() {
     const CROWD: u32 = 100_000;
@@ -276,7 +276,7 @@ fn trees_give_back_the_memory_of_what_has_gone() {
         filters.prune(node);
     }
     let kept_bytes = (topics.memory_bytes() - few_bytes.0, filters.memory_bytes() - few_bytes.1);
-    assert!(kept_bytes.0 < 128 << 10 && kept_bytes.1 < 128 << 10, "{kept_bytes:?} bytes stay");
+    assert!(kept_bytes.0 < 128 << 10 && kept_bytes.1 < 128 << 10, "{kept_bytes:?} bytes remain");
     for i in 0..100 {
         assert_eq!(topics.get(&format!("$SYS/{i}")), Some(&i));
     }

@@ -1,10 +1,10 @@
-//! The cache gives the right answer in every state, repeats it for free, and gets out of the way where it cannot help.
+//! The cache gives the correct result in every state, repeats it cheaply, and bypasses itself when it does not help.
 
 use tautwire_topics::{BYPASS_WINDOWS, CacheCounters, MatchCache, MatchCacheLimits};
 
 type Cache = MatchCache<Vec<u64>>;
 
-/// What must hold for any hashing is held for several.
+/// Properties that hold for any hashing are tested with several seeds.
 const SEEDS: std::ops::Range<u64> = 0..100;
 
 fn small(max_slots: usize, seed: u64) -> Cache {
@@ -12,7 +12,7 @@ fn small(max_slots: usize, seed: u64) -> Cache {
     MatchCache::with_seed(limits, seed)
 }
 
-/// Asks for `topic` and checks the answer, which is made of the topic's length, a number and the generation.
+/// Looks up `topic` and checks the result, which consists of the topic's length, a number and the generation.
 fn ask(cache: &mut Cache, topic: &str, number: u64, generation: u64) -> bool {
     let mut filled = false;
     let answer = [topic.len() as u64, number, generation];
@@ -47,7 +47,7 @@ fn answers_stay_right_while_the_cache_grows_and_overflows() {
         }
         let counters = cache.counters();
         assert_eq!(counters.hits + counters.misses + counters.bypassed, 6 * 500 * 2);
-        assert!(counters.hits > 2500, "the hot topic stays in: {counters:?}, seed {seed}");
+        assert!(counters.hits > 2500, "the hot topic stays cached: {counters:?}, seed {seed}");
     }
 }
 
@@ -98,7 +98,7 @@ fn the_cache_switches_itself_off_where_topics_never_repeat_and_tries_again() {
     fresh(&mut cache, off);
     assert_eq!((cache.counters().misses, cache.counters().bypassed), (window, off));
 
-    // Now the same topic again and again: the next window sees it, and the cache stays on.
+    // Now the same topic again and again: the next window detects it, and the cache stays enabled.
     for _ in 0..window * 3 {
         ask(&mut cache, "same", 1, 1);
     }
@@ -121,12 +121,12 @@ fn outdated_answers_give_way_at_once_however_used_they_were() {
         ask(&mut cache, topic, 1, 1);
     }
     assert_eq!(cache.counters().hits, 2);
-    assert!(ask(&mut cache, "c", 1, 1), "both were used, so it is not kept");
+    assert!(ask(&mut cache, "c", 1, 1), "both were used, so it is not cached");
     for topic in ["a", "b"] {
         assert!(!ask(&mut cache, topic, 1, 1));
     }
     assert!(ask(&mut cache, "c", 1, 2));
-    assert!(!ask(&mut cache, "c", 1, 2), "nothing current was in its way");
+    assert!(!ask(&mut cache, "c", 1, 2), "no current entry was in its set");
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn an_answer_no_longer_used_is_spared_only_once() {
     for topic in ["a", "b", "a", "b"] {
         ask(&mut cache, topic, 1, 1);
     }
-    assert!(ask(&mut cache, "c", 1, 1), "not kept the first time");
-    assert!(ask(&mut cache, "c", 1, 1), "kept the second time");
+    assert!(ask(&mut cache, "c", 1, 1), "not cached the first time");
+    assert!(ask(&mut cache, "c", 1, 1), "cached the second time");
     assert!(!ask(&mut cache, "c", 1, 1));
 }
 
@@ -177,7 +177,7 @@ fn an_unused_cache_takes_no_memory_and_a_full_one_stays_under_its_limit() {
     let answer = cache.get_or_fill("large", 1, |result| result.extend(&large));
     assert_eq!(*answer, large);
     assert_eq!(cache.counters().results_too_large, 1);
-    assert!(ask(&mut cache, "large", 1, 1), "it was not kept");
+    assert!(ask(&mut cache, "large", 1, 1), "it was not cached");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn topics_that_come_once_take_little() {
     };
     let (bytes, hits) = ask_all();
     assert!(bytes < 8 << 10 && hits == 0, "{bytes} B, {hits} hits");
-    // The second time they show that they repeat, and the third time many are remembered.
+    // The second time they count as repeating, and the third time many are cached.
     let (_, found_second) = ask_all();
     let (_, found) = ask_all();
     assert!(found - found_second > 1_500, "{found_second}, then {found}");

@@ -1,4 +1,4 @@
-//! Both trees against the plainest thing that can be right: a map, and the matching rule tried on every pair.
+//! Compares both trees with the simplest correct implementation: a map, and the matching rule tried on every pair.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tautwire_protocol::topic_matches;
 use tautwire_topics::{FilterTree, NodeId, RetainedTree};
 
-/// Few distinct levels, so that random filters and topics meet; one longer than a node holds.
+/// Few distinct levels, so that random filters and topics match; one is longer than a node holds.
 fn topic_level() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["", "a", "b", "ab", "$", "$SYS", "é", "a-level-of-25-bytes-length"])
 }
@@ -83,7 +83,7 @@ fn search_in(tree: &RetainedTree<u32>, filter: &str) -> Vec<(String, u32)> {
     found
 }
 
-/// Takes one of the keys, if there are any.
+/// Picks one of the keys, if there are any.
 fn pick<V>(model: &BTreeMap<String, V>, index: &prop::sample::Index) -> Option<String> {
     (!model.is_empty()).then(|| model.keys().nth(index.index(model.len())).cloned()).flatten()
 }
@@ -173,7 +173,7 @@ proptest! {
         }
     }
 
-    /// Searches in portions, with changes between the portions.
+    /// Resumed searches, with changes between the steps.
     #[test]
     fn a_resumed_search_finds_once_what_stayed_and_nothing_that_never_was(
         start in vec((topic(), any::<u32>()), 0..40),

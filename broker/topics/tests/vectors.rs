@@ -1,4 +1,4 @@
-//! The shared matching vectors, held against both trees.
+//! The shared matching vectors, checked against both trees.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn shared_matching_vectors_hold_in_both_trees() {
     }
 }
 
-/// The text under `key`, or put together from the parts under `{key}_parts`, which stand for long runs.
+/// The text under `key`, or concatenated from the parts under `{key}_parts`, which describe long runs.
 fn text_of(vector: &Value, key: &str) -> String {
     if let Some(text) = vector[key].as_str() {
         return text.to_string();
@@ -52,7 +52,7 @@ fn bytes_of_part(part: &Value) -> Vec<u8> {
         return bytes_of_hex(hex);
     }
     let repeated = bytes_of_hex(part["repeat"].as_str().expect("hex or repeat"));
-    let count = part["count"].as_u64().expect("a count beside repeat");
+    let count = part["count"].as_u64().expect("a count with repeat");
     repeated.repeat(count as usize)
 }
 

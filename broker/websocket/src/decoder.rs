@@ -1,4 +1,4 @@
-//! Frames of a client, taken apart where they lie.
+//! In-place decoding of a client's frames.
 
 use std::fmt;
 
@@ -7,41 +7,41 @@ use crate::frame::{CONTROL_MAX_BYTES, HEADER_MAX_BYTES, Header, Opcode};
 use crate::mask::Mask;
 use crate::outgoing::Outgoing;
 
-/// How large what a client sends may be. Nothing is reserved for it: memory follows MQTT packets and their own limit.
+/// Limits on a client's frames. No memory is reserved for them: memory depends on MQTT packets and their own limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLimits {
-    /// Payload of one frame.
+    /// Maximum payload of one frame.
     pub frame_bytes: u64,
-    /// Payload of all frames of one message together.
+    /// Maximum payload of all frames of one message together.
     pub message_bytes: u64,
 }
 
-/// What a client did that the standard does not allow or the limits do not.
+/// A violation of the standard or of the limits by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// A bit that only an extension could give a meaning.
+    /// A reserved bit is set, although no extension has been negotiated.
     ReservedBits,
-    /// A kind of frame that does not exist.
+    /// An unknown opcode.
     UnknownOpcode,
     /// A frame that is not masked.
     NotMasked,
-    /// A length that fits a shorter form.
+    /// A length that is not in its shortest form.
     LengthNotMinimal,
     /// A length of 2^63 or more.
     LengthOutOfRange,
-    /// A control frame in pieces.
+    /// A fragmented control frame.
     FragmentedControl,
     /// A control frame of more than 125 bytes.
     ControlTooLong,
-    /// A piece of a message that has not been begun.
+    /// A continuation frame without a message.
     NothingToContinue,
-    /// A message begun in the midst of another.
+    /// A new message within a fragmented one.
     MessageUnfinished,
     /// A text frame [MQTT-6.0.0-1].
     Text,
-    /// A Close frame with half a code, or with one that may not be sent.
+    /// A Close frame with an incomplete or forbidden code.
     CloseCode,
-    /// A Close frame with a reason that is no UTF-8.
+    /// A Close frame with a reason that is not UTF-8.
     CloseReason,
     /// A frame over [`FrameLimits::frame_bytes`].
     FrameTooLarge,
@@ -60,28 +60,28 @@ impl Violation {
         }
     }
 
-    /// Whether a limit was hit, rather than the standard broken.
+    /// Whether a limit was exceeded, rather than the standard violated.
     pub fn is_over_limit(self) -> bool {
         matches!(self, Violation::FrameTooLarge | Violation::MessageTooLarge)
     }
 
-    /// What was wrong, in a few words.
+    /// A short description.
     pub fn as_str(self) -> &'static str {
         match self {
             Violation::ReservedBits => "a WebSocket frame has reserved bits set",
-            Violation::UnknownOpcode => "a WebSocket frame is of no known kind",
+            Violation::UnknownOpcode => "a WebSocket frame has an unknown opcode",
             Violation::NotMasked => "a WebSocket frame is not masked",
             Violation::LengthNotMinimal => "the length of a WebSocket frame is not in its shortest form",
             Violation::LengthOutOfRange => "the length of a WebSocket frame is out of range",
-            Violation::FragmentedControl => "a WebSocket control frame is in pieces",
+            Violation::FragmentedControl => "a WebSocket control frame is fragmented",
             Violation::ControlTooLong => "a WebSocket control frame has more than 125 bytes",
-            Violation::NothingToContinue => "a WebSocket frame continues no message",
-            Violation::MessageUnfinished => "a WebSocket message begins in the midst of another",
+            Violation::NothingToContinue => "a WebSocket continuation frame without a message",
+            Violation::MessageUnfinished => "a WebSocket message begins within another one",
             Violation::Text => "a WebSocket text frame; MQTT is sent in binary frames",
-            Violation::CloseCode => "a WebSocket Close frame has no valid code",
+            Violation::CloseCode => "a WebSocket Close frame has an invalid code",
             Violation::CloseReason => "the reason of a WebSocket Close frame is not UTF-8",
-            Violation::FrameTooLarge => "a WebSocket frame is over limits.websocket_frame_bytes",
-            Violation::MessageTooLarge => "a WebSocket message is over limits.websocket_message_bytes",
+            Violation::FrameTooLarge => "a WebSocket frame exceeds limits.websocket_frame_bytes",
+            Violation::MessageTooLarge => "a WebSocket message exceeds limits.websocket_message_bytes",
         }
     }
 }
@@ -94,7 +94,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// What ends a client's half of the conversation.
+/// The end of a client's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// A Close frame, with its code if it had one.
@@ -102,28 +102,28 @@ pub(crate) enum End {
     Violation(Violation),
 }
 
-/// Where in the row of frames a client is.
+/// The state of decoding a client's stream.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
-    /// Beginning of a header that is not whole.
+    /// The beginning of an incomplete header.
     header: [u8; HEADER_MAX_BYTES],
     header_bytes: u8,
-    /// In the midst of a message's frames.
+    /// Within a fragmented message.
     in_message: bool,
-    /// The frame under way is a control frame.
+    /// The current frame, if it is a control frame.
     control: Option<Opcode>,
     mask: Mask,
-    /// Bytes of the frame under way that are still to come.
+    /// Remaining bytes of the current frame.
     left: u64,
-    /// Bytes of the message under way so far, the frame under way included.
+    /// Bytes of the current message so far, the current frame included.
     message_bytes: u64,
-    /// Payload so far of the control frame under way.
+    /// Payload of the current control frame so far.
     control_payload: Vec<u8>,
 }
 
 impl Decoder {
-    /// Takes `bytes[from..]` apart: moves all payload of data frames to the front of `bytes` and says how long it is. Pings
-    /// are answered through `outgoing`. What comes behind an end is not looked at.
+    /// Decodes `bytes[from..]`: moves the payload of all data frames to the front of `bytes` and returns its length. Pings are answered
+    /// through `outgoing`. Bytes after an end are ignored.
     pub(crate) fn decode(
         &mut self,
         bytes: &mut [u8],
@@ -166,13 +166,13 @@ impl Decoder {
         (payload_bytes, None)
     }
 
-    /// The next header, with how many of `bytes` belong to it; `None` where it is not whole yet.
+    /// The next header, with its length within `bytes`; `None` if it is incomplete.
     fn next_header(&mut self, bytes: &[u8]) -> Result<(usize, Option<Header>), Violation> {
         if self.header_bytes == 0 {
             if let Some(header) = Header::parse(bytes)? {
                 return Ok((header.header_bytes, Some(header)));
             }
-            // Shorter than the longest header, or it would have been whole.
+            // Shorter than the longest header, or it would be complete.
             self.header[..bytes.len()].copy_from_slice(bytes);
             self.header_bytes = bytes.len() as u8;
             return Ok((bytes.len(), None));
@@ -189,7 +189,7 @@ impl Decoder {
         Ok((bytes.len(), None))
     }
 
-    /// Whether the frame may come here (section 5.4), and what follows from it.
+    /// Checks whether the frame is allowed here (section 5.4), and begins it.
     fn begin(&mut self, header: &Header, limits: &FrameLimits) -> Result<(), Violation> {
         self.mask = header.mask;
         self.left = header.payload_bytes;
@@ -216,20 +216,20 @@ impl Decoder {
         Ok(())
     }
 
-    /// A control frame is there in full.
+    /// Handles a complete control frame.
     fn finish_control(&mut self, opcode: Opcode, outgoing: &mut Outgoing) -> Option<End> {
         let payload = &self.control_payload[..self.control_payload.len().min(CONTROL_MAX_BYTES)];
         match opcode {
             Opcode::Ping => outgoing.pong(payload),
             Opcode::Close => return Some(closed(payload)),
-            // A Pong need not be the answer to anything (section 5.5.3).
+            // A Pong may be unsolicited (section 5.5.3).
             _ => {}
         }
         None
     }
 }
 
-/// What a Close frame says (section 5.5.1).
+/// Decodes a Close frame (section 5.5.1).
 fn closed(payload: &[u8]) -> End {
     let Some((code, reason)) = payload.split_first_chunk::<2>() else {
         return if payload.is_empty() { End::Closed(None) } else { End::Violation(Violation::CloseCode) };

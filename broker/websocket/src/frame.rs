@@ -5,7 +5,7 @@ use crate::mask::Mask;
 
 /// Length of the longest header: two bytes, eight of length, four of mask.
 pub(crate) const HEADER_MAX_BYTES: usize = 14;
-/// Most that a control frame may carry (section 5.5).
+/// Maximum payload of a control frame (section 5.5).
 pub(crate) const CONTROL_MAX_BYTES: usize = 125;
 
 const FIN: u8 = 0x80;
@@ -13,11 +13,11 @@ const RESERVED: u8 = 0x70;
 const OPCODE: u8 = 0x0F;
 const MASKED: u8 = 0x80;
 const LENGTH: u8 = 0x7F;
-/// In place of the length: it follows in two bytes, or in eight.
+/// In place of the length: the length follows in two bytes, or in eight.
 const TWO_BYTES: u8 = 126;
 const EIGHT_BYTES: u8 = 127;
 
-/// What a frame is.
+/// A frame's opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opcode {
     Continuation,
@@ -57,11 +57,11 @@ impl Opcode {
     }
 }
 
-/// A header of a client's frame.
+/// The header of a client's frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Header {
     pub(crate) opcode: Opcode,
-    /// The last frame of its message.
+    /// Whether this is the last frame of its message.
     pub(crate) fin: bool,
     pub(crate) mask: Mask,
     pub(crate) payload_bytes: u64,
@@ -70,14 +70,14 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header at the start of `bytes`; `None` where more of it is to come. What is wrong is said as early as it shows.
+    /// Parses the header at the start of `bytes`; `None` if it is incomplete. Errors are reported as early as possible.
     ///
     /// # Errors
-    /// Where no client may send such a header.
+    /// If no client may send such a header.
     #[inline]
     pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Header>, Violation> {
         let [first, rest @ ..] = bytes else { return Ok(None) };
-        // No extension that could give them a meaning has been agreed on.
+        // No extension has been negotiated that would give them a meaning.
         if first & RESERVED != 0 {
             return Err(Violation::ReservedBits);
         }
@@ -123,7 +123,7 @@ impl Header {
     }
 }
 
-/// Appends the header of a frame from the server: whole and not masked.
+/// Appends the header of an unfragmented, unmasked frame of the server.
 pub(crate) fn push_header(opcode: Opcode, payload_bytes: usize, into: &mut Vec<u8>) {
     into.push(FIN | opcode.bits());
     if payload_bytes < usize::from(TWO_BYTES) {

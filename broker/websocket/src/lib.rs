@@ -1,11 +1,10 @@
-//! The server's side of WebSocket ([RFC 6455](https://www.rfc-editor.org/rfc/rfc6455)) as MQTT uses it [MQTT 5.0 section 6],
-//! as a machine without I/O: bytes of the network go in, bytes of MQTT come out, and the other way round.
+//! The server side of WebSocket ([RFC 6455](https://www.rfc-editor.org/rfc/rfc6455)) as MQTT uses it [MQTT 5.0 section 6], as a state
+//! machine without I/O: WebSocket frames go in and MQTT bytes come out, and the reverse.
 //!
-//! [`WebSocket`] is one connection. Nothing is buffered: what comes is unmasked where it lies, with frame headers and
-//! control frames taken out, and what goes gets a header of a few bytes in front. The MQTT bytes are a stream: packets need
-//! not be aligned with frames [MQTT-6.0.0-2].
+//! [`WebSocket`] is one connection. Nothing is buffered: input is unmasked in place, and frame headers and control frames are removed;
+//! output gets a header of a few bytes. The MQTT bytes are a stream: packets need not be aligned with frames [MQTT-6.0.0-2].
 //!
-//! No extension is ever agreed on, so payloads are never compressed.
+//! No extension is negotiated, so payloads are never compressed.
 
 #![forbid(unsafe_code)]
 

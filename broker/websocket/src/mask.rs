@@ -1,9 +1,9 @@
-//! Masking (RFC 6455 section 5.3): what a client sends is combined with four bytes of its choice.
+//! Masking (RFC 6455 section 5.3): a client XORs its payload with four bytes of its choice.
 
-/// Bytes that are unmasked at a time.
+/// Bytes that are unmasked per step.
 const BLOCK_BYTES: usize = 32;
 
-/// The mask, turned so that its first byte is for the next byte of the payload.
+/// The mask, rotated so that its first byte applies to the next payload byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Mask(u32);
 
@@ -12,14 +12,14 @@ impl Mask {
         Mask(u32::from_le_bytes(key))
     }
 
-    /// Unmasks `len` bytes that begin at `from` and moves them down to `to`, in one go; the mask is ready for what follows.
+    /// Unmasks `len` bytes at `from` and moves them to `to` in one pass, and advances the mask.
     ///
-    /// The caller sees to it that `to <= from` and that all lies within `bytes`.
+    /// The caller ensures that `to <= from` and that all ranges are within `bytes`.
     pub(crate) fn unmask_within(&mut self, bytes: &mut [u8], from: usize, to: usize, len: usize) {
         debug_assert!(to <= from && from + len <= bytes.len());
         let pattern = self.pattern();
         let mut done = 0;
-        // A block is read whole before it is written, and only bytes that have been read already are written over.
+        // A block is read before it is written, and only bytes that have been read are overwritten.
         while len - done >= BLOCK_BYTES {
             let Some(block) = bytes[from + done..].first_chunk::<BLOCK_BYTES>() else { break };
             let mut block = *block;
@@ -41,7 +41,7 @@ impl Mask {
         self.turn(len);
     }
 
-    /// Unmasks a copy of `bytes` onto the end of `into`.
+    /// Appends an unmasked copy of `bytes` to `into`.
     pub(crate) fn unmask_into(&mut self, bytes: &[u8], into: &mut Vec<u8>) {
         let pattern = self.pattern();
         into.extend(bytes.iter().zip(pattern.iter().cycle()).map(|(byte, mask)| byte ^ mask));
@@ -66,7 +66,7 @@ impl Mask {
 mod tests {
     use super::*;
 
-    /// As the standard puts it.
+    /// As the standard defines it.
     fn masked(bytes: &[u8], key: [u8; 4]) -> Vec<u8> {
         bytes.iter().enumerate().map(|(at, byte)| byte ^ key[at % 4]).collect()
     }

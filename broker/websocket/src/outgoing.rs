@@ -1,49 +1,48 @@
-//! Frames towards a client: what goes before the MQTT bytes, and how many of them a frame holds.
+//! Frames to a client: their headers, their sizes, and control frames.
 
 use crate::close::CloseCode;
 use crate::frame::{Opcode, push_header};
 
-/// Payload of the largest frame that is sent, so that control frames need not wait long and a client that takes whole
-/// frames need not hold much.
+/// Maximum payload of a frame, so that control frames are not delayed for long and a client that buffers whole frames needs little memory.
 pub const FRAME_OUT_MAX_BYTES: usize = 256 << 10;
-/// Pongs that wait for a client. Beyond it only the newest Ping is answered, which section 5.5.3 allows.
+/// Maximum size of pending Pongs. Beyond it only the newest Ping is answered, which section 5.5.3 allows.
 pub const PONGS_MAX_BYTES: usize = 4 << 10;
-/// Room that is kept for headers between frames.
-const KEPT_BYTES: usize = 64;
+/// Capacity that is kept for headers between frames.
+const PREFIX_CAPACITY_BYTES: usize = 64;
 
-/// What is to be written besides MQTT bytes, and how far the frame under way has come.
+/// Output besides MQTT bytes, and the state of the current frame.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    /// Written before any more MQTT bytes: an HTTP answer, control frames, the header of the frame under way.
+    /// Written before any more MQTT bytes: an HTTP response, control frames, the header of the current frame.
     prefix: Vec<u8>,
     /// How much of `prefix` has been written.
     prefix_written: usize,
-    /// MQTT bytes that the frame under way still has to hold: control frames wait until it is complete.
+    /// Remaining MQTT bytes of the current frame: control frames wait until it is complete.
     frame_left: usize,
     pongs: Vec<u8>,
-    /// Pings that were not answered because newer ones came.
+    /// Pings that were not answered because of newer ones.
     skipped_pings: u64,
     close: CloseState,
 }
 
-/// How far the closing of our half has come.
+/// The state of our closing handshake.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CloseState {
     #[default]
     Open,
-    /// To be said once all MQTT bytes have gone; with the code, if there is one.
+    /// A Close frame follows all MQTT bytes; with the code, if there is one.
     Requested(Option<CloseCode>),
-    /// Nothing may follow.
+    /// Nothing more may be sent.
     Sent,
 }
 
 impl Outgoing {
-    /// Queues what goes as it is: the answer to the handshake.
+    /// Queues raw bytes: the response to the handshake.
     pub(crate) fn push_plain(&mut self, bytes: &[u8]) {
         self.prefix.extend_from_slice(bytes);
     }
 
-    /// Nothing is sent but what is queued already.
+    /// Sends only what is already queued.
     pub(crate) fn finish(&mut self) {
         self.close = CloseState::Sent;
         self.pongs = Vec::new();
@@ -62,33 +61,33 @@ impl Outgoing {
         self.pongs.extend_from_slice(payload);
     }
 
-    /// Has a Close frame sent behind everything else; the first code counts.
+    /// Queues a Close frame after everything else; the first code wins.
     pub(crate) fn close(&mut self, code: Option<CloseCode>) {
         if self.close == CloseState::Open {
             self.close = CloseState::Requested(code);
         }
     }
 
-    /// How often pings have been passed over since this was last asked.
+    /// Returns and resets the number of unanswered pings.
     pub(crate) fn take_skipped(&mut self) -> u64 {
         std::mem::take(&mut self.skipped_pings)
     }
 
-    /// Whether anything but MQTT bytes is to be written, given how many of those there are.
+    /// Whether there is output besides `pending_bytes` of MQTT.
     pub(crate) fn has_control_output(&self, pending_bytes: usize) -> bool {
         self.prefix_written < self.prefix.len()
             || (self.frame_left == 0 && !self.pongs.is_empty())
             || (pending_bytes == 0 && matches!(self.close, CloseState::Requested(_)))
     }
 
-    /// What to write next, of `pending_bytes` of MQTT: these bytes, and then so many of MQTT.
+    /// What to write next, given `pending_bytes` of MQTT: these bytes, and then this many MQTT bytes.
     ///
-    /// Bytes of MQTT that a frame has been announced to hold must not be taken back.
+    /// MQTT bytes that a frame header has announced must not be withdrawn.
     pub(crate) fn next(&mut self, pending_bytes: usize) -> (&[u8], usize) {
         if self.frame_left == 0 {
             self.prefix.append(&mut self.pongs);
             if self.close == CloseState::Sent {
-                // Whatever else there may be has nowhere to go.
+                // After a Close frame the MQTT bytes cannot be sent.
             } else if pending_bytes > 0 {
                 self.frame_left = pending_bytes.min(FRAME_OUT_MAX_BYTES);
                 push_header(Opcode::Binary, self.frame_left, &mut self.prefix);
@@ -100,17 +99,17 @@ impl Outgoing {
                 self.close = CloseState::Sent;
             }
         }
-        debug_assert!(self.frame_left <= pending_bytes, "what was announced is still there");
+        debug_assert!(self.frame_left <= pending_bytes, "announced bytes are still pending");
         (&self.prefix[self.prefix_written..], self.frame_left)
     }
 
-    /// `count` bytes of what [`Outgoing::next`] gave have been written; says how many of them were MQTT.
+    /// Marks `count` bytes of the output of [`Outgoing::next`] as written; returns how many of them were MQTT.
     pub(crate) fn written(&mut self, count: usize) -> usize {
         let own = count.min(self.prefix.len() - self.prefix_written);
         self.prefix_written += own;
         if self.prefix_written == self.prefix.len() {
             self.prefix.clear();
-            self.prefix.shrink_to(KEPT_BYTES);
+            self.prefix.shrink_to(PREFIX_CAPACITY_BYTES);
             self.prefix_written = 0;
         }
         let payload_bytes = (count - own).min(self.frame_left);
@@ -162,7 +161,7 @@ mod tests {
         assert_eq!(outgoing.written(3), 1);
         outgoing.pong(b"");
         assert!(!outgoing.has_control_output(2));
-        // More has come since, for which there is no header yet.
+        // More bytes have arrived since, which have no header yet.
         assert_eq!(outgoing.next(7), (&b""[..], 2));
         assert_eq!(outgoing.written(2), 2);
         assert_eq!(outgoing.next(5), (&b"\x8A\x00\x82\x05"[..], 5));

@@ -1,4 +1,4 @@
-//! One connection, from the handshake to the closing.
+//! A WebSocket connection, from the handshake to the close.
 
 use std::sync::Arc;
 
@@ -7,49 +7,49 @@ use crate::decoder::{Decoder, End, FrameLimits, Violation};
 use crate::handshake::{Handshake, HandshakeProgress, HandshakeRefusal, Origins, Path};
 use crate::outgoing::Outgoing;
 
-/// What holds for all connections of a listener.
+/// The configuration shared by all connections of a listener.
 #[derive(Debug, Clone)]
 pub struct WebSocketConfig {
-    /// Where MQTT is served.
+    /// The path of the MQTT endpoint.
     pub path: Path,
-    /// Whose web pages may connect.
+    /// The origins of web pages that may connect.
     pub origins: Origins,
-    /// How large frames may be.
+    /// Limits on frames.
     pub limits: FrameLimits,
 }
 
-/// Why nothing more is taken from a client.
+/// Why nothing more is accepted from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndReason {
-    /// The handshake was refused; the answer is on its way.
+    /// The handshake was refused; the response is pending.
     Refused(HandshakeRefusal),
     /// The client has sent a Close frame, with this code if it had one.
     Closed(Option<CloseCode>),
-    /// The client has broken the rules.
+    /// The client has violated the protocol or a limit.
     Violation(Violation),
 }
 
-/// The server's end of one WebSocket connection.
+/// The server side of one WebSocket connection.
 ///
-/// Where it reads: hand [`receive`](WebSocket::receive) the bytes of the network, take the MQTT bytes that it leaves, then
-/// look at [`take_end_reason`](WebSocket::take_end_reason). Where it writes: ask [`next`](WebSocket::next) what goes before how many
-/// MQTT bytes, and tell [`written`](WebSocket::written) how much went.
+/// To read: pass the bytes of the network to [`receive`](WebSocket::receive), consume the MQTT bytes that it leaves, then check
+/// [`take_end_reason`](WebSocket::take_end_reason). To write: [`next`](WebSocket::next) returns the bytes to write and the number of MQTT
+/// bytes after them; pass the number of written bytes to [`written`](WebSocket::written).
 #[derive(Debug)]
 pub struct WebSocket {
     config: Arc<WebSocketConfig>,
-    /// Until it is over.
+    /// Present until the handshake is complete.
     handshake: Option<Box<Handshake>>,
     decoder: Decoder,
     outgoing: Outgoing,
     end_reason: Option<EndReason>,
     /// The handshake was accepted.
     open: bool,
-    /// Nothing is taken from the client any more.
+    /// Nothing more is accepted from the client.
     ended: bool,
 }
 
 impl WebSocket {
-    /// A connection on which nothing has been said.
+    /// A connection before its handshake.
     pub fn new(config: Arc<WebSocketConfig>) -> WebSocket {
         WebSocket {
             config,
@@ -62,8 +62,8 @@ impl WebSocket {
         }
     }
 
-    /// Takes in all of `bytes`, which came from the network; returns how many MQTT bytes are at the front of it now. What
-    /// comes after the end of the client's half is ignored.
+    /// Processes all of `bytes`, which came from the network; returns how many MQTT bytes are at the front of it now. Ignores bytes after
+    /// the end of the client's stream.
     pub fn receive(&mut self, bytes: &mut [u8]) -> usize {
         if self.ended {
             return 0;
@@ -101,26 +101,26 @@ impl WebSocket {
         self.ended = true;
     }
 
-    /// Why the client's half has ended, once; to be asked when all MQTT bytes before the end have been acted on. From then on
-    /// a Close frame follows what is pending.
+    /// Returns once why the client's stream has ended. Call it after all MQTT bytes before the end have been processed. From then on a
+    /// Close frame follows the pending output.
     pub fn take_end_reason(&mut self) -> Option<EndReason> {
         let end_reason = self.end_reason.take()?;
         match end_reason {
             EndReason::Refused(_) => {}
-            // Section 5.5.1: the code is sent back.
+            // Section 5.5.1: the code is echoed.
             EndReason::Closed(code) => self.outgoing.close(code),
             EndReason::Violation(violation) => self.outgoing.close(Some(violation.close_code())),
         }
         Some(end_reason)
     }
 
-    /// Whether the handshake has been accepted.
+    /// Whether the handshake is complete.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The server ends the conversation: a Close frame goes behind all that is pending, or, where the handshake is not over,
-    /// an HTTP answer. Without effect where the end has been decided on already.
+    /// Closes the connection: queues a Close frame after all pending output, or an HTTP response if the handshake is not complete. No
+    /// effect if the end has already been decided.
     pub fn close(&mut self, code: CloseCode) {
         if self.handshake.take().is_some() {
             let refusal =
@@ -137,18 +137,17 @@ impl WebSocket {
         self.outgoing.has_control_output(pending_bytes)
     }
 
-    /// What to write next: these bytes, and then so many of the `pending_bytes` of MQTT. Nothing of either where there is
-    /// nothing to write.
+    /// What to write next: these bytes, and then this many of the `pending_bytes` of MQTT. Both are empty if there is nothing to write.
     pub fn next(&mut self, pending_bytes: usize) -> (&[u8], usize) {
         self.outgoing.next(pending_bytes)
     }
 
-    /// `count` bytes of what [`next`](WebSocket::next) named have been written; returns how many of them were MQTT.
+    /// Marks `count` bytes of the output of [`next`](WebSocket::next) as written; returns how many of them were MQTT.
     pub fn written(&mut self, count: usize) -> usize {
         self.outgoing.written(count)
     }
 
-    /// How often pings were left unanswered for a newer one since this was last asked.
+    /// Returns and resets the number of pings that a newer one replaced.
     pub fn take_skipped_pings(&mut self) -> u64 {
         self.outgoing.take_skipped()
     }

@@ -1,9 +1,9 @@
 /*
- * What one packet costs, in nanoseconds of processor time.
+ * The cost of one packet, in nanoseconds of CPU time.
  *
  *     codec [ROUNDS]
  *
- * Prints JSON: the figures of each round.
+ * Prints the results of each round as JSON.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -26,7 +26,7 @@ static tw_result encoded_len[4][TOPICS];
 static uint8_t out[256];
 static tw_packet decoded;
 
-/* The compiler must not know what is in memory, nor that nobody reads it. */
+/* The compiler must not know the content of memory, nor that it is never read. */
 static void touch(void) {
     __asm__ volatile("" ::: "memory");
 }

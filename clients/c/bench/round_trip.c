@@ -1,11 +1,11 @@
 /*
- * Round trips through a broker: publish to a topic that the same client is subscribed to, wait for the message, again.
+ * Round trips through a broker: publish to a topic with a subscription of the same client, wait for the message, repeat.
  *
  *     round_trip LIBRARY HOST PORT QOS COUNT
  *     round_trip                                 the libraries that it was built with
  *
- * Prints `WALL_NS CPU_NS` for COUNT round trips, after as many tenths to warm up. CPU_NS is that of this process, all
- * threads. Each library in the way that is its fastest: libmosquitto and this one in one thread, paho in both of its ways.
+ * Prints `WALL_NS CPU_NS` for COUNT round trips, after a tenth as many for warm-up. CPU_NS is that of this process, all
+ * threads. Each library is used in its fastest way: libmosquitto and this one in one thread, paho in both of its modes.
  */
 #define _POSIX_C_SOURCE 200809L
 #if WITH_PAHO

@@ -1,4 +1,5 @@
-"""Takes the round trips of the C library and its peers through one broker, and prints those of each round as JSON."""
+"""Measures round trips of the C library and other libraries through one broker, and prints those of each round
+as JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import subprocess
 import sys
 
 LISTENING = re.compile(r"listening on mqtt://(\S+):(\d+)")
-# paho.mqtt.c leaves Nagle's algorithm on: from QoS 1 on a round trip waits for a delayed acknowledgement of TCP.
+# paho.mqtt.c leaves Nagle's algorithm on: from QoS 1 on, a round trip waits for a delayed TCP acknowledgement.
 SLOW = {("paho", 1), ("paho", 2), ("paho_sync", 1), ("paho_sync", 2)}
 
 
 def round_trips(program: str, broker: str, rounds: int, count: int) -> dict[str, dict[str, list[dict[str, float] | None]]]:
-    """By QoS and library, nanoseconds for one. Libraries take turns within a round, each round beginning with another one."""
+    """Returns nanoseconds per round trip, by QoS and library. Libraries alternate within a round, each round
+    starting with another one."""
     libraries = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
     taken: dict[str, dict[str, list[dict[str, float] | None]]] = {f"qos{qos}": {name: [] for name in libraries} for qos in (0, 1, 2)}
     process = subprocess.Popen([broker, "serve", "--memory", "--listen", "127.0.0.1:0", "--threads", "1"], stdout=subprocess.PIPE,
@@ -36,11 +38,11 @@ def round_trips(program: str, broker: str, rounds: int, count: int) -> dict[str,
 
 
 def _one(program: str, library: str, address: re.Match[str], qos: int, times: int) -> dict[str, float] | None:
-    """`None` where it did not get to the end."""
+    """`None` if it did not finish."""
     try:
         done = subprocess.run([program, library, address[1], address[2], str(qos), str(times)], capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
-        print(f"{library} at QoS {qos}: not done in time", file=sys.stderr)
+        print(f"{library} at QoS {qos}: timed out", file=sys.stderr)
         return None
     if done.returncode != 0:
         print(f"{library} at QoS {qos}: {done.stderr.strip()}", file=sys.stderr)
@@ -50,9 +52,9 @@ def _one(program: str, library: str, address: re.Match[str], qos: int, times: in
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Round trips of the C library beside its peers.")
+    parser = argparse.ArgumentParser(description="Round trips of the C library and other libraries.")
     parser.add_argument("--broker", required=True)
-    parser.add_argument("--program", required=True, help="what round_trip.c was built into")
+    parser.add_argument("--program", required=True, help="the compiled round_trip.c")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--count", type=int, default=5000)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-/* Time of the processor and of the clock. */
+/* CPU time and wall clock time. */
 #ifndef STOPWATCH_H
 #define STOPWATCH_H
 
@@ -7,14 +7,14 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* Nanoseconds that this thread has run, in user mode and in the kernel. */
+/* Nanoseconds of CPU time of this thread, in user mode and in the kernel. */
 static inline uint64_t thread_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The same of all threads of this process. */
+/* The same for all threads of this process. */
 static inline uint64_t process_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

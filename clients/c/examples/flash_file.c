@@ -55,7 +55,7 @@ static tw_result sync_file(void *context) {
     return fdatasync(((const flash_file *)context)->fd) == 0 ? 0 : (tw_result)TW_STORE_FAILED;
 }
 
-/* A driver does not know the size of its sectors, but the file does: it has two. */
+/* A driver does not know its sector size, but the file does: it has two sectors. */
 static tw_result erase_file(void *context, uint32_t address) {
     struct stat status;
     if (fstat(((const flash_file *)context)->fd, &status) != 0) {
@@ -64,7 +64,7 @@ static tw_result erase_file(void *context, uint32_t address) {
     return fill_file(context, address, address + (uint32_t)(status.st_size / 2));
 }
 
-/* The name of a new file outlives a crash only if its folder is on the disk, too. */
+/* The name of a new file survives a crash only if its folder is synced, too. */
 static bool sync_folder(const char *path) {
     char folder[4096];
     const char *slash = strrchr(path, '/');
@@ -90,7 +90,7 @@ static bool begins_a_log(flash_file *file, uint32_t at) {
     return read_file(file, at, first, sizeof first) == 0 && memcmp(first, "TWL1", sizeof first) == 0;
 }
 
-/* A file of another size is that of another log, unless there is none in it: then it was cut off while it was made. */
+/* A file of another size belongs to another log, unless it contains none: then its creation was cut off. */
 static bool make_whole(flash_file *file, const char *path, uint32_t bytes) {
     struct stat status;
     if (fstat(file->fd, &status) != 0) {

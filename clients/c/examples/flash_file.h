@@ -1,6 +1,6 @@
 /*
- * Flash in a file, for flash_log.h on POSIX: on a gateway, or to try firmware on the desk. What is written is on the disk when the
- * function that had to keep it returns. Compile with flash_log.c.
+ * Flash in a file, for flash_log.h on POSIX: on a gateway, or to try firmware on the desk. Data is on disk when the function that has
+ * to persist it returns. Compile with flash_log.c.
  */
 #ifndef FLASH_FILE_H
 #define FLASH_FILE_H
@@ -11,14 +11,14 @@
 extern "C" {
 #endif
 
-/** One program at a time may have the file open; `fd` is private. */
+/** Only one program may have the file open; `fd` is private. */
 typedef struct flash_file {
     int fd;
 } flash_file;
 
 /**
- * Opens or makes the file, of two sectors, and describes it in `driver`. Answers 0, or TW_STORE_FAILED, where `errno` says why: EAGAIN
- * or EACCES if another program has it open, EINVAL if it was made with sectors of another size.
+ * Opens or creates the file, of two sectors, and describes it in `driver`. Returns 0, or TW_STORE_FAILED with the reason in `errno`:
+ * EAGAIN or EACCES if another program has it open, EINVAL if it was created with sectors of another size.
  */
 tw_result flash_file_open(flash_file *file, const char *path, uint32_t sector_bytes, flash_driver *driver);
 

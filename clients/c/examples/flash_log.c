@@ -1,11 +1,11 @@
 /*
- * A sector: a header, then records, each filled up with 0xFF to a whole unit of writing. Numbers are little-endian.
+ * A sector: a header, then records, each padded with 0xFF to a complete write unit. Numbers are little-endian.
  *
  *     header   "TWL1", epoch (4 bytes), CRC-32C of these 8 bytes
  *     record   length of the body (4), CRC-32C of epoch, length, head and body (4), head (8), body
  *
- * The header is written when all that counts stands behind it: until then the sector is none, and the other one counts. The
- * higher epoch wins. As the epoch is in the CRC of each record, nothing that an erase has left behind can pass for one.
+ * The header is written after all live records: until then the sector is invalid, and the other one is valid. The higher
+ * epoch wins. Because the epoch is in the CRC of each record, leftovers of an erase are never mistaken for records.
  */
 #include "flash_log.h"
 
@@ -28,7 +28,7 @@ static uint32_t load_le(const uint8_t *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* CRC-32C (Castagnoli), four bits at a time: a table of 64 bytes. Begin with 0. */
+/* CRC-32C (Castagnoli), four bits at a time: a table of 64 bytes. Start with 0. */
 static uint32_t crc_of(uint32_t crc, const uint8_t *bytes, size_t len) {
     static const uint32_t TABLE[16] = {0x00000000, 0x105EC76F, 0x20BD8EDE, 0x30E349B1, 0x417B1DBC, 0x5125DAD3,
                                        0x61C69362, 0x7198540D, 0x82F63B78, 0x92A8FC17, 0xA24BB5A6, 0xB21572C9,
@@ -56,7 +56,7 @@ static bool sync_log(flash_log *log) {
     return log->flash.sync == NULL || log->flash.sync(log->flash.context) >= 0;
 }
 
-/* The CRC that a record begins with, before its head and body. */
+/* The initial CRC of a record, before its head and body. */
 static uint32_t crc_of_len(uint32_t epoch, uint32_t len) {
     uint8_t bytes[8];
     store_le(bytes, epoch);
@@ -66,7 +66,8 @@ static uint32_t crc_of_len(uint32_t epoch, uint32_t len) {
 
 /* Reading. */
 
-/* Whether there is a whole record at `at`, and where the next one would begin. False with `is_failed` if nobody knows. */
+/* Whether there is a complete record at `at`, and where the next one would start. False with `is_failed` if reading
+ * fails. */
 static bool check_record(flash_log *log, uint32_t epoch, uint32_t at, uint32_t *next, bool *is_failed) {
     uint8_t bytes[STEP_BYTES];
     uint32_t room = log->flash.sector_bytes - at, len, left, crc, wanted;
@@ -98,7 +99,7 @@ static bool check_record(flash_log *log, uint32_t epoch, uint32_t at, uint32_t *
     return crc == wanted && *next <= log->flash.sector_bytes;
 }
 
-/* Finds out whether a sector is a log, and of which epoch. */
+/* Checks whether a sector is a log, and reads its epoch. */
 static tw_result read_header(flash_log *log, uint8_t sector, bool *is_there, uint32_t *epoch) {
     uint8_t header[HEADER_BYTES];
     log->target = sector;
@@ -110,7 +111,7 @@ static tw_result read_header(flash_log *log, uint8_t sector, bool *is_there, uin
     return 0;
 }
 
-/* The number of bytes from `end` on up to the last that is not blank. */
+/* The number of bytes from `end` to the last one that is not blank. */
 static tw_result measure_torn(flash_log *log) {
     uint8_t bytes[STEP_BYTES];
     uint32_t at = log->end, i;
@@ -152,7 +153,7 @@ tw_result flash_log_open(flash_log *log, const flash_driver *flash) {
         }
     }
     if (!is_there[0] && !is_there[1]) {
-        /* No room in a log that is not there: the client begins a new one, in sector 0. */
+        /* A log that does not exist is full: the client starts a new one, in sector 0. */
         log->sector = 1;
         log->target = 1;
         log->is_closed = true;
@@ -170,7 +171,7 @@ tw_result flash_log_open(flash_log *log, const flash_driver *flash) {
     if (is_failed || measure_torn(log) < 0) {
         return TW_STORE_FAILED;
     }
-    /* What is not blank cannot be written to. */
+    /* A sector with leftover bytes cannot be written to. */
     log->is_closed = log->torn_bytes > 0;
     return 0;
 }
@@ -206,7 +207,7 @@ static tw_result read_record(void *context, uint8_t *head, tw_memory body) {
 
 /* Writing. */
 
-/* Gathers bytes to whole units. */
+/* Collects bytes to complete write units. */
 typedef struct writer {
     flash_log *log;
     uint32_t at, used;
@@ -236,7 +237,7 @@ static void put(writer *w, const uint8_t *bytes, size_t len) {
     while (len > 0) {
         uint32_t part = step - w->used;
         if (w->used == 0 && len >= step) {
-            /* Most of a long body needs no gathering. */
+            /* Most of a long body needs no buffering. */
             part = (uint32_t)(len / step * step);
             write_out(w, bytes, part);
         } else {
@@ -253,7 +254,7 @@ static void put(writer *w, const uint8_t *bytes, size_t len) {
     }
 }
 
-/* Fills up the last unit. False if a write has failed. */
+/* Pads the last unit. False if a write has failed. */
 static bool finish(writer *w) {
     uint32_t whole = whole_units(w->log, w->used);
     memset(w->unit + w->used, 0xFF, whole - w->used);
@@ -263,7 +264,7 @@ static bool finish(writer *w) {
 
 static tw_result append_record(void *context, const uint8_t *head, tw_bytes body, bool must_last) {
     flash_log *log = (flash_log *)context;
-    /* Between begin and commit the records are those of the next epoch. */
+    /* Between begin and commit, records belong to the next epoch. */
     uint32_t epoch = log->epoch + (log->target != log->sector), crc, size, next = 0;
     uint8_t prefix[PREFIX_BYTES];
     bool is_failed = false;
@@ -281,7 +282,7 @@ static tw_result append_record(void *context, const uint8_t *head, tw_bytes body
     put(&w, prefix, sizeof prefix);
     put(&w, head, TW_STORE_HEAD_BYTES);
     put(&w, body.data, body.len);
-    /* Worn cells take a write and do not keep it: what counts is what can be read. */
+    /* Worn cells accept a write but lose it: only what can be read back is valid. */
     if (!finish(&w) || (must_last && !sync_log(log)) || !check_record(log, epoch, log->end, &next, &is_failed)) {
         log->is_closed = true;
         return TW_STORE_FAILED;
@@ -311,7 +312,7 @@ static tw_result commit(void *context) {
     store_le(header + MAGIC_BYTES, log->epoch + 1);
     store_le(header + 8, crc_of(0, header, 8));
     put(&w, header, sizeof header);
-    /* The header comes behind what it stands for, on the medium, too. */
+    /* The header must reach the medium after the records. */
     if (log->is_closed || !sync_log(log) || !finish(&w) || !sync_log(log) || !read_at(log, 0, found, sizeof found) ||
         memcmp(header, found, sizeof header) != 0) {
         log->is_closed = true;

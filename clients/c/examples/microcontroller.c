@@ -1,7 +1,7 @@
 /*
- * The skeleton of a firmware: layer 2 alone, on a serial line to a modem that carries a TCP connection. The line here is
- * faked, with a server behind it that greets and acknowledges; on a board, put your driver into the four functions of
- * "The board". All memory is static and known at build time.
+ * The skeleton of a firmware: only layer 2, on a serial line to a modem with a TCP connection. Here the line is
+ * simulated, with a server that accepts the client and acknowledges; on a board, put your driver into the four functions
+ * of "The board". All memory is static and known at build time.
  */
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 
 #define UART_RING_BYTES 64u
 
-/* Filled by the interrupt of the receiver on a board, by the fake server here. */
+/* Filled by the receive interrupt on a board, by the simulated server here. */
 static struct {
     uint8_t bytes[UART_RING_BYTES];
     volatile uint8_t head, tail;
@@ -35,7 +35,7 @@ static void uart_interrupt(uint8_t byte) {
 
 static void serve(uint8_t byte);
 
-/* Takes one byte if the transmitter is free. This one is free two times of three. */
+/* Accepts one byte if the transmitter is free. This one is free two times out of three. */
 static bool uart_put(uint8_t byte) {
     static unsigned turn;
     if (++turn % 3 == 0) {
@@ -62,10 +62,10 @@ static void set_up(void) {
     config.receive = tw_lend(receive, sizeof receive);
     config.transmit = tw_lend(transmit, sizeof transmit);
     config.outbox = tw_lend(outbox, sizeof outbox);
-    /* No memory for incoming QoS 2: this program subscribes to nothing. */
+    /* No memory for incoming QoS 2: this program has no subscriptions. */
     if (tw_client_init(&client, &config) != 0 || tw_client_open(&client, ticks_ms) != 0) {
         for (;;) {
-            /* A configuration that cannot work: found at the first start, on the desk. */
+            /* An invalid configuration, found at the first start during development. */
         }
     }
 }
@@ -74,13 +74,13 @@ static void handle(const tw_event *event) {
     if (event->type == TW_EVENT_PUBLISHED) {
         delivered++;
     } else if (event->type == TW_EVENT_CLOSED) {
-        /* Hang up and dial again here; what is not acknowledged is kept. */
+        /* Hang up and dial again here; unacknowledged messages are kept. */
         tw_client_close(&client);
         (void)tw_client_open(&client, ticks_ms);
     }
 }
 
-/* One turn of the main loop. It never waits. */
+/* One turn of the main loop. It never blocks. */
 static void turn(void) {
     tw_memory space = tw_client_space(&client);
     tw_bytes output;
@@ -125,7 +125,7 @@ int main(void) {
     return delivered == 10 ? 0 : 1;
 }
 
-/* The fake server. */
+/* The simulated server. */
 
 static void answer(uint8_t first, uint8_t a, uint8_t b) {
     uart_interrupt(first);

@@ -1,13 +1,14 @@
 /*
- * A user that proves its password by SCRAM: `scram HOST PORT USER 256|512`, with the password in the environment variable PASSWORD.
- * It publishes, proves it again on the same connection, and once more after the line was cut. Build with -DTW_SCRAM=512.
+ * A client that proves its password by SCRAM: `scram HOST PORT USER 256|512`, with the password in the environment variable
+ * PASSWORD. It publishes, authenticates again on the same connection, and once more after the line was cut. Build with
+ * -DTW_SCRAM=512.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tautwire.h"
 
-/* Where there is no such file, ask the generator of the hardware. */
+/* If there is no such file, use the hardware's random generator. */
 static tw_result random_bytes(void *context, uint8_t *to, size_t len) {
     FILE *file = fopen("/dev/urandom", "rb");
     size_t count = file == NULL ? 0 : fread(to, 1, len, file);
@@ -70,7 +71,7 @@ int main(int argc, char **argv) {
     }
     if (result == 0) {
         tw_link_cut(&link);
-        /* The keys are kept: this costs no iterations. */
+        /* The keys are cached: this costs no iterations. */
         result = tw_link_connect(&link, 10000);
     }
     if (result == 0) {

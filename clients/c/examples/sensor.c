@@ -1,5 +1,5 @@
 /*
- * A sensor on POSIX: says that it is there, publishes readings, obeys commands, and leaves a will.
+ * A sensor on POSIX: reports that it is online, publishes readings, executes commands, and has a will.
  *
  *     sensor HOST PORT [READINGS]
  */
@@ -20,7 +20,7 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
     sensor *s = (sensor *)user;
     switch (event->type) {
     case TW_EVENT_CONNECTED: {
-        /* From here, also after each reconnection. Calls on link->client never wait. */
+        /* Runs after each reconnection, too. Calls on link->client never block. */
         tw_publish online = tw_message(tw_str("sensors/kitchen/status"), tw_str("online"), TW_AT_LEAST_ONCE);
         online.retain = true;
         (void)tw_client_publish(&link->client, &online, NULL);
@@ -88,14 +88,14 @@ int main(int argc, char **argv) {
         uint32_t start_ms = link.transport.now_ms(link.transport.context), passed_ms = 0;
         snprintf(text, sizeof text, "%.1f", 20.0 + reading % 10 / 10.0 + s.offset);
         message = tw_message(tw_str("sensors/kitchen/temperature"), tw_str(text), TW_AT_LEAST_ONCE);
-        /* Works without a connection too: what the outbox holds is sent when there is one. */
+        /* Works without a connection, too: the outbox is sent when there is one. */
         result = tw_client_publish(&link.client, &message, NULL);
         if (result < 0) {
             fprintf(stderr, "reading %d is lost: %s [%s]\n", reading, tw_error_text(result), tw_error_name(result));
         }
         while (passed_ms < READ_EVERY_MS) {
             if (tw_link_step(&link, READ_EVERY_MS - passed_ms) < 0) {
-                /* The broker will not have this sensor: on_event has said why. */
+                /* The broker has refused this sensor permanently: on_event has printed the reason. */
                 return 1;
             }
             passed_ms = link.transport.now_ms(link.transport.context) - start_ms;

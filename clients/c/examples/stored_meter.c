@@ -1,6 +1,6 @@
 /*
- * A meter whose readings survive: each is in a file when it has been taken, and arrives once, however often the meter or its server
- * loses power. On a board, a driver of its flash takes the place of flash_file.
+ * A meter with persistent readings: each is in a file as soon as it is taken, and is published once, however often the meter or its
+ * server loses power. On a board, use a driver of its flash in place of flash_file.
  *
  *     stored_meter HOST PORT FILE [READINGS]
  *
@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
     store = flash_log_store(&log);
     config.store = &store;
     config.connect.client_id = tw_str("meter-7");
-    /* The longest time without power after which a reading is still published once, and not lost or twice. */
+    /* The longest power failure after which a reading is still published exactly once. */
     config.session_expiry_s = ONE_DAY_S;
     config.receive = tw_lend(receive, sizeof receive);
     config.transmit = tw_lend(transmit, sizeof transmit);
@@ -53,14 +53,14 @@ int main(int argc, char **argv) {
     config.incoming_count = sizeof incoming / sizeof incoming[0];
     result = tw_link_init(&link, &config, tw_tcp_transport(&tcp, argv[1], argv[2]), NULL, NULL);
     if (result < 0) {
-        return complain("the meter cannot begin", result);
+        return complain("the meter cannot start", result);
     }
     for (reading = 1; reading <= count; reading++) {
         char text[16];
         tw_publish message;
         snprintf(text, sizeof text, "%d", reading);
         message = tw_message(tw_str("meters/7/energy"), tw_str(text), TW_EXACTLY_ONCE);
-        /* With or without a connection: the reading is safe when this answers 0. */
+        /* With or without a connection: the reading is safe when this returns 0. */
         result = tw_client_publish(&link.client, &message, NULL);
         if (result < 0) {
             return complain("a reading is lost", result);
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
             return complain("the server", result);
         }
     }
-    /* Those that have not arrived by now are sent by the next run. */
+    /* Readings that have not arrived by now are sent by the next run. */
     result = tw_link_flush(&link, 10000);
     printf("%s, %u erases\n", result == 0 ? "all readings have arrived" : "some readings wait", (unsigned)log.erases);
     tw_link_disconnect(&link);

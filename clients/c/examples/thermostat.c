@@ -1,7 +1,7 @@
 /*
- * Requests and responses (MQTT 5.0): a thermostat answers, and a panel asks.
+ * Requests and responses (MQTT 5.0): a thermostat answers, and a panel sends requests.
  *
- *     thermostat HOST PORT serve [REQUESTS]     answers that many requests, then ends
+ *     thermostat HOST PORT serve [REQUESTS]     answers that many requests, then exits
  *     thermostat HOST PORT ask DEGREES          asks for a temperature, and prints what the thermostat says
  */
 #include <stdio.h>
@@ -18,7 +18,7 @@ typedef struct place {
     int answered;
 } place;
 
-/* Where there is no such file, ask the generator of the hardware. */
+/* If there is no such file, use the hardware's random generator. */
 static bool random_bytes(uint8_t *to, size_t len) {
     FILE *file = fopen("/dev/urandom", "rb");
     size_t count = file == NULL ? 0 : fread(to, 1, len, file);
@@ -51,7 +51,7 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
     p->answered++;
 }
 
-/* Responses that nobody waits for any more. */
+/* Responses whose request has been abandoned. */
 static void on_response(void *user, tw_requester *requester, const tw_response *response) {
     (void)user;
     (void)requester;

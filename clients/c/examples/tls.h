@@ -1,7 +1,7 @@
 /*
- * TLS behind the transport of a link. tls_openssl.c and tls_mbedtls.c implement it; take the one whose library you have.
+ * TLS as the transport of a link. tls_openssl.c and tls_mbedtls.c implement it; use the one for your library.
  *
- * Allocates what its library allocates: some ten kilobytes for a connection.
+ * Its library allocates memory: some ten kilobytes per connection.
  */
 #ifndef TLS_H
 #define TLS_H
@@ -12,35 +12,35 @@
 extern "C" {
 #endif
 
-/** Files in PEM, and names. They must outlive the tls. */
+/** PEM files, and names. They must outlive the tls. */
 typedef struct tls_config {
     const char *host;
     const char *port;
-    /** The name that the server is asked for (SNI) and that its certificate must have. NULL for `host`. */
+    /** The name that is sent to the server (SNI) and that its certificate must have. NULL for `host`. */
     const char *server_name;
-    /** The authorities to trust. */
+    /** The trusted authorities. */
     const char *ca_file;
     /** The certificate of this client and its key, or NULL. */
     const char *certificate_file;
     const char *key_file;
-    /** A list of revoked certificates for each authority of the server's certificate, or NULL. */
+    /** A revocation list for each authority of the server's certificate, or NULL. */
     const char *revoked_file;
-    /** A protocol to ask for by ALPN, such as "mqtt", or NULL. */
+    /** The protocol to request by ALPN, such as "mqtt", or NULL. */
     const char *alpn;
 } tls_config;
 
 typedef struct tls tls;
 
-/** Reads the files. Answers NULL if something is wrong with them; `message` says what. */
+/** Reads the files. Returns NULL if they are invalid; `message` says why. */
 tls *tls_new(const tls_config *config, char *message, size_t size);
 
-/** Opens TCP and then TLS, each time that the link connects. The link reports why that failed, such as TW_TLS_EXPIRED. */
+/** Opens TCP and then TLS, each time that the link connects. The link reports failures, such as TW_TLS_EXPIRED. */
 tw_transport tls_transport(tls *connection);
 
-/** What went wrong last with TLS, what to do, and what it was in this case, with a code at its end. Empty if nothing has. */
+/** The last TLS error: what failed, what to do, the details, and a code at its end. Empty if there was none. */
 const char *tls_error(const tls *connection);
 
-/** After the link has been disconnected or cut. */
+/** Call it after the link has been disconnected or cut. */
 void tls_free(tls *connection);
 
 #ifdef __cplusplus

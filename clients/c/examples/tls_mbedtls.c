@@ -1,8 +1,8 @@
 /*
  * tls.h with mbedTLS 2.28 and 3.
  *
- * mbedTLS before 3.5 does not find addresses in certificates: connect by a name, or set one. Where `revoked_file` has no list of an
- * authority, nothing that this one has issued counts as revoked.
+ * mbedTLS before 3.5 does not support IP addresses in certificates: connect by a name, or set one. If `revoked_file` has no list of
+ * an authority, none of its certificates counts as revoked.
  */
 #include "tls.h"
 
@@ -38,13 +38,13 @@ struct tls {
     mbedtls_ssl_context ssl;
     const char *protocols[2];
     bool has_begun, is_open, wants_to_write, is_refused;
-    /* What mbedTLS was given and could not send at once: it must be given the same again. */
+    /* The number of bytes that mbedTLS could not send at once: it must get the same bytes again. */
     size_t unsent;
     tw_result code;
     char error[600];
 };
 
-/* What is wrong and, unless it is empty, what it was in this case. */
+/* Sets the error: its text and, unless it is empty, the detail. */
 static void say(tls *t, tw_error code, const char *detail) {
     t->code = code;
     if (detail[0] == '\0') {
@@ -64,7 +64,7 @@ static const char *name_of(const tls *t) {
     return t->config.server_name != NULL ? t->config.server_name : t->config.host;
 }
 
-/* The names that a certificate has, as far as there is room. */
+/* Lists the names of a certificate, as far as there is room. */
 static void list_names(const mbedtls_x509_crt *certificate, char *to, size_t size) {
     const mbedtls_x509_sequence *at;
     to[0] = '\0';
@@ -77,7 +77,7 @@ static void list_names(const mbedtls_x509_crt *certificate, char *to, size_t siz
     }
 }
 
-/* Is told what mbedTLS thinks of a certificate. What is wrong it still refuses. */
+/* Receives the verification result of a certificate. mbedTLS still refuses an invalid one. */
 static int on_verified(void *context, mbedtls_x509_crt *certificate, int depth, uint32_t *flags) {
     tls *t = (tls *)context;
     char detail[300], names[150];
@@ -90,7 +90,7 @@ static int on_verified(void *context, mbedtls_x509_crt *certificate, int depth, 
     if (*flags & MBEDTLS_X509_BADCERT_REVOKED) {
         say(t, TW_TLS_REVOKED, "it has been revoked");
     } else if (*flags & (MBEDTLS_X509_BADCRL_EXPIRED | MBEDTLS_X509_BADCRL_NOT_TRUSTED | MBEDTLS_X509_BADCRL_FUTURE)) {
-        say(t, TW_TLS_REVOKED, "no list is valid now");
+        say(t, TW_TLS_REVOKED, "there is no valid revocation list");
     } else if (*flags & MBEDTLS_X509_BADCERT_EXPIRED) {
         say_day(t, TW_TLS_EXPIRED, "it expired on", &certificate->valid_to);
     } else if (*flags & MBEDTLS_X509_BADCERT_FUTURE) {
@@ -101,7 +101,7 @@ static int on_verified(void *context, mbedtls_x509_crt *certificate, int depth, 
         say(t, TW_TLS_UNKNOWN_AUTHORITY, "");
     } else if (*flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) {
         list_names(certificate, names, sizeof names);
-        snprintf(detail, sizeof detail, "it is for %s, not for %.100s", names[0] == '\0' ? "no name at all" : names, name_of(t));
+        snprintf(detail, sizeof detail, "it is for %s, not for %.100s", names[0] == '\0' ? "no name" : names, name_of(t));
         say(t, TW_TLS_NAME_MISMATCH, detail);
     } else {
         (void)mbedtls_x509_crt_verify_info(detail, sizeof detail, "", *flags);
@@ -111,7 +111,7 @@ static int on_verified(void *context, mbedtls_x509_crt *certificate, int depth, 
     return 0;
 }
 
-/* What the server says is wrong: the second byte of the record that came last. */
+/* Explains an alert of the server: the second byte of the last record. */
 static void explain_alert(tls *t) {
     unsigned alert = t->ssl.MBEDTLS_PRIVATE(in_msg)[1];
     char detail[40];
@@ -126,18 +126,18 @@ static void explain_alert(tls *t) {
         say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it has expired, or is not valid yet");
         break;
     case MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not know the authority that has issued it");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not trust the authority that issued it");
         break;
     case MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is of a kind that is not for clients");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is not a client certificate");
         break;
     case MBEDTLS_SSL_ALERT_MSG_BAD_CERT:
     case MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN:
     case MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "only its log says why");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "see the server's log");
         break;
     case MBEDTLS_SSL_ALERT_MSG_NO_APPLICATION_PROTOCOL:
-        say(t, TW_TLS_NOTHING_IN_COMMON, "it does not have the protocol that is asked for by ALPN");
+        say(t, TW_TLS_NOTHING_IN_COMMON, "the server does not support the requested ALPN protocol");
         break;
     case MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION:
     case MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE:
@@ -145,13 +145,13 @@ static void explain_alert(tls *t) {
         say(t, TW_TLS_NOTHING_IN_COMMON, "");
         break;
     default:
-        snprintf(detail, sizeof detail, "the server sent alert %u", alert);
+        snprintf(detail, sizeof detail, "the server sent the alert %u", alert);
         say(t, t->is_open ? TW_CONNECTION_LOST : TW_HANDSHAKE_FAILED, detail);
         break;
     }
 }
 
-/* Answers 0 if the call is to be made again later, and otherwise what is wrong: -1, if the connection has just ended. */
+/* Returns 0 if the call must be repeated later, otherwise the error: -1 if the connection has just ended. */
 static tw_result failed(tls *t, int result) {
     char text[150];
     t->wants_to_write = result == MBEDTLS_ERR_SSL_WANT_WRITE;
@@ -162,7 +162,7 @@ static tw_result failed(tls *t, int result) {
         t->code = -1;
     }
     if (t->is_refused) {
-        /* It is said. */
+        /* The error is already set. */
     } else if (result == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
         explain_alert(t);
     } else if (result == MBEDTLS_ERR_SSL_INVALID_RECORD && !t->is_open) {
@@ -176,7 +176,7 @@ static tw_result failed(tls *t, int result) {
     return t->code;
 }
 
-/* The socket, as mbedTLS asks for it. */
+/* Socket callbacks of mbedTLS. */
 static int socket_recv(void *context, unsigned char *to, size_t size) {
     tls *t = (tls *)context;
     tw_result count = t->under.recv(t->under.context, to, size);
@@ -218,7 +218,7 @@ static tw_result tls_open(void *context) {
         t->has_begun = true;
         t->is_refused = false;
         if (mbedtls_ssl_setup(&t->ssl, &t->settings) != 0 || mbedtls_ssl_set_hostname(&t->ssl, name_of(t)) != 0) {
-            say(t, TW_TLS_SETTINGS, "mbedTLS cannot be set up for this name");
+            say(t, TW_TLS_SETTINGS, "mbedTLS cannot be initialised for this name");
             return t->code;
         }
         mbedtls_ssl_set_bio(&t->ssl, t, socket_send, socket_recv, NULL);
@@ -234,7 +234,7 @@ static tw_result tls_open(void *context) {
 
 static void tls_wait(void *context, bool to_receive, bool to_send, uint32_t timeout_ms) {
     tls *t = (tls *)context;
-    /* What has been decrypted, or read with it, is no longer in the socket. */
+    /* Decrypted or buffered data is no longer in the socket. */
     bool is_there = to_receive && t->is_open && mbedtls_ssl_check_pending(&t->ssl) != 0;
     bool shakes_hands = t->has_begun && !t->is_open;
     if (!is_there) {
@@ -245,7 +245,7 @@ static void tls_wait(void *context, bool to_receive, bool to_send, uint32_t time
 static void tls_close(void *context) {
     tls *t = (tls *)context;
     if (t->is_open) {
-        /* The server is told that nothing more comes; its answer is not waited for. */
+        /* Sends close_notify without waiting for the answer. */
         (void)mbedtls_ssl_close_notify(&t->ssl);
     }
     mbedtls_ssl_free(&t->ssl);
@@ -261,19 +261,19 @@ static uint32_t tls_now_ms(void *context) {
     return t->under.now_ms(t->under.context);
 }
 
-/* What is wrong with the settings, or NULL. */
+/* Returns what is wrong with the settings, or NULL. */
 static const char *set_up(tls *t) {
     static const unsigned char purpose[] = "tautwire";
     const tls_config *config = &t->config;
 #if MBEDTLS_VERSION_MAJOR >= 3
     if (psa_crypto_init() != PSA_SUCCESS) {
-        return "mbedTLS cannot be set up";
+        return "mbedTLS cannot be initialised";
     }
 #endif
     if (mbedtls_ctr_drbg_seed(&t->random, mbedtls_entropy_func, &t->entropy, purpose, sizeof purpose - 1) != 0 ||
         mbedtls_ssl_config_defaults(&t->settings, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
                                     MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
-        return "mbedTLS cannot be set up";
+        return "mbedTLS cannot be initialised";
     }
     mbedtls_ssl_conf_rng(&t->settings, mbedtls_ctr_drbg_random, &t->random);
     mbedtls_ssl_conf_authmode(&t->settings, MBEDTLS_SSL_VERIFY_REQUIRED);
@@ -282,26 +282,26 @@ static const char *set_up(tls *t) {
     mbedtls_ssl_conf_min_version(&t->settings, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
 #endif
     if (mbedtls_x509_crt_parse_file(&t->authorities, config->ca_file) != 0) {
-        return "the file of authorities holds no certificate in PEM";
+        return "ca_file contains no PEM certificate";
     }
     if (config->revoked_file != NULL && mbedtls_x509_crl_parse_file(&t->revoked, config->revoked_file) != 0) {
-        return "the file of revoked certificates holds no list in PEM";
+        return "revoked_file contains no PEM revocation list";
     }
     mbedtls_ssl_conf_ca_chain(&t->settings, &t->authorities, config->revoked_file != NULL ? &t->revoked : NULL);
     if (config->certificate_file != NULL) {
         if (mbedtls_x509_crt_parse_file(&t->certificate, config->certificate_file) != 0) {
-            return "the file of this client's certificate holds none in PEM";
+            return "certificate_file contains no PEM certificate";
         }
         if (config->key_file == NULL || mbedtls_pk_parse_keyfile(&t->key, config->key_file, NULL WITH_RANDOM(t)) != 0 ||
             mbedtls_pk_check_pair(&t->certificate.pk, &t->key WITH_RANDOM(t)) != 0 ||
             mbedtls_ssl_conf_own_cert(&t->settings, &t->certificate, &t->key) != 0) {
-            return "the private key is not that of this client's certificate";
+            return "the private key does not match the client certificate";
         }
     }
     if (config->alpn != NULL) {
         t->protocols[0] = config->alpn;
         if (mbedtls_ssl_conf_alpn_protocols(&t->settings, t->protocols) != 0) {
-            return "the protocol cannot be asked for";
+            return "the ALPN protocol cannot be set";
         }
     }
     return NULL;
@@ -311,7 +311,7 @@ tls *tls_new(const tls_config *config, char *message, size_t size) {
     tls *t = (tls *)calloc(1, sizeof *t);
     const char *wrong;
     if (t == NULL) {
-        snprintf(message, size, "no memory");
+        snprintf(message, size, "out of memory");
         return NULL;
     }
     t->config = *config;

@@ -20,7 +20,7 @@ struct tls {
     char error[600];
 };
 
-/* What is wrong and, unless it is empty, what it was in this case. */
+/* Sets the error: its text and, unless it is empty, the detail. */
 static void say(tls *t, tw_error code, const char *detail) {
     t->code = code;
     if (detail[0] == '\0') {
@@ -34,7 +34,7 @@ static const char *name_of(const tls *t) {
     return t->config.server_name != NULL ? t->config.server_name : t->config.host;
 }
 
-/* The names that a certificate has, as far as there is room. */
+/* Lists the names of a certificate, as far as there is room. */
 static void list_names(const X509 *certificate, char *to, size_t size) {
     GENERAL_NAMES *names = (GENERAL_NAMES *)X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
     int at;
@@ -62,7 +62,7 @@ static void say_day(tls *t, tw_error code, const char *text, const ASN1_TIME *ti
     say(t, code, detail);
 }
 
-/* What is wrong with the server's certificate. */
+/* Explains what is wrong with the server's certificate. */
 static void explain_certificate(tls *t, int verdict, const X509 *certificate) {
     char names[200], detail[350];
     switch (verdict) {
@@ -75,7 +75,7 @@ static void explain_certificate(tls *t, int verdict, const X509 *certificate) {
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
         list_names(certificate, names, sizeof names);
-        snprintf(detail, sizeof detail, "it is for %.150s, not for %.100s", names[0] == '\0' ? "no name at all" : names,
+        snprintf(detail, sizeof detail, "it is for %.150s, not for %.100s", names[0] == '\0' ? "no name" : names,
                  name_of(t));
         say(t, TW_TLS_NAME_MISMATCH, detail);
         break;
@@ -85,12 +85,13 @@ static void explain_certificate(tls *t, int verdict, const X509 *certificate) {
         break;
     case X509_V_ERR_CERT_REVOKED: say(t, TW_TLS_REVOKED, "it has been revoked"); break;
     case X509_V_ERR_UNABLE_TO_GET_CRL:
-    case X509_V_ERR_CRL_HAS_EXPIRED: say(t, TW_TLS_REVOKED, "no list is valid now"); break;
+    case X509_V_ERR_CRL_HAS_EXPIRED: say(t, TW_TLS_REVOKED, "there is no valid revocation list"); break;
     default: say(t, TW_TLS_CERTIFICATE, X509_verify_cert_error_string(verdict)); break;
     }
 }
 
-/* Is told what OpenSSL thinks of a certificate, while it has it: afterwards it has forgotten one that is not good. */
+/* Receives OpenSSL's verification result of a certificate; later the details of an invalid one are no longer
+   available. */
 static int on_verified(int is_good, X509_STORE_CTX *store) {
     const SSL *ssl = (const SSL *)X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     tls *t = (tls *)SSL_get_app_data(ssl);
@@ -100,7 +101,7 @@ static int on_verified(int is_good, X509_STORE_CTX *store) {
     return is_good;
 }
 
-/* What the server says is wrong. OpenSSL's reasons for alerts are their numbers and 1000. */
+/* Explains an alert of the server. OpenSSL's reasons for alerts are their numbers plus 1000. */
 static bool explain_alert(tls *t, int reason) {
     switch (reason) {
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
@@ -113,18 +114,18 @@ static bool explain_alert(tls *t, int reason) {
         say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it has expired, or is not valid yet");
         return true;
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not know the authority that has issued it");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not trust the authority that issued it");
         return true;
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is of a kind that is not for clients");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is not a client certificate");
         return true;
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
-        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "only its log says why");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "see the server's log");
         return true;
     case SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL:
-        say(t, TW_TLS_NOTHING_IN_COMMON, "it does not have the protocol that is asked for by ALPN");
+        say(t, TW_TLS_NOTHING_IN_COMMON, "the server does not support the requested ALPN protocol");
         return true;
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
@@ -140,7 +141,7 @@ static bool explain_alert(tls *t, int reason) {
     }
 }
 
-/* Answers 0 if the call is to be made again later, and otherwise what is wrong: -1, if the connection has just ended. */
+/* Returns 0 if the call must be repeated later, otherwise the error: -1 if the connection has just ended. */
 static tw_result failed(tls *t, int result) {
     unsigned long error = ERR_peek_error();
     int kind = SSL_get_error(t->ssl, result);
@@ -153,7 +154,7 @@ static tw_result failed(tls *t, int result) {
             t->code = -1;
         }
         if (is_refused || explain_alert(t, ERR_GET_REASON(error))) {
-            /* It is said. */
+            /* The error is already set. */
         } else if (!SSL_is_init_finished(t->ssl)) {
             say(t, TW_TLS_CLOSED, "");
         } else if (error != 0 && kind == SSL_ERROR_SSL) {
@@ -198,10 +199,10 @@ static tw_result begin(tls *t) {
     SSL_set_app_data(t->ssl, t);
     checks = SSL_get0_param(t->ssl);
     X509_VERIFY_PARAM_set_hostflags(checks, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    /* An address is not asked for by SNI. */
+    /* IP addresses are not sent by SNI. */
     if (X509_VERIFY_PARAM_set1_ip_asc(checks, name) != 1 &&
         (SSL_set_tlsext_host_name(t->ssl, name) != 1 || X509_VERIFY_PARAM_set1_host(checks, name, 0) != 1)) {
-        say(t, TW_TLS_SETTINGS, "this is no name that a certificate could have");
+        say(t, TW_TLS_SETTINGS, "the server name is not valid in a certificate");
         return t->code;
     }
     return 1;
@@ -228,7 +229,7 @@ static tw_result tls_open(void *context) {
 
 static void tls_wait(void *context, bool to_receive, bool to_send, uint32_t timeout_ms) {
     tls *t = (tls *)context;
-    /* What has been decrypted is no longer in the socket. */
+    /* Decrypted data is no longer in the socket. */
     bool is_there = to_receive && t->ssl != NULL && SSL_pending(t->ssl) > 0;
     /* A handshake may have to read in order to send, and the other way round. */
     bool shakes_hands = t->ssl != NULL && !SSL_is_init_finished(t->ssl);
@@ -241,7 +242,7 @@ static void tls_close(void *context) {
     tls *t = (tls *)context;
     if (t->ssl != NULL) {
         if (SSL_is_init_finished(t->ssl)) {
-            /* The server is told that nothing more comes; its answer is not waited for. */
+            /* Sends close_notify without waiting for the answer. */
             (void)SSL_shutdown(t->ssl);
         }
         SSL_free(t->ssl);
@@ -263,38 +264,38 @@ static bool refuse_revoked(SSL_CTX *context, const char *file) {
            X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1;
 }
 
-/* What is wrong with the settings, or NULL. */
+/* Returns what is wrong with the settings, or NULL. */
 static const char *set_up(tls *t) {
     const tls_config *config = &t->config;
     if (t->context == NULL || SSL_CTX_set_min_proto_version(t->context, TLS1_2_VERSION) != 1) {
-        return "OpenSSL cannot be set up";
+        return "OpenSSL cannot be initialised";
     }
     SSL_CTX_set_verify(t->context, SSL_VERIFY_PEER, on_verified);
-    /* A link gives what is left of its output, wherever that lies now. */
+    /* A link passes the rest of its output, whose address may have changed. */
     SSL_CTX_set_mode(t->context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (SSL_CTX_load_verify_locations(t->context, config->ca_file, NULL) != 1) {
-        return "the file of authorities holds no certificate in PEM";
+        return "ca_file contains no PEM certificate";
     }
     if (config->revoked_file != NULL && !refuse_revoked(t->context, config->revoked_file)) {
-        return "the file of revoked certificates holds no list in PEM";
+        return "revoked_file contains no PEM revocation list";
     }
     if (config->certificate_file != NULL && SSL_CTX_use_certificate_chain_file(t->context, config->certificate_file) != 1) {
-        return "the file of this client's certificate holds none in PEM";
+        return "certificate_file contains no PEM certificate";
     }
     if (config->certificate_file != NULL && (config->key_file == NULL ||
         SSL_CTX_use_PrivateKey_file(t->context, config->key_file, SSL_FILETYPE_PEM) != 1)) {
-        return "the private key is not that of this client's certificate";
+        return "the private key does not match the client certificate";
     }
     if (config->alpn != NULL) {
         unsigned char wire[256];
         size_t len = strlen(config->alpn);
         if (len == 0 || len > 255) {
-            return "the name of a protocol has 1 to 255 bytes";
+            return "an ALPN protocol must have 1 to 255 bytes";
         }
         wire[0] = (unsigned char)len;
         memcpy(wire + 1, config->alpn, len);
         if (SSL_CTX_set_alpn_protos(t->context, wire, (unsigned)len + 1) != 0) {
-            return "the protocol cannot be asked for";
+            return "the ALPN protocol cannot be set";
         }
     }
     return NULL;
@@ -304,7 +305,7 @@ tls *tls_new(const tls_config *config, char *message, size_t size) {
     tls *t = (tls *)calloc(1, sizeof *t);
     const char *wrong;
     if (t == NULL) {
-        snprintf(message, size, "no memory");
+        snprintf(message, size, "out of memory");
         return NULL;
     }
     t->config = *config;

@@ -1,9 +1,10 @@
 /*
- * A sensor by TLS: a reading goes out, is acknowledged and comes back, over two connections. With the certificates of `tautwire cert`:
+ * A sensor over TLS: a reading is published, acknowledged and received back, over two connections. With the certificates of `tautwire
+ * cert`:
  *
  *     tls_sensor localhost 8883 tls/ca.pem [cert=FILE key=FILE revoked=FILE name=NAME alpn=PROTOCOL]
  *
- * Ends with 0 if the broker has the reading; otherwise it says what is wrong with TLS.
+ * Exits with 0 if the broker has the reading; otherwise it prints the TLS error.
  */
 #include <stdio.h>
 
@@ -38,7 +39,7 @@ static const char *option(int argc, char **argv, const char *key) {
     return NULL;
 }
 
-/* A reading of some size, out and back again. */
+/* Publishes a reading and receives it back. */
 static tw_result exchange(tw_link *link, sensor *s) {
     static char reading[3000];
     tw_publish message = tw_message(tw_str("sensors/cellar/raw"), tw_str(""), TW_AT_LEAST_ONCE);
@@ -101,7 +102,7 @@ int main(int argc, char **argv) {
         result = exchange(&link, &s);
     }
     if (result == 0) {
-        /* The line is cut, and the link comes back by another handshake. */
+        /* The line is cut, and the link reconnects with another handshake. */
         tw_link_cut(&link);
         result = tw_link_connect(&link, PATIENCE_MS);
     }

@@ -7,10 +7,10 @@
 #define OPCODE_CLOSE 8u
 #define OPCODE_PING 9u
 #define OPCODE_PONG 10u
-/* Two bytes, two of a longer length, and the mask. */
+/* Two bytes, two of an extended length, and the mask. */
 #define FRAME_HEAD_BYTES 8u
 
-/* SHA-1 of at most 119 bytes: what RFC 6455 demands of the answer, and no secret. */
+/* SHA-1 of at most 119 bytes: RFC 6455 requires it for the response; it protects nothing. */
 
 static uint32_t rotated(uint32_t word, unsigned bits) {
     return word << bits | word >> (32 - bits);
@@ -76,7 +76,8 @@ static void base64(const uint8_t *bytes, size_t len, char *to) {
     *to = '\0';
 }
 
-/* The other transport takes what it can. Answers 1 if nothing is left, 0 if something is, less than 0 if it failed. */
+/* Sends as much as the underlying transport accepts. Returns 1 if nothing is left, 0 if something is, a negative value
+   on failure. */
 static tw_result flush(websocket *s) {
     while (s->out_sent < s->out_len) {
         tw_result sent = s->config.under.send(s->config.under.context, s->out + s->out_sent, s->out_len - s->out_sent);
@@ -90,7 +91,7 @@ static tw_result flush(websocket *s) {
     return 1;
 }
 
-/* Puts a masked frame where it waits to be sent [RFC 6455, section 5.3]. Nothing waits there now, and it fits. */
+/* Writes a masked frame to the output buffer [RFC 6455, section 5.3], which is empty and large enough. */
 static tw_result put_frame(websocket *s, unsigned opcode, const uint8_t *bytes, size_t len) {
     uint8_t *at = s->out, *mask;
     size_t i;
@@ -138,7 +139,7 @@ static int lower(int byte) {
     return byte >= 'A' && byte <= 'Z' ? byte + 'a' - 'A' : byte;
 }
 
-/* Whether the answer has a header with this value. */
+/* Whether the response has a header with this value. */
 static bool has_header(const websocket *s, const char *name, const char *value) {
     const char *line = s->answer;
     while ((line = strchr(line, '\n')) != NULL) {
@@ -157,7 +158,7 @@ static bool has_header(const websocket *s, const char *name, const char *value) 
     return false;
 }
 
-/* Whether the server has agreed: by the key [RFC 6455, section 4.1], and to MQTT [MQTT-6.0.0-3]. */
+/* Whether the server has accepted: by the key [RFC 6455, section 4.1], and MQTT [MQTT-6.0.0-3]. */
 static bool is_agreed(websocket *s) {
     static const char MAGIC[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     char text[24 + sizeof MAGIC], accept[32];
@@ -189,7 +190,7 @@ static tw_result websocket_open(void *context) {
         }
     }
     result = flush(s);
-    /* Byte by byte: what lies behind the answer are frames. */
+    /* Byte by byte: the bytes after the response are frames. */
     while (result > 0 && !is_whole(s)) {
         result = s->config.under.recv(s->config.under.context, (uint8_t *)s->answer + s->answer_len, 1);
         s->answer_len += result > 0 ? 1 : 0;
@@ -224,17 +225,17 @@ static tw_result websocket_send(void *context, const uint8_t *bytes, size_t len)
     if (result < 0 || (result = flush(s)) < 0) {
         return result;
     }
-    /* What does not go now waits here, and goes before anything else. */
+    /* Bytes that cannot be sent now wait here, and are sent before any others. */
     return (tw_result)len;
 }
 
-/* How long the header of a frame is, as far as it has come. */
+/* The length of a frame header, as far as it is known. */
 static size_t head_bytes(const websocket *s) {
     unsigned len = s->head_len < 2 ? 0 : s->head[1] & 127u;
     return len == 126 ? 4 : len == 127 ? 10 : 2;
 }
 
-/* Reads the header of the next frame. Answers 1 when it is there. */
+/* Reads the header of the next frame. Returns 1 when it is complete. */
 static tw_result read_head(websocket *s) {
     size_t i;
     while (s->head_len < head_bytes(s)) {
@@ -259,7 +260,7 @@ static tw_result read_head(websocket *s) {
         s->opcode = s->head[0] & 0x0Fu;
         s->control_len = 0;
     }
-    /* Reserved bits, text, a mask of the server's, and a control frame that is too long [MQTT-6.0.0-1]. */
+    /* Reserved bits, text, a mask of the server, or a control frame that is too long [MQTT-6.0.0-1]. */
     if ((s->head[0] & 0x70u) != 0 || (s->head[0] & 0x0Fu) == OPCODE_TEXT || (s->head[1] & 0x80u) != 0 ||
         (s->opcode >= OPCODE_CLOSE && s->left > WEBSOCKET_CONTROL_BYTES)) {
         return -1;
@@ -305,7 +306,7 @@ static tw_result websocket_recv(void *context, uint8_t *to, size_t size) {
         s->wants_pong = s->wants_pong || s->opcode == OPCODE_PING;
         s->opcode = OPCODE_BINARY;
         if (s->wants_pong) {
-            /* It is answered before the next frame is read, whose payload could take its place. */
+            /* It is answered before the next frame is read, which could overwrite its payload. */
             return 0;
         }
         result = read_head(s);
@@ -318,7 +319,7 @@ static tw_result websocket_recv(void *context, uint8_t *to, size_t size) {
 static void websocket_wait(void *context, bool to_receive, bool to_send, uint32_t timeout_ms) {
     websocket *s = (websocket *)context;
     bool has_output = s->out_sent < s->out_len;
-    /* A PING is to be answered at once, if there is room. While hands are shaken, the answer is waited for. */
+    /* A PING is answered at once, if there is room. During the handshake it waits for the response. */
     if (s->config.under.wait != NULL && (has_output || !s->wants_pong)) {
         s->config.under.wait(s->config.under.context, to_receive || !s->is_open,
                              has_output || (to_send && (s->is_open || !s->has_asked)), timeout_ms);

@@ -1,6 +1,6 @@
 /*
- * WebSocket (RFC 6455) behind the transport of a link, on top of another transport: TCP for ws://, TLS for wss://. It allocates
- * nothing.
+ * WebSocket (RFC 6455) as the transport of a link, on top of another transport: TCP for ws://, TLS for wss://. It does not
+ * allocate.
  */
 #ifndef WEBSOCKET_H
 #define WEBSOCKET_H
@@ -11,15 +11,15 @@
 extern "C" {
 #endif
 
-/** A frame that is sent, and the header of the server's answer, which may not be longer. */
+/** The maximum size of a sent frame, and of the header of the server's response. */
 #define WEBSOCKET_OUT_BYTES 1024u
 #define WEBSOCKET_ANSWER_BYTES 1024u
 #define WEBSOCKET_CONTROL_BYTES 125u
 
-/** Fills `len` bytes at `to` so that nobody can guess them. Answers 0, or less. */
+/** Fills `len` bytes at `to` with unpredictable bytes. Returns 0, or a negative value on failure. */
 typedef tw_result (*websocket_random)(void *context, uint8_t *to, size_t len);
 
-/** What a connection is made of. It must outlive the websocket. */
+/** The configuration of a connection. It must outlive the websocket. */
 typedef struct websocket_config {
     tw_transport under;
     /** The Host header, such as "broker.example:8080", and the path, such as "/mqtt". */
@@ -31,7 +31,7 @@ typedef struct websocket_config {
     void *context;
 } websocket_config;
 
-/** All fields are private but `status`: that of the server's answer to the last attempt, such as 404; 0 if it was none of HTTP. */
+/** All fields are private except `status`: the HTTP status of the last attempt, such as 404; 0 if there was no HTTP response. */
 typedef struct websocket {
     websocket_config config;
     int status;
@@ -49,7 +49,7 @@ typedef struct websocket {
     size_t control_len;
 } websocket;
 
-/** Sets `socket` up and answers its transport. */
+/** Initialises `socket` and returns its transport. */
 tw_transport websocket_transport(websocket *socket, const websocket_config *config);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* A reading by WebSocket, out and back again: `websocket_sensor HOST PORT PATH`. */
+/* A reading over WebSocket, published and received back: `websocket_sensor HOST PORT PATH`. */
 #include <stdio.h>
 
 #include "websocket.h"
@@ -8,7 +8,7 @@
 
 static size_t heard;
 
-/* Where there is no such file, ask the generator of the hardware. */
+/* If there is no such file, use the hardware's random generator. */
 static tw_result random_bytes(void *context, uint8_t *to, size_t len) {
     FILE *file = fopen("/dev/urandom", "rb");
     size_t count = file == NULL ? 0 : fread(to, 1, len, file);

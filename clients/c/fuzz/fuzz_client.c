@@ -1,4 +1,4 @@
-/* The client: whatever the server sends and whenever the line is cut, its promises hold. */
+/* The client: whatever the server sends and whenever the line is cut, its guarantees hold. */
 #include <stdlib.h>
 
 #include "fuzz.h"
@@ -59,7 +59,7 @@ static void play(player *p, tw_version version) {
         tw_bytes output;
         switch (move % 8) {
         case 0: {
-            /* Bytes as they are in the input. */
+            /* Raw bytes of the input. */
             size_t left = (size_t)(p->end - p->script), len = amount < left ? amount : left;
             receive(p, p->script, len);
             p->script += len;
@@ -72,7 +72,7 @@ static void play(player *p, tw_version version) {
             break;
         }
         case 2: {
-            /* Few filters, so that they meet again. */
+            /* Few filters, so that they collide. */
             tw_subscription subscription = tw_filter(tw_view(TOPIC, 1u + amount % 4u * 2u), (tw_qos)(move / 8 % 3));
             tw_properties none = {NULL, 0};
             if (move >= 192) {
@@ -88,7 +88,7 @@ static void play(player *p, tw_version version) {
             break;
         case 4: p->now_ms += (uint32_t)amount * 500; break;
         case 5: {
-            /* A CONNACK, so that what needs a connection is reached. */
+            /* A CONNACK, so that code that needs a connection is reached. */
             static const uint8_t CONNACKS[][5] = {{0x20, 3, 0, 0, 0}, {0x20, 3, 1, 0, 0}};
             static const uint8_t OLD_CONNACKS[][4] = {{0x20, 2, 0, 0}, {0x20, 2, 1, 0}};
             if (version == TW_V5) {
@@ -120,7 +120,7 @@ static void play(player *p, tw_version version) {
             break;
         }
         take_events(p);
-        /* What is sent is always a packet that a server can read. */
+        /* The output is always a packet that a server can read. */
         output = tw_client_output(&p->client);
         if (move % 8 == 3) {
             must(tw_decode(output.data, output.len, version, TW_MAX_PACKET_BYTES, &packet) == (tw_result)output.len);

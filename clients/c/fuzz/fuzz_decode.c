@@ -1,4 +1,5 @@
-/* The decoder: what it accepts can be encoded, is no longer then, and decodes to the same bytes again. */
+/* The decoder: an accepted packet can be encoded, is then no longer than before, and decodes to the same
+   bytes again. */
 #include <stdlib.h>
 
 #include "fuzz.h"
@@ -30,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     must(used >= 2 && (size_t)used <= size);
     len = tw_encoded_len(&packet, version);
     if (len == TW_CLIENT_ID_MISSING) {
-        /* It is read to be refused, and not written [MQTT-3.1.3-7]. */
+        /* It is decoded so that it can be refused, but never encoded [MQTT-3.1.3-7]. */
         must(packet.type == TW_CONNECT && packet.as.connect.version != TW_V5);
         return 0;
     }

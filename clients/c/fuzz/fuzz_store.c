@@ -1,6 +1,6 @@
 /*
- * What is read back at the start: a log in flash with any bytes in it, and a store with any records. Neither breaks the reader, and
- * the log takes records again.
+ * The data that is read at start: a flash log with any bytes in it, and a store with any records. Neither breaks the reader, and
+ * the log accepts records again.
  */
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static tw_result erase_flash(void *context, uint32_t address) {
     return 0;
 }
 
-/* Reads all. Answers how many records there are. */
+/* Reads all records. Returns how many there are. */
 static int read_all(const tw_store *store) {
     uint8_t head[TW_STORE_HEAD_BYTES], body[64];
     int count = 0;
@@ -82,7 +82,7 @@ static void play_log(input *in, uint8_t setting) {
         (void)store.append(&log, head, tw_view(in->at, len), true);
         in->at += len;
     }
-    /* Then some bytes are others. */
+    /* Then some bytes are changed. */
     while (in->at < in->end) {
         unsigned at = next_byte(in);
         at = (at << 8 | next_byte(in)) % (2 * SECTOR_BYTES);
@@ -112,12 +112,12 @@ static tw_result read_input(void *context, uint8_t *head, tw_memory body) {
     memset(head, 0, TW_STORE_HEAD_BYTES);
     head[0] = kind % 10;
     head[1] = next_byte(in);
-    /* Few identifiers, so that records meet. */
+    /* Few identifiers, so that records collide. */
     head[3] = shape % 8;
     head[4] = shape >> 5;
     head[5] = (kind & 0x80) != 0 ? 4 : 5;
     if (head[0] == 1 && (shape & 0x10) == 0) {
-        /* A message as it should be. */
+        /* A valid message. */
         static const uint8_t PACKET[] = {0x32, 7, 0, 1, 'a', 0, 0, 0, 'x'};
         memcpy(body.data, PACKET, sizeof PACKET);
         body.data[0] = (shape & 0x08) != 0 ? 0x34 : 0x32;
@@ -139,7 +139,7 @@ static tw_result take_append(void *context, const uint8_t *head, tw_bytes body, 
     const input *in = (const input *)context;
     (void)must_last;
     must(head[0] != 0 && (body.len == 0 || body.data != NULL));
-    /* Now and then there is no room. */
+    /* Sometimes there is no room. */
     return ((size_t)head[3] + body.len + (size_t)(in->end - in->at)) % 5 == 0 ? TW_STORE_FAILED : 0;
 }
 

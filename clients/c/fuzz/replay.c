@@ -1,6 +1,6 @@
 /*
- * A fuzz target without libFuzzer: feeds it every vector with each version in front, and mutations of them from a fixed
- * seed. `replay [MUTATIONS]`.
+ * A fuzz target without libFuzzer: runs it with every vector, with each version prepended, and with mutations of them
+ * from a fixed seed. `replay [MUTATIONS]`.
  */
 #include "check.h"
 #include "fuzz.h"
@@ -20,7 +20,7 @@ static size_t load(const vector *v, uint8_t *to) {
     return len;
 }
 
-/* The input gets memory of its own size, so that the sanitizer sees a read past its end. */
+/* The input gets memory of exactly its size, so that the sanitizer detects reads past its end. */
 static void feed(const uint8_t *bytes, size_t len) {
     uint8_t *exact = (uint8_t *)malloc(len > 0 ? len : 1);
     memcpy(exact, bytes, len);

@@ -15,19 +15,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The version of this library, and a number that compares: 10203 is 1.2.3. */
+/* The version of this library, and a number for comparison: 10203 is 1.2.3. */
 #define TW_VERSION_MAJOR 0
 #define TW_VERSION_MINOR 1
 #define TW_VERSION_PATCH 0
 #define TW_VERSION "0.1.0"
 #define TW_VERSION_NUMBER (TW_VERSION_MAJOR * 10000 + TW_VERSION_MINOR * 100 + TW_VERSION_PATCH)
 
-/* Whether tw_error_name() knows the names of errors. Define it as 0 to save 2.1 KB. */
+/* Whether tw_error_name() includes the names of errors. Define it as 0 to save 2.1 KB. */
 #ifndef TW_NAMES
 #define TW_NAMES 1
 #endif
 
-/* Whether tw_error_text() knows sentences for people: by default where there is an operating system. They take 9 KB. */
+/* Whether tw_error_text() includes texts for people: by default if there is an operating system. They take 9 KB. */
 #ifndef TW_TEXTS
 #if defined(__unix__) || defined(__APPLE__) || defined(_WIN32)
 #define TW_TEXTS 1
@@ -36,32 +36,32 @@
 #endif
 #endif
 
-/* Whether subscriptions are kept (tw_client_config.subscriptions). Define it as 0 to leave that out. */
+/* Whether subscriptions are stored (tw_client_config.subscriptions). Define it as 0 to omit that. */
 #ifndef TW_SUBSCRIPTIONS
 #define TW_SUBSCRIPTIONS 1
 #endif
 
-/* Whether a client can have a store (tw_client_config.store). Define it as 0 to leave that out. */
+/* Whether a client can have a store (tw_client_config.store). Define it as 0 to omit that. */
 #ifndef TW_STORE
 #define TW_STORE 1
 #endif
 
-/* Whether requests and responses (tautwire/requests.h) are built in. Define it as 0 to leave them out. */
+/* Whether requests and responses (tautwire/requests.h) are included. Define it as 0 to omit them. */
 #ifndef TW_REQUESTS
 #define TW_REQUESTS 1
 #endif
 
-/* Whether SCRAM is built in: 0, 256 for SCRAM-SHA-256, 512 for SCRAM-SHA-512, too. */
+/* Whether SCRAM is included: 0, 256 for SCRAM-SHA-256, 512 for SCRAM-SHA-512, too. */
 #ifndef TW_SCRAM
 #define TW_SCRAM 0
 #endif
 
-/* Whether layer 3 is built in. Define it as 0 to leave it out. */
+/* Whether layer 3 is included. Define it as 0 to omit it. */
 #ifndef TW_LINK
 #define TW_LINK 1
 #endif
 
-/* Whether TCP of POSIX is built in. Define it as 0 or 1 to decide otherwise. */
+/* Whether TCP on POSIX is included. Define it as 0 or 1 to override the default. */
 #ifndef TW_POSIX
 #if TW_LINK && (defined(__unix__) || defined(__APPLE__))
 #define TW_POSIX 1

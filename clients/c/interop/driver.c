@@ -1,6 +1,6 @@
 /*
- * The client library against any broker: `driver HOST PORT [CASE…]` or `driver --list`. Prints `ok NAME` or
- * `FAIL NAME: reason` for each case; the exit status is 0 when none failed.
+ * Tests the client library with any broker: `driver HOST PORT [CASE…]` or `driver --list`. Prints `ok NAME`
+ * or `FAIL NAME: reason` for each case; the exit status is 0 if none failed.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #define MAX_KEPT 64
 #define MANY 20
 
-/* A message as it arrived. */
+/* A received message. */
 typedef struct kept {
     char topic[96];
     char payload[96];
@@ -27,7 +27,7 @@ typedef struct kept {
     size_t properties_len;
 } kept;
 
-/* A client of this driver and what it has received. */
+/* A client of this driver with its received messages. */
 typedef struct peer {
     tw_link link;
     tw_tcp tcp;
@@ -139,7 +139,7 @@ static bool subscribe(peer *p, const char *topic, tw_qos qos) {
     tw_qos granted;
     tw_result result = tw_link_subscribe(&p->link, topic, qos, left_ms(), &granted);
     EXPECT(result == 0, "subscribe: %s, reason 0x%02x", tw_error_name(result), (unsigned)tw_link_reason(&p->link));
-    EXPECT(granted == qos, "subscribe: QoS %d is granted", (int)granted);
+    EXPECT(granted == qos, "subscribe: the server granted QoS %d", (int)granted);
     return true;
 }
 
@@ -201,7 +201,7 @@ static bool run_qos(tw_version version, tw_qos qos) {
             return false;
         }
     }
-    /* Behind this one nothing may be late. */
+    /* After this one, no late message may arrive. */
     return publish(publisher, topic, "fence", qos, false) && wait_for(subscriber, MANY + 1) &&
            expect_message(subscriber, MANY, topic, "fence", qos, false);
 }
@@ -240,7 +240,7 @@ static bool run_reconnect(tw_version version) {
     if (!start(p, &config) || !subscribe(p, topic, TW_AT_LEAST_ONCE) || !start_plain(other, version, "other")) {
         return false;
     }
-    /* The line is cut below the client, which finds out by itself. */
+    /* The line is cut below the client, which has to detect it. */
     shutdown(p->tcp.fd, SHUT_RDWR);
     if (!publish(other, topic, "meanwhile", TW_AT_LEAST_ONCE, false) || !wait_for(p, 1)) {
         return false;
@@ -287,7 +287,7 @@ static bool run_properties(tw_version version) {
     peer *publisher = &peers[0], *subscriber = &peers[1];
     const char *topic = topic_of("properties");
     tw_subscription subscription = tw_filter(tw_str(topic), TW_AT_LEAST_ONCE);
-    /* QoS 0: one broker answers user properties with a PUBACK that the standard does not know. */
+    /* QoS 0: one broker answers user properties with an invalid PUBACK. */
     tw_publish message = tw_message(tw_str(topic), tw_str("whole"), TW_AT_MOST_ONCE);
     uint8_t space[256], id_space[8];
     tw_writer writer = tw_writer_on(space, sizeof space), id_writer = tw_writer_on(id_space, sizeof id_space);

@@ -1,6 +1,6 @@
-/* Extended authentication (section 4.12), where the configuration has an authenticator. */
+/* Extended authentication (section 4.12), if the configuration has an authenticator. */
 
-/* Puts the method and the next message of this side together: the first one where there is no challenge. */
+/* Builds the method and the next message of this side: the first one if there is no challenge. */
 static tw_result gather_authentication(const tw_authenticator *a, const tw_bytes *challenge, tw_properties *properties) {
     tw_writer writer = tw_writer_on(a->space.data, a->space.size);
     tw_memory rest;
@@ -9,7 +9,7 @@ static tw_result gather_authentication(const tw_authenticator *a, const tw_bytes
     if (writer.error < 0 || writer.size - writer.len < 3) {
         return TW_BUFFER_TOO_SMALL;
     }
-    /* Identifier and length go in front of what is written. */
+    /* Identifier and length are written in front of the data. */
     rest = tw_lend(writer.data + writer.len + 3, writer.size - writer.len - 3);
     len = challenge == NULL ? a->begin(a->context, rest) : a->respond(a->context, *challenge, rest);
     if (len < 0) {
@@ -27,7 +27,7 @@ static tw_result gather_authentication(const tw_authenticator *a, const tw_bytes
     return 0;
 }
 
-/* Whether the server repeats the method [MQTT-4.12.0-5]; and its data. */
+/* Whether the server repeats the method [MQTT-4.12.0-5]; returns its data. */
 static bool find_authentication(const tw_authenticator *a, tw_properties properties, tw_bytes *data) {
     tw_property property;
     size_t len = strlen(a->method);
@@ -42,7 +42,7 @@ static bool find_authentication(const tw_authenticator *a, tw_properties propert
     return true;
 }
 
-/* Lets the authenticator judge the server's last message. */
+/* Passes the server's last message to the authenticator. */
 static tw_result finish_authentication(const tw_authenticator *a, tw_properties properties) {
     tw_bytes data;
     if (!find_authentication(a, properties, &data)) {
@@ -51,7 +51,7 @@ static tw_result finish_authentication(const tw_authenticator *a, tw_properties 
     return a->finish(a->context, data);
 }
 
-/* Sends the AUTH that waits in the authenticator's space, once there is room. */
+/* Sends the pending AUTH in the authenticator's space, once there is room. */
 static void flush_auth(tw_client *c) {
     if (c->auth_len > 0 && transmit_notice(c, TW_AUTH, (tw_reason)c->auth_reason,
                                            tw_view(c->config.authenticator->space.data, c->auth_len)) == 0) {
@@ -65,7 +65,7 @@ static tw_result send_auth(tw_client *c, tw_reason reason, const tw_bytes *chall
     if (result < 0) {
         return result;
     }
-    /* Five bytes for the header, the reason and lengths: what can never be sent shall not wait. */
+    /* Five bytes for the header, the reason and lengths. A packet that can never be sent must not wait. */
     if (properties.len + 10 > c->config.transmit.size || properties.len + 10 > c->server_max_packet_bytes) {
         return TW_BUFFER_TOO_SMALL;
     }

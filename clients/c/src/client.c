@@ -1,4 +1,4 @@
-/* The longest answer that a packet may demand: PUBACK with a reason code. */
+/* The longest answer to a packet: PUBACK with a reason code. */
 #define ANSWER_BYTES 5u
 #define MIN_TRANSMIT_BYTES 16u
 
@@ -42,7 +42,7 @@ static size_t append(uint8_t *to, size_t at, tw_bytes bytes) {
     return at + bytes.len;
 }
 
-/* A session that nobody can name again need not outlive its connection. */
+/* A session without a client identifier cannot be resumed, so it need not outlive its connection. */
 static uint32_t session_expiry_s(const tw_client_config *config) {
     if (config->session_expiry_s != TW_SESSION_EXPIRY_DEFAULT) {
         return config->session_expiry_s;
@@ -50,7 +50,7 @@ static uint32_t session_expiry_s(const tw_client_config *config) {
     return config->connect.client_id.len > 0 ? TW_SESSION_EXPIRY_DEFAULT_S : 0;
 }
 
-/* Our own properties go before those of the configuration. Nothing has been received yet: they are put together there. */
+/* Our own properties precede those of the configuration. They are built in the receive buffer, which is still empty. */
 static tw_result gather_properties(tw_client *c, tw_properties *properties) {
     const tw_client_config *config = &c->config;
     tw_properties extra = config->connect.properties, authentication = {NULL, 0};
@@ -87,7 +87,7 @@ static tw_result begin_connect(tw_client *c, tw_packet *packet) {
     packet->type = TW_CONNECT;
     *connect = c->config.connect;
     if (connect->version == TW_V5) {
-        /* A topic alias that the server uses would mean nothing here. */
+        /* The client does not support topic aliases of the server. */
         if (tw_find_property(connect->properties, TW_TOPIC_ALIAS_MAXIMUM, &alias)) {
             return TW_ARGUMENT;
         }
@@ -95,7 +95,7 @@ static tw_result begin_connect(tw_client *c, tw_packet *packet) {
         if (result < 0) {
             return result;
         }
-        /* A session outlives its first connection if the server keeps it, and can be named again. */
+        /* A session survives its first connection if the server keeps it and it has a name. */
         if (c->has_session && session_expiry_s(&c->config) > 0) {
             connect->clean_start = false;
         }
@@ -185,7 +185,7 @@ void tw_client_sent(tw_client *client, size_t count) {
     }
 }
 
-/* What waits to be sent moves to the start of the transmit buffer. */
+/* Moves pending output to the start of the transmit buffer. */
 static void compact_transmit(tw_client *c) {
     size_t held = c->transmit_end - c->transmit_start;
     memmove(c->config.transmit.data, c->config.transmit.data + c->transmit_start, held);
@@ -193,7 +193,7 @@ static void compact_transmit(tw_client *c) {
     c->transmit_end = held;
 }
 
-/* Room for `len` bytes at the end of the transmit buffer; NULL if there is none now. */
+/* Returns room for `len` bytes at the end of the transmit buffer; NULL if there is none now. */
 static uint8_t *transmit_room(tw_client *c, size_t len) {
     if (c->config.transmit.size - c->transmit_end < len) {
         compact_transmit(c);
@@ -211,7 +211,7 @@ static tw_result encode_packet(const tw_client *c, const tw_packet *packet, uint
                                       : tw_encode(packet, version, out, size);
 }
 
-/* Writes a packet to the transmit buffer, of which the last `kept` bytes stay free. */
+/* Writes a packet to the transmit buffer, whose last `kept` bytes stay free. */
 static tw_result transmit_packet(tw_client *c, const tw_packet *packet, size_t kept) {
     size_t size = c->config.transmit.size - kept;
     for (;;) {
@@ -240,7 +240,7 @@ static tw_result transmit_packet(tw_client *c, const tw_packet *packet, size_t k
     }
 }
 
-/* Writes an acknowledgement, or another packet without a packet identifier (0). False if there is no room. */
+/* Writes an acknowledgement, or a packet without a packet identifier (0). False if there is no room. */
 static bool put_short(tw_client *c, tw_packet_type type, uint16_t packet_id, tw_reason reason) {
     uint8_t *to = transmit_room(c, ANSWER_BYTES);
     size_t len = 2;
@@ -266,7 +266,7 @@ static bool check_time(tw_client *c, uint32_t now_ms, tw_event *event) {
     }
     if (c->state == CONNECTING || c->is_waiting_for_pong) {
         c->counters.timeouts++;
-        /* Nobody is there to read what is left. */
+        /* Nobody will read the pending output. */
         c->transmit_start = 0;
         c->transmit_end = 0;
         return close_with(c, c->state == CONNECTING ? TW_CONNECT_TIMEOUT : TW_PING_TIMEOUT, event);
@@ -291,8 +291,8 @@ uint32_t tw_client_wait_ms(const tw_client *client, uint32_t now_ms) {
         return UINT32_MAX;
     }
     if (client->is_waiting_for_pong || client->keep_alive_s > 0) {
-        /* What arrives shows that the connection lives, though the answer may be behind it. Otherwise silence of either side is a reason to
-         * ask, and a quarter of the time is left for the way to the server. */
+        /* Received packets show that the connection is alive, even if PINGRESP is still to come. Otherwise silence in either direction
+         * causes a ping, with a quarter of the time left for its way to the server. */
         bool has_asked = client->is_waiting_for_pong;
         uint32_t span_ms = has_asked ? client->config.response_timeout_ms : (uint32_t)client->keep_alive_s * 750;
         uint32_t since_said = left_ms(now_ms, has_asked ? client->asked_at_ms : client->sent_at_ms, span_ms);
@@ -332,7 +332,7 @@ bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event) {
         if (take_settled(client, event)) {
             return true;
         }
-        /* Nothing is taken in that could not be answered. */
+        /* Handle a packet only if there is room for its answer. */
         if (client->receive_start == client->receive_end || transmit_room(client, ANSWER_BYTES) == NULL) {
             return false;
         }
@@ -344,7 +344,7 @@ bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event) {
         if (used < 0) {
             if (client->state == CONNECTING && used != TW_PACKET_OVER_LIMIT) {
                 const uint8_t *input = receive.data + client->receive_start;
-                /* A server that does not know MQTT 5.0 says no in the form of 3.1.1: a CONNACK of two bytes, the second not 0. */
+                /* A server without MQTT 5.0 refuses in the form of 3.1.1: a CONNACK of two bytes, the second not 0. */
                 if (version == TW_V5 && input[0] == 0x20 && input[1] == 2 && input[3] != 0) {
                     version = TW_V3_1_1;
                     continue;
@@ -361,7 +361,7 @@ bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event) {
     return false;
 }
 
-/* Why a message cannot be sent by this client; 0 if it can. */
+/* Returns why this client cannot send a message; 0 if it can. */
 static tw_result check_message(const tw_client *c, const tw_publish *message) {
     tw_property alias;
     if ((unsigned)message->qos > 2 || tw_find_property(message->properties, TW_TOPIC_ALIAS, &alias)) {
@@ -390,7 +390,7 @@ tw_result tw_client_publish(tw_client *client, const tw_publish *message, uint16
     packet.as.publish = *message;
     packet.as.publish.dup = false;
     if (message->qos == TW_AT_MOST_ONCE) {
-        /* Room for an answer is kept, so that a flood of our own does not hold up what arrives. */
+        /* Room for an answer is reserved, so that our own messages do not block received packets. */
         return transmit_packet(client, &packet, ANSWER_BYTES);
     }
     packet.as.publish.packet_id = client->next_packet_id;
@@ -467,7 +467,7 @@ tw_result tw_client_auth(tw_client *client, tw_reason reason, tw_properties prop
 }
 
 tw_result tw_client_disconnect(tw_client *client, tw_reason reason) {
-    /* Session Expiry Interval 0: what only bridges reconnections ends here. */
+    /* Session Expiry Interval 0: a session that only bridges reconnections ends here. */
     static const uint8_t NO_SESSION[] = {TW_SESSION_EXPIRY_INTERVAL, 0, 0, 0, 0};
     const tw_client_config *config = &client->config;
     tw_properties properties = {NULL, 0};

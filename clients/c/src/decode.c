@@ -1,9 +1,9 @@
-/* For each packet type, a bit for each value of the lower four bits of the first byte that is legal [MQTT-2.1.3-1]. */
+/* For each packet type, a bit for each legal value of the lower four bits of the first byte [MQTT-2.1.3-1]. */
 static const uint16_t LEGAL_FLAGS[16] = {
     0, 1, 1, 0x3C3F, 1, 1, 4, 1, 4, 1, 4, 1, 1, 1, 1, 1,
 };
 
-/* PUBREL, SUBSCRIBE and UNSUBSCRIBE as MQTT 3.1 sends them again: with DUP, which later versions reserve there. */
+/* PUBREL, SUBSCRIBE and UNSUBSCRIBE that MQTT 3.1 sends again: with DUP, which later versions reserve there. */
 static bool is_sent_again(unsigned first) {
     return first == 0x6A || first == 0x8A || first == 0xAA;
 }
@@ -42,7 +42,7 @@ static TW_APART tw_result decode_any(const uint8_t *input, size_t len, tw_versio
 }
 
 #if TW_WIDE
-/* Of what is no common message, most is PUBACK, PUBREC, PUBREL or PUBCOMP with nothing but its packet identifier. */
+/* Besides common messages, most packets are PUBACK, PUBREC, PUBREL or PUBCOMP with only a packet identifier. */
 static TW_APART tw_result decode_other(const uint8_t *input, size_t len, tw_version version, uint32_t max_packet_bytes,
                                        tw_packet *packet) {
     unsigned type, packet_id;
@@ -51,7 +51,7 @@ static TW_APART tw_result decode_other(const uint8_t *input, size_t len, tw_vers
     }
     type = input[0] >> 4;
     packet_id = load_u16(input + 2);
-    /* Flags are 2 for PUBREL, and otherwise 0. */
+    /* Flags are 2 for PUBREL, otherwise 0. */
     if (type < TW_PUBACK || type > TW_PUBCOMP || (input[0] & 0x0F) != (type == TW_PUBREL ? 2u : 0u) || packet_id == 0) {
         return decode_any(input, len, version, max_packet_bytes, packet);
     }
@@ -62,7 +62,7 @@ static TW_APART tw_result decode_other(const uint8_t *input, size_t len, tw_vers
     return 4;
 }
 
-/* What is behind the topic of a whole message, if that is a packet identifier and no properties. */
+/* The rest of a complete message after its topic, if that is a packet identifier without properties. */
 static TW_INLINE tw_result decode_message(const uint8_t *input, size_t len, size_t topic_len, tw_version version,
                                           tw_packet *packet) {
     tw_publish *publish = &packet->as.publish;
@@ -96,7 +96,7 @@ static TW_INLINE tw_result decode_message(const uint8_t *input, size_t len, size
     return (tw_result)len;
 }
 
-/* A topic of any length: to look at a short one takes registers that the common one has no need to save. */
+/* A topic of any length: checking short topics needs registers that the common case need not save. */
 static TW_APART tw_result decode_message_of(const uint8_t *input, size_t len, tw_version version, tw_packet *packet) {
     const size_t topic_len = load_u16(input + 2);
     if (4 + topic_len > len || topic_len == 0 || !is_plain_topic(input + 4, topic_len)) {
@@ -106,8 +106,8 @@ static TW_APART tw_result decode_message_of(const uint8_t *input, size_t len, tw
 }
 
 /*
- * Here is what is common: a whole message without properties, of less than 128 bytes behind its fixed header, with an
- * ordinary topic. What is not is decoded elsewhere: calls in the midst of it would cost.
+ * The common case: a complete message without properties, of less than 128 bytes after its fixed header, with an
+ * ordinary topic. Others are decoded elsewhere: calls in the middle of it would cost time.
  */
 tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32_t max_packet_bytes, tw_packet *packet) {
     size_t topic_len;
@@ -116,7 +116,7 @@ tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32
         len < 2u + input[1] || max_packet_bytes < 2u + input[1]) {
         return decode_other(input, len, version, max_packet_bytes, packet);
     }
-    /* It is whole and within the limit. To forget both arguments leaves registers for the rest. */
+    /* It is complete and within the limit. Dropping both arguments frees registers for the rest. */
     len = 2u + input[1];
     topic_len = load_u16(input + 2);
     if (topic_len < 16 || topic_len > 32 || 4 + topic_len > len) {
@@ -179,7 +179,7 @@ static tw_result decode_body(const uint8_t *input, size_t header_len, size_t len
     case TW_AUTH: read_auth(&r, version, &packet->as.notice); break;
     default: break;
     }
-    /* What follows the last field belongs to nothing. */
+    /* Bytes after the last field are an error. */
     if (r.at < r.end) {
         refuse(&r, TW_TRAILING_BYTES, r.at);
     }
@@ -316,7 +316,7 @@ static void read_publish(tw_reader *r, unsigned first, tw_version version, tw_pu
     }
 }
 
-/* Reason code and properties at the end of a packet that may leave them out. */
+/* Reason code and properties at the end of a packet, both of which may be omitted. */
 static tw_properties read_tail(tw_reader *r, tw_packet_type type, tw_version version, tw_reason *reason) {
     tw_properties none = {NULL, 0};
     uint32_t seen;
@@ -334,7 +334,7 @@ static void read_ack(tw_reader *r, tw_packet_type type, tw_version version, tw_a
 }
 
 static tw_result subscription_options_fault(unsigned options, tw_version version) {
-    /* Before MQTT 5.0 all bits but the QoS are reserved, and a QoS of 3 is malformed. */
+    /* Before MQTT 5.0 all bits except the QoS are reserved, and a QoS of 3 is malformed. */
     if (version != TW_V5) {
         return options > 2 ? TW_SUBSCRIPTION_OPTIONS_RESERVED : 0;
     }

@@ -1,4 +1,5 @@
-/* Where a packet's body is written. Without `data` it is measured and checked; the second time it is only written. */
+/* The output of a packet body. Without `data` the body is measured and validated; the second time it is only
+   written. */
 typedef struct tw_out {
     uint8_t *data;
     size_t len;
@@ -20,7 +21,7 @@ static unsigned first_byte_of(const tw_packet *packet) {
     }
 }
 
-/* Answers the length of the body, or what is wrong with the packet. */
+/* Returns the length of the body, or what is wrong with the packet. */
 static tw_result measure(const tw_packet *packet, tw_version version) {
     tw_out o = {NULL, 0, 0};
     if (packet->type == TW_CONNECT) {
@@ -109,7 +110,7 @@ static void out_packet_id(tw_out *o, uint16_t packet_id) {
     out_u16(o, packet_id);
 }
 
-/* Answers which properties there are. */
+/* Returns which properties are present. */
 static uint32_t out_properties(tw_out *o, tw_properties properties, unsigned context, tw_version version) {
     uint32_t seen = 0;
     if (version != TW_V5) {
@@ -128,7 +129,7 @@ static uint32_t out_properties(tw_out *o, tw_properties properties, unsigned con
     return seen;
 }
 
-/* Reason code and properties at the end of a packet that may leave them out. */
+/* Reason code and properties at the end of a packet, both of which may be omitted. */
 static void out_tail(tw_out *o, tw_reason reason, tw_properties properties, unsigned type, tw_version version) {
     if (!is_reason_of((tw_packet_type)type, (unsigned)reason)) {
         fail(o, TW_REASON_CODE_UNKNOWN);

@@ -6,8 +6,7 @@ static TW_APART tw_result encode_any_publish(const tw_publish *publish, tw_versi
 }
 
 #if TW_WIDE
-/* Copies in place: for what is short, a call costs more, also for all that it makes the caller save.
-   The last step overlaps. */
+/* An inlined copy: for short data a call costs more, also for the registers that the caller saves. The last step overlaps. */
 static TW_INLINE void copy(uint8_t *to, const uint8_t *from, size_t len) {
     size_t at;
     if (len >= 32 && len <= 64) {
@@ -25,20 +24,20 @@ static TW_INLINE void copy(uint8_t *to, const uint8_t *from, size_t len) {
         memcpy(to, from, 4);
         memcpy(to + len - 4, from + len - 4, 4);
     } else if (len > 0) {
-        /* The first, the middle and the last of three at most. */
+        /* The first, the middle and the last of at most three. */
         to[0] = from[0];
         to[len >> 1] = from[len >> 1];
         to[len - 1] = from[len - 1];
     }
 }
 
-/* The end of a long message. Answers `answer`: a call that is the last thing done needs nothing to be saved. */
+/* The end of a long message. Returns `answer`: a tail call needs no saved registers. */
 static TW_APART tw_result copy_long(uint8_t *to, const uint8_t *from, size_t len, tw_result answer) {
     memcpy(to, from, len);
     return answer;
 }
 
-/* What is common: a message without properties, of less than 8 KB, with a short ordinary topic, that fits. */
+/* The common case: a message without properties, of less than 8 KB, with a short ordinary topic, that fits. */
 static TW_APART tw_result encode_common_publish(const tw_publish *publish, tw_version version, uint8_t *out, size_t size) {
     const size_t topic_len = publish->topic.len, payload_len = publish->payload.len;
     const unsigned qos = (unsigned)publish->qos;
@@ -82,8 +81,8 @@ static TW_APART tw_result encode_common_publish(const tw_publish *publish, tw_ve
     return (tw_result)len;
 }
 
-/* Here is the most common: QoS 1 or 2, a topic of 16 to 32 bytes and up to 64 of payload, whose length fits into a byte. What is looked at
-   of the topic is there to be stored, and nothing is called but at the end, so hardly a register need be saved. */
+/* The most common case: QoS 1 or 2, a topic of 16 to 32 bytes and up to 64 bytes of payload, whose length fits in a byte. The checked
+   parts of the topic are then stored, and the only call is at the end, so hardly any register is saved. */
 tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8_t *out, size_t size) {
     const size_t topic_len = publish->topic.len, payload_len = publish->payload.len;
     const size_t is_v5 = version == TW_V5, len = 6 + topic_len + is_v5 + payload_len;
@@ -100,7 +99,7 @@ tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8
             out += topic_len;
             memcpy(out + 4 - 16, &last, 16);
             store_u16(out + 4, publish->packet_id);
-            /* The length of the properties. Before 5.0 the payload, of at least a byte, goes over it. */
+            /* The length of the properties. Before 5.0 the payload, of at least one byte, overwrites it. */
             out[6] = 0;
             copy(out + 6 + is_v5, publish->payload.data, payload_len);
             return (tw_result)len;

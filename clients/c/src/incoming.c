@@ -1,4 +1,4 @@
-/* What the server sends, and what follows from it. Answers to packets have room: tw_client_next() has seen to it. */
+/* Packets from the server, and their consequences. There is room for answers: tw_client_next() has ensured that. */
 
 static size_t find_incoming(const tw_client *c, uint16_t packet_id) {
     size_t i = 0;
@@ -15,7 +15,7 @@ static void forget_incoming(tw_client *c, size_t i) {
     }
 }
 
-/* The application has had the message. False if that cannot be kept, and the acknowledgement must not leave. */
+/* The application has handled the message. False if that cannot be stored, and the acknowledgement must not be sent. */
 static bool settle_incoming(tw_client *c) {
     bool is_pubrec = c->ack_type == TW_PUBREC;
     c->ack_type = 0;
@@ -27,7 +27,7 @@ static bool settle_incoming(tw_client *c) {
     return !is_pubrec || keep_accepted(c, c->ack_packet_id);
 }
 
-/* Acknowledges the message that the application has had. */
+/* Acknowledges the message that the application has handled. */
 static void flush_ack(tw_client *c) {
     tw_packet_type type = (tw_packet_type)c->ack_type;
     if (type != 0 && transmit_room(c, ANSWER_BYTES) != NULL && settle_incoming(c)) {
@@ -35,7 +35,7 @@ static void flush_ack(tw_client *c) {
     }
 }
 
-/* Ends the connection for a fault of the server, or a silence. Always true: this is an event. */
+/* Ends the connection because of a fault of the server, or a timeout. Always true: this is an event. */
 static TW_COLD bool close_with(tw_client *c, tw_result error, tw_event *event) {
     event->type = TW_EVENT_CLOSED;
     event->error = error;
@@ -48,14 +48,14 @@ static TW_COLD bool close_with(tw_client *c, tw_result error, tw_event *event) {
 }
 
 /*
- * The reasons after which another attempt ends the same way, a bit for each from 0x80 to 0x9F. CONNACK: version, client
- * identifier, user name or password, rights, a ban, the authentication method, a will that the server does not take
- * (0x90, 0x95, 0x99, 0x9A, 0x9B), another server. DISCONNECT: rights, a session taken over, another server.
+ * The reasons after which another attempt ends in the same way, a bit for each from 0x80 to 0x9F. CONNACK: version, client
+ * identifier, user name or password, rights, a ban, the authentication method, a will that the server does not accept (0x90,
+ * 0x95, 0x99, 0x9A, 0x9B), another server. DISCONNECT: rights, a session taken over, another server.
  */
 #define FINAL_IN_CONNACK 0x3E2114F0u
 #define FINAL_IN_DISCONNECT 0x30004080u
 
-/* The connection was ended by the server. */
+/* The server has ended the connection. */
 static bool closed_by_server(tw_client *c, tw_reason reason, tw_properties properties, tw_event *event) {
     bool is_refusal = c->state == CONNECTING;
     uint32_t final = is_refusal ? FINAL_IN_CONNACK : FINAL_IN_DISCONNECT;
@@ -68,7 +68,7 @@ static bool closed_by_server(tw_client *c, tw_reason reason, tw_properties prope
     } else if (reason == TW_SESSION_TAKEN_OVER) {
         event->error = TW_TAKEN_OVER;
     }
-    /* No bit stands for a reason that would fall on it from below 0x80 or above 0x9F. */
+    /* No bit is set for a reason that would map to it from below 0x80 or above 0x9F. */
     event->is_final = (final >> ((unsigned)reason & 0x1F) & 1) != 0;
     event->reason = reason;
     event->properties = properties;
@@ -144,7 +144,7 @@ static bool handle_publish(tw_client *c, const tw_publish *publish, tw_event *ev
     }
     if (publish->qos == TW_EXACTLY_ONCE) {
         if (find_incoming(c, publish->packet_id) < c->incoming_used) {
-            /* It has been delivered [MQTT-4.3.3-10]. The connection may have ended before the store heard of it. */
+            /* It has been delivered [MQTT-4.3.3-10]. The connection may have ended before the store recorded it. */
             if (!keep_accepted(c, publish->packet_id)) {
                 return false;
             }
@@ -194,7 +194,7 @@ static bool handle_puback(tw_client *c, tw_packet_type type, const tw_ack *ack, 
             set_state(c, at, RELEASED);
             set_detail(c, at, reason);
         }
-        /* [MQTT-4.3.3-4]; after the loss of a session there may be nothing to release. */
+        /* [MQTT-4.3.3-4]; after a lost session there may be nothing to release. */
         (void)put_short(c, TW_PUBREL, ack->packet_id, is_known ? TW_SUCCESS : TW_PACKET_IDENTIFIER_NOT_FOUND);
         return false;
     }
@@ -204,8 +204,8 @@ static bool handle_puback(tw_client *c, tw_packet_type type, const tw_ack *ack, 
     }
     if (type == TW_PUBCOMP) {
         /*
-         * That nobody has subscribed is said in PUBREC (section 3.5.2.1). If the server does not know the identifier any more, an
-         * earlier PUBREL has come there, and its PUBCOMP was lost.
+         * PUBREC says that there are no subscribers (section 3.5.2.1). If the server no longer knows the identifier, it received
+         * an earlier PUBREL, and its PUBCOMP was lost.
          */
         reason = record_at(c, at).detail;
     }
@@ -240,7 +240,7 @@ static bool handle_suback(tw_client *c, tw_packet_type type, const tw_suback *su
 #if TW_SUBSCRIPTIONS
     if (at == NOWHERE && is_suback && take_repeated(c, suback->packet_id, highest >= TW_UNSPECIFIED_ERROR, &event->filter)) {
         if (event->filter.len == 0) {
-            /* The application did not ask, and need not know. */
+            /* The application did not send this request, so there is no event. */
             return false;
         }
     } else if (at != NOWHERE && is_suback) {

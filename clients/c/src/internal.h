@@ -1,6 +1,6 @@
-/* What the files of this folder share. They are one translation unit, see tautwire.c. */
+/* Declarations that the files of this folder share. They are one translation unit, see tautwire.c. */
 
-/* Words of eight bytes pay where they fit a register. Elsewhere bytes are smaller, and as fast. */
+/* Eight-byte words are faster if they fit a register. Elsewhere single bytes are smaller, and as fast. */
 #ifndef TW_WIDE
 #if UINTPTR_MAX > 0xFFFFFFFFu
 #define TW_WIDE 1
@@ -12,7 +12,7 @@
 #if defined(__GNUC__)
 #define TW_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define TW_COLD __attribute__((noinline, cold))
-/* Apart from the hot path, so that it needs fewer registers. */
+/* Kept out of the hot path, so that it needs fewer registers. */
 #define TW_APART __attribute__((noinline))
 #define TW_INLINE inline __attribute__((always_inline))
 #else
@@ -24,16 +24,16 @@
 
 #define TW_MAX_VARINT 0x0FFFFFFFu
 #define TW_MAX_FIELD_BYTES 0xFFFFu
-/* Will Properties have a table of their own. Packet types begin with 1. */
+/* Will Properties have a context of their own. Packet types start at 1. */
 #define TW_WILL_CONTEXT 0u
 
-/* reader.c: takes fields off a packet. After the first error all that follows reads as zero and empty. */
+/* reader.c: reads fields of a packet. After the first error all fields read as zero and empty. */
 typedef struct tw_reader {
     const uint8_t *at;
     const uint8_t *end;
-    /* Offsets count from here. */
+    /* Offsets are relative to this. */
     const uint8_t *start;
-    /* What a field is that does not fit. */
+    /* The error for a field that exceeds the data. */
     tw_error past_end;
     tw_result error;
     size_t error_at;
@@ -77,8 +77,8 @@ typedef struct tw_record {
     uint16_t packet_id;
     uint8_t state;
     /*
-     * SETTLED: the error, without its sign. RELEASED: the reason code of PUBREC. QUEUED: 1 if the store knows the message as sent
-     * already.
+     * SETTLED: the error, without its sign. RELEASED: the reason code of PUBREC. QUEUED: 1 if the store already has the message
+     * as sent.
      */
     uint8_t detail;
 } tw_record;
@@ -110,7 +110,7 @@ static bool settle_incoming(tw_client *c);
 static void flush_ack(tw_client *c);
 static bool close_with(tw_client *c, tw_result error, tw_event *event);
 
-/* store.c: what must outlive the process. Those that answer false have not kept it, and the connection ends. */
+/* store.c: persists changes. Functions that return false have not saved the change, and the connection ends. */
 static tw_result keep_message(tw_client *c, tw_record *record, size_t at);
 static bool keep_sent(tw_client *c, size_t from);
 static bool keep_released(tw_client *c, uint16_t packet_id, tw_reason reason);

@@ -1,7 +1,7 @@
-/* LINK_ENDED: by its answer the server will not accept another attempt either. */
+/* LINK_ENDED: the server will not accept another attempt. */
 enum { LINK_CLOSED, LINK_PAUSED, LINK_OPENING, LINK_OPEN, LINK_ENDED };
 
-/* A number from the client identifier (FNV-1a), so that devices which are switched on together draw other pauses. */
+/* A number from the client identifier (FNV-1a), so that devices that are switched on together have different delays. */
 static uint32_t dice_of(tw_bytes client_id) {
     uint32_t dice = 2166136261u;
     size_t i;
@@ -46,7 +46,7 @@ static void close_link(tw_link *link, uint8_t state) {
     link->is_drained = false;
 }
 
-/* The connection is over: the next one is tried after a pause, unless that cannot help. */
+/* The connection has ended: the next attempt follows after a delay, unless it cannot help. */
 static void lose_link(tw_link *link) {
     uint32_t now_ms = link_now_ms(link);
     close_link(link, link->is_final ? LINK_ENDED : LINK_PAUSED);
@@ -86,7 +86,7 @@ static void tell(tw_link *link, const tw_event *event) {
     link->is_telling = false;
 }
 
-/* The transport has failed: with `error`, if that says more than that it has. */
+/* The transport has failed: with `error`, if that says more. */
 static void tell_lost(tw_link *link, tw_result error) {
     tw_event event;
     memset(&event, 0, sizeof event);
@@ -102,7 +102,7 @@ static void tell_lost(tw_link *link, tw_result error) {
     tell(link, &event);
 }
 
-/* Gives the transport what it takes. Answers 0, or the error of the transport. */
+/* Passes output to the transport. Returns 0, or the error of the transport. */
 static tw_result send_output(tw_link *link) {
     tw_bytes output = tw_client_output(&link->client);
     while (output.len > 0) {
@@ -117,11 +117,11 @@ static tw_result send_output(tw_link *link) {
 }
 
 /*
- * Tells all events and sends what they lead to, or keeps it for the next turn. False if the connection is over, in one way
- * or another.
+ * Reports all events and sends the resulting output, or keeps it for the next turn. False if the connection has ended, for
+ * any reason.
  */
 static bool turn(tw_link *link, bool keeps_output) {
-    /* What there is was received before this, however long the handler takes: the next turn looks at the clock again. */
+    /* The received bytes are older than this, however long the handler takes: the next turn reads the clock again. */
     uint32_t now_ms = link_now_ms(link);
     tw_event event;
     bool is_closed = false;
@@ -143,7 +143,7 @@ static bool turn(tw_link *link, bool keeps_output) {
             return false;
         }
         if (has_left) {
-            /* The application has said goodbye by tw_client_disconnect(), most likely in its handler. */
+            /* The application has called tw_client_disconnect(), most likely in its handler. */
             close_link(link, LINK_CLOSED);
             return false;
         }
@@ -151,7 +151,7 @@ static bool turn(tw_link *link, bool keeps_output) {
             tell_lost(link, sent);
             return false;
         }
-        /* Sending has made room, so that more may be done with what has been received. */
+        /* Sending has made room, so that more of the received bytes can be handled. */
         if (!was_full || tw_client_output(&link->client).len > 0) {
             return true;
         }
@@ -180,7 +180,7 @@ static void open_link(tw_link *link, uint32_t timeout_ms) {
     if (opened > 0) {
         link->state = LINK_OPEN;
         link->is_drained = true;
-        /* The time of an attempt runs from its beginning. */
+        /* The time limit of an attempt starts at its beginning. */
         (void)tw_client_open(&link->client, link->since_ms);
         return;
     }
@@ -192,7 +192,7 @@ static void open_link(tw_link *link, uint32_t timeout_ms) {
     }
 }
 
-/* Waits, unless there may be more at once, and receives: 0 if nothing came, or there is no space. */
+/* Waits, unless there may be more data at once, and receives: 0 if nothing arrived, or there is no space. */
 static tw_result receive_input(tw_link *link, tw_memory space, uint32_t timeout_ms) {
     if (link->is_drained || space.size == 0) {
         bool has_output = tw_client_output(&link->client).len > 0;
@@ -241,7 +241,7 @@ static tw_result step(tw_link *link, uint32_t timeout_ms, bool keeps_output) {
     }
     if (space.size > 0) {
         tw_client_received(&link->client, (size_t)count);
-        /* A read that did not fill the space has taken everything: waiting comes first, which saves a call in vain. */
+        /* A read that did not fill the space has read everything: wait first, which saves a useless call. */
         link->is_drained = (size_t)count < space.size;
     }
     if (count > 0) {
@@ -251,23 +251,24 @@ static tw_result step(tw_link *link, uint32_t timeout_ms, bool keeps_output) {
 }
 
 tw_result tw_link_step(tw_link *link, uint32_t timeout_ms) {
-    /* Acknowledgements share a packet with what is published until the next step. One who does not wait may come late. */
+    /* Acknowledgements share a packet with what is published until the next step. With a timeout of 0 the next step may be
+     * late. */
     return step(link, timeout_ms, timeout_ms > 0);
 }
 
-/* Whether a wait that began at `start_ms` goes on; takes one more turn if it does. */
+/* Whether a wait that started at `start_ms` continues; if so, runs one more turn. */
 static bool wait_on(tw_link *link, uint32_t start_ms, uint32_t timeout_ms) {
     uint32_t left = left_ms(link_now_ms(link), start_ms, timeout_ms);
     return left > 0 && step(link, left, false) == 0;
 }
 
-/* For what is answered without a packet of the server, which has no reason code. */
+/* For results without a packet of the server, which have no reason code. */
 static tw_result without_reason(tw_link *link, tw_result result) {
     link->reason = TW_SUCCESS;
     return result;
 }
 
-/* What a wait in vain answers. A link that has given up says why. */
+/* The result of a wait that failed. A link that has given up returns its error. */
 static tw_result gave_up(tw_link *link, tw_result otherwise) {
     return link->state == LINK_ENDED ? link->error : without_reason(link, otherwise);
 }
@@ -313,7 +314,7 @@ static tw_result await_answer(tw_link *link, uint16_t packet_id, uint32_t start_
     return link->answer;
 }
 
-/* Waits until the transport has taken a message at QoS 0. */
+/* Waits until the transport has accepted a QoS 0 message. */
 static tw_result await_output(tw_link *link, uint32_t start_ms, uint32_t timeout_ms) {
     if (!turn(link, false)) {
         return TW_CONNECTION_LOST;
@@ -390,7 +391,7 @@ tw_result tw_link_flush(tw_link *link, uint32_t timeout_ms) {
     if (link->is_telling) {
         return TW_ARGUMENT;
     }
-    /* An acknowledgement that was kept back has no answer to wait for. */
+    /* A deferred acknowledgement has no answer to wait for. */
     if (link->state == LINK_OPEN) {
         (void)turn(link, false);
     }
@@ -412,7 +413,7 @@ typedef struct awaited_response {
     bool is_there;
 } awaited_response;
 
-/* Keeps the response that is waited for, and passes on the others. */
+/* Stores the awaited response, and passes others on. */
 static void on_awaited(void *user, tw_requester *requester, const tw_response *response) {
     awaited_response *awaited = (awaited_response *)user;
     tw_bytes text = response->error == TW_REQUEST_FAILED ? response->sentence : response->payload;

@@ -1,16 +1,16 @@
 /*
- * The outbox is a ring of records in the order of their packet identifiers. A record is never split: what does not fit
- * before the end of the memory begins at its start, and `limit` says where the upper part ends. Records are done in any
- * order; their memory is free again when all before them are done.
+ * The outbox is a ring of records in the order of their packet identifiers. A record is never split: if it does not fit
+ * before the end of the memory it starts at the beginning, and `limit` is the end of the upper part. Records are
+ * completed in any order; their memory is free again when all earlier ones are complete.
  */
 
 typedef enum record_state {
-    /* Not sent yet, or to be sent as if it were new. */
+    /* Not sent yet, or to be sent like a new one. */
     QUEUED,
     SENT,
     /* QoS 2: the server has the message, PUBREL follows [MQTT-4.3.3-4]. */
     RELEASED,
-    /* It is known how it ended, and the application is to be told. */
+    /* Its result is known and must be reported to the application. */
     SETTLED,
     DONE
 } record_state;
@@ -74,7 +74,8 @@ static tw_result put_record(tw_client *c, const tw_packet *packet, uint16_t *pac
         at = 0;
         len = encode_record(c, packet, at, c->head);
     }
-    /* One identifier for each record, from a ring of 65,535: the oldest is not taken again [MQTT-2.2.1-3]. */
+    /* One identifier for each record, from a ring of 65,535: the oldest is not reused while it is in use
+     * [MQTT-2.2.1-3]. */
     if (len == TW_BUFFER_TOO_SMALL ||
         (len > 0 && ((size_t)len > c->config.transmit.size ||
                      (c->records > 0 && record_at(c, c->head).packet_id == c->next_packet_id)))) {
@@ -108,7 +109,7 @@ static tw_result put_record(tw_client *c, const tw_packet *packet, uint16_t *pac
     return 0;
 }
 
-/* Where the record is that waits for an acknowledgement; NOWHERE if none does. */
+/* Returns the position of the record that waits for an acknowledgement; NOWHERE if there is none. */
 static size_t find_record(const tw_client *c, tw_packet_type type, uint16_t packet_id) {
     size_t at = c->head;
     uint16_t left;
@@ -161,7 +162,7 @@ static void finish_record(tw_client *c, size_t at) {
     }
 }
 
-/* The application is told later, as there is one event at a time. */
+/* The application gets the result later, because there is one event at a time. */
 static void settle(tw_client *c, size_t at, tw_result error) {
     set_state(c, at, SETTLED);
     set_detail(c, at, (unsigned)-error);
@@ -197,15 +198,15 @@ static bool take_settled(tw_client *c, tw_event *event) {
     return false;
 }
 
-/* All records are sent again, each as its state demands. */
+/* All records are sent again, each according to its state. */
 static void rewind_outbox(tw_client *c) {
     c->cursor = c->head;
     c->unsent = c->records;
 }
 
 /*
- * The server has no session: identifiers of the old one mean nothing [MQTT-3.2.2-5]. QoS 1 messages are published anew.
- * Whether the server has published a QoS 2 message is known only once it has been released.
+ * The server has no session: identifiers of the old one are void [MQTT-3.2.2-5]. QoS 1 messages are published again.
+ * Whether the server has published a QoS 2 message is known only after its release.
  */
 static void forget_exchanges(tw_client *c) {
     size_t at = c->head;
@@ -226,7 +227,7 @@ static void forget_exchanges(tw_client *c) {
     }
 }
 
-/* Why the server does not take a packet that begins with this byte; 0 if it does. */
+/* Returns why the server does not accept a packet with this first byte; 0 if it does. */
 static tw_result server_refusal(const tw_client *c, unsigned first_byte, size_t len) {
     if (len > c->server_max_packet_bytes) {
         /* [MQTT-3.2.2-15] */
@@ -241,7 +242,7 @@ static tw_result server_refusal(const tw_client *c, unsigned first_byte, size_t 
                                                                                       : 0;
 }
 
-/* Moves what is due from the outbox to the transmit buffer, as far as there is room and the server allows it. */
+/* Moves pending packets from the outbox to the transmit buffer, as far as there is room and the server allows it. */
 static void pump(tw_client *c) {
 #if TW_SUBSCRIPTIONS
     if (c->state == CONNECTED && !pump_subscriptions(c)) {

@@ -1,6 +1,6 @@
 enum { NO_PROPERTY, ONE_BYTE, TWO_BYTES, FOUR_BYTES, VARINT, TEXT, BINARY, TEXT_PAIR };
 
-/* The packets that a property may stand in (section 2.2.2.2). */
+/* The packets in which a property is allowed (section 2.2.2.2). */
 #define IN(type) (1u << (type))
 #define IN_WILL IN(TW_WILL_CONTEXT)
 #define IN_MESSAGES (IN(TW_PUBLISH) | IN_WILL)
@@ -51,7 +51,7 @@ static TW_INLINE bool has_seen(uint32_t seen, tw_property_id id) {
     return (seen & seen_bit(id)) != 0;
 }
 
-/* Why a number is not one that the property may have; 0 if it is. */
+/* Returns why a number is invalid for the property; 0 if it is valid. */
 static tw_result number_fault(unsigned id, uint32_t value) {
     if (type_of(id) == ONE_BYTE && value > 1) {
         return id == TW_PAYLOAD_FORMAT_INDICATOR ? TW_PAYLOAD_FORMAT_UNKNOWN
@@ -100,13 +100,13 @@ static void check_value(tw_reader *r, unsigned id) {
     }
 }
 
-/* Checks all properties that `r` holds, and answers which there are. */
+/* Validates all properties in `r`, and returns which are present. */
 static uint32_t read_all_properties(tw_reader *r, unsigned context) {
     const uint8_t *block = r->at;
     uint32_t seen = 0;
     while (r->at < r->end) {
         const uint8_t *at = r->at;
-        /* Every identifier fits one byte. A longer form of one is as malformed as an unknown one. */
+        /* Every identifier fits in one byte. A longer encoding is as malformed as an unknown identifier. */
         unsigned id = *r->at++;
         if (type_of(id) == NO_PROPERTY) {
             refuse(r, TW_PROPERTY_UNKNOWN, at);
@@ -216,7 +216,7 @@ static void fail_writing(tw_writer *writer, tw_result error) {
     }
 }
 
-/* Room for the identifier and `len` bytes behind it; NULL if there is none, or there was an error before. */
+/* Returns room for the identifier and `len` bytes after it; NULL if there is none, or after an error. */
 static uint8_t *make_room(tw_writer *writer, tw_property_id id, size_t len) {
     uint8_t *at;
     if (writer->error != 0) {

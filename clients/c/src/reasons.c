@@ -1,4 +1,5 @@
-/* Which reason codes a packet may carry (section 2.4): a bit for each of 0x00 to 0x1F, 0x80 to 0x9F, and 0xA0 to 0xA2. */
+/* The reason codes that a packet may carry (section 2.4): a bit for each of 0x00 to 0x1F, 0x80 to 0x9F, and 0xA0 to
+   0xA2. */
 typedef struct reason_set {
     uint32_t from_00;
     uint32_t from_80;
@@ -29,7 +30,7 @@ static bool is_reason_of(tw_packet_type type, unsigned code) {
     return code < 0xC0 && (codes >> (code & 0x1F) & 1) != 0;
 }
 
-/* The CONNACK return codes 1 to 5 of 3.1.1, by their place. */
+/* The CONNACK return codes 1 to 5 of 3.1.1, by index. */
 static const uint8_t V3_REASONS[] = {0x00, 0x84, 0x85, 0x88, 0x86, 0x87};
 
 static bool reason_from_v3(unsigned code, tw_reason *reason) {

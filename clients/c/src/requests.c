@@ -6,7 +6,7 @@ static tw_bytes response_topic(const tw_requester *r) {
     return tw_view(r->memory.data, r->topic_len);
 }
 
-/* Sets the response topic. Answers whether there is room for it. */
+/* Sets the response topic. Returns whether there is room for it. */
 static bool name_topic(tw_requester *r, tw_bytes prefix) {
     static const char DIGITS[] = "0123456789abcdef";
     uint8_t *to = r->memory.data + prefix.len;
@@ -51,7 +51,7 @@ static tw_result subscribe_to_responses(tw_requester *r) {
     return result;
 }
 
-/* The place of a request; of number 0: one that is free. */
+/* The slot of a request; for number 0, a free one. */
 static tw_request *find_place(const tw_requester *r, uint32_t number) {
     uint16_t i;
     for (i = 0; i < r->count; i++) {
@@ -116,7 +116,7 @@ static void end_request(tw_requester *r, tw_request *place, tw_response *respons
     response->number = place->number;
     response->error = error;
     response->reason = reason;
-    /* The place is free before the callback, which may want it. */
+    /* The slot is freed before the callback, which may need it. */
     place->number = 0;
     r->on_response(r->user, r, response);
 }
@@ -146,7 +146,7 @@ static void take_response(tw_requester *r, const tw_publish *message) {
     end_request(r, place, &response, response.error, TW_SUCCESS);
 }
 
-/* Ends all requests for which `packet_id` is that of the message, or all, if it is 0. */
+/* Ends the request whose message has `packet_id`, or all requests if it is 0. */
 static bool end_requests(tw_requester *r, uint16_t packet_id, tw_result error, tw_reason reason) {
     bool is_one = false;
     uint16_t i;
@@ -166,7 +166,7 @@ static bool end_requests(tw_requester *r, uint16_t packet_id, tw_result error, t
     return is_one;
 }
 
-/* A new connection: its Response Information may name another topic, and a new session knows no subscription. */
+/* A new connection: its Response Information may set another topic, and a new session has no subscriptions. */
 static void take_connection(tw_requester *r, const tw_event *event) {
     tw_property information;
     bool is_named = tw_find_property(event->properties, TW_RESPONSE_INFORMATION, &information);
@@ -174,10 +174,11 @@ static void take_connection(tw_requester *r, const tw_event *event) {
     bool is_same = same_bytes(prefix, tw_view(r->memory.data, r->topic_len - RANDOM_TEXT_BYTES));
     bool was_subscribed = r->is_subscribed;
     if (!is_same && !name_topic(r, prefix)) {
-        /* The old name will do: nothing demands that responses go where the server suggests (section 3.2.2.3.15). */
+        /* The old name remains usable: the server's Response Information is only a suggestion (section
+           3.2.2.3.15). */
         is_same = true;
     }
-    /* Where the client keeps subscriptions, it asks for this one again itself, before it sends requests that wait. */
+    /* If the client stores subscriptions, it renews this one itself, before it sends waiting requests. */
     if (!is_same || (!event->session_present && r->client->config.subscriptions.size == 0)) {
         r->is_subscribed = false;
         if (was_subscribed) {
@@ -198,7 +199,7 @@ bool tw_requester_take(tw_requester *requester, const tw_event *event) {
         take_response(r, &event->message);
         return true;
     case TW_EVENT_PUBLISHED:
-        /* At QoS 1 and 2 the server says whether anybody listens. */
+        /* At QoS 1 and 2 the server reports missing subscribers. */
         return event->packet_id != 0 &&
                end_requests(r, event->packet_id,
                             event->error == 0 && event->reason == TW_NO_MATCHING_SUBSCRIBERS ? (tw_result)TW_NO_RESPONDER
@@ -235,13 +236,13 @@ uint32_t tw_requester_turn(tw_requester *requester, uint32_t now_ms) {
         }
         memset(&response, 0, sizeof response);
         end_request(requester, place, &response, TW_REQUEST_TIMEOUT, TW_SUCCESS);
-        /* The callback may have sent another one. */
+        /* The callback may have sent another request. */
         least_ms = 0;
     }
     return least_ms;
 }
 
-/* Publishes a response. `writer` has its properties but for the correlation data. */
+/* Publishes a response. `writer` has its properties except the correlation data. */
 static tw_result publish_response(tw_client *client, const tw_publish *request, tw_bytes payload, tw_writer *writer) {
     tw_property property;
     tw_publish response;

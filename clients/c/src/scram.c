@@ -1,12 +1,12 @@
-/* SCRAM (RFC 5802, section 3), as the client has it. */
+/* The client side of SCRAM (RFC 5802, section 3). */
 
-/* How far an exchange has come. */
+/* The state of an exchange. */
 enum { SCRAM_NONE, SCRAM_BEGUN, SCRAM_PROVED };
 
-/* Longest message of a server. */
+/* The maximum length of a server message. */
 #define SCRAM_MESSAGE_MAX_BYTES 1024u
 
-/* HMAC with its key worked in, so that each use costs two blocks fewer. */
+/* HMAC with a prepared key, so that each use costs two blocks fewer. */
 typedef struct hmac_key {
     tw_hash_state inner, outer;
 } hmac_key;
@@ -33,7 +33,7 @@ static void hmac_prepare(const tw_hash *hash, hmac_key *key, const uint8_t *secr
     hash->update(&key->outer, block, hash->block_bytes);
 }
 
-/* `state` is what the message has made of a copy of key->inner. */
+/* `state` is a copy of key->inner after the message. */
 static void hmac_finish(const tw_hash *hash, const hmac_key *key, tw_hash_state *state, uint8_t *mac) {
     hash->finish(state, mac);
     *state = key->outer;
@@ -87,7 +87,7 @@ static void to_base64(const uint8_t *bytes, size_t len, uint8_t *to) {
     }
 }
 
-/* Answers how many bytes there are; only the first `size` of them are written. Less than 0: it is not Base64. */
+/* Returns how many bytes there are; only the first `size` of them are written. Negative: it is not Base64. */
 static tw_result from_base64(tw_bytes text, uint8_t *to, size_t size) {
     size_t i, padding = 0, count = 0;
     uint32_t bits = 0;
@@ -125,7 +125,7 @@ static bool is_visible(tw_bytes text) {
     return text.len > 0;
 }
 
-/* Takes the next field off a message, up to a comma, and what it is called off the field. */
+/* Removes the next field of a message, up to a comma, and checks and strips its name. */
 static bool take_field(tw_bytes *message, char name, tw_bytes *field) {
     const uint8_t *comma = message->len == 0 ? NULL : (const uint8_t *)memchr(message->data, ',', message->len);
     size_t len = comma == NULL ? message->len : (size_t)(comma - message->data);
@@ -138,7 +138,7 @@ static bool take_field(tw_bytes *message, char name, tw_bytes *field) {
     return true;
 }
 
-/* Messages of a server are of visible ASCII, which is all that it needs. */
+/* Server messages are visible ASCII, which is all that a server needs. */
 static tw_result check_message_of_server(tw_bytes message) {
     tw_bytes why;
     if (message.len > SCRAM_MESSAGE_MAX_BYTES || !is_visible(message)) {
@@ -147,7 +147,7 @@ static tw_result check_message_of_server(tw_bytes message) {
     return take_field(&message, 'e', &why) ? TW_SCRAM_REFUSED : 0;
 }
 
-/* A number that does not fit is the largest: it is refused for its size. */
+/* A number that does not fit becomes the largest, which is refused. */
 static tw_result read_iterations(tw_bytes text, uint32_t *iterations) {
     size_t i;
     *iterations = 0;
@@ -167,7 +167,7 @@ static size_t nonce_len(const tw_scram *scram) {
     return scram->nonce_bytes / 3u * 4u;
 }
 
-/* A message that is being written, or hashed where `state` is given. */
+/* A message that is being written, or hashed if `state` is set. */
 typedef struct scram_out {
     const tw_hash *hash;
     tw_hash_state *state;
@@ -260,7 +260,7 @@ static tw_result scram_respond(void *context, tw_bytes first, tw_memory to) {
     if (result < 0) {
         return result;
     }
-    /* A mandatory extension, m=..., stands where the nonce should. */
+    /* A mandatory extension, m=..., would be in the place of the nonce. */
     if (!is_due || !take_field(&rest, 'r', &nonce) || !take_field(&rest, 's', &salt_text) ||
         !take_field(&rest, 'i', &iterations_text) || read_iterations(iterations_text, &iterations) < 0) {
         return TW_SCRAM_MALFORMED;

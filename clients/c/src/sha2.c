@@ -1,4 +1,5 @@
-/* SHA-256 and SHA-512 (FIPS 180-4), small rather than fast. The constants of the one are the upper halves of the other's. */
+/* SHA-256 and SHA-512 (FIPS 180-4), small rather than fast. The constants of SHA-256 are the upper halves of those of
+   SHA-512. */
 
 #if TW_SCRAM == 512
 typedef uint64_t tw_constant;

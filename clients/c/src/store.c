@@ -1,6 +1,5 @@
 /*
- * What outlives the process. Each change of an exchange becomes a record, in the order in which the changes happen, and before
- * anything leaves that depends on it:
+ * Persists the session. Each change of an exchange becomes a record, in order, and before any packet is sent that depends on it:
  *
  *     a message                before tw_client_publish() answers
  *     SENT_UP_TO               before a message leaves that the store does not know as sent
@@ -10,8 +9,8 @@
  *     SESSION                  before anything is sent to a session that the server has made anew [MQTT-3.2.2-5]
  *     FINISHED                 may be lost: the exchange is then repeated, and the server knows it
  *
- * The head of a record: kind, detail, packet identifier (2 bytes); of a message also state and version. Its body is the packet, or
- * for SESSION the client identifier. What is unknown or does not follow from the records before it is an error.
+ * The head of a record: kind, detail, packet identifier (2 bytes); for a message also state and version. Its body is the packet, or
+ * for SESSION the client identifier. An unknown record, or one that contradicts the earlier records, is an error.
  */
 
 #if TW_STORE
@@ -26,7 +25,7 @@ enum {
     SAVED_COMPLETED
 };
 
-/* How many messages one SENT_UP_TO covers. More would save records, and doubt more messages if the session is lost then. */
+/* How many messages one SENT_UP_TO covers. More would save records, but leave more messages in doubt after a lost session. */
 #define SENT_AT_ONCE 16u
 
 typedef struct saved {
@@ -51,7 +50,7 @@ static saved saved_session(const tw_client *c) {
     return change;
 }
 
-/* PUBLISH looks the same in 3.1 and 3.1.1. */
+/* PUBLISH has the same layout in 3.1 and 3.1.1. */
 static uint8_t layout_of(const tw_client *c) {
     return c->config.connect.version == TW_V5 ? (uint8_t)TW_V5 : (uint8_t)TW_V3_1_1;
 }
@@ -74,7 +73,7 @@ static bool is_message(const tw_client *c, size_t at) {
     return *packet_at(c, at) >> 4 == TW_PUBLISH && record_at(c, at).state != DONE;
 }
 
-/* Writes all that still counts, in the place of what the store has. */
+/* Replaces the content of the store with all live records. */
 static tw_result rewrite_store(tw_client *c) {
     const tw_store *store = c->config.store;
     tw_result result = store->begin(store->context);
@@ -86,7 +85,7 @@ static tw_result rewrite_store(tw_client *c) {
     }
     for (i = 0; result >= 0 && i < c->incoming_used; i++) {
         change = saved_change(SAVED_ACCEPTED, 0, c->config.incoming[i]);
-        /* The application still has the message in its hands: if power is lost now, it comes again. */
+        /* The application is still handling the message: if power fails now, it is delivered again. */
         if (c->ack_type != TW_PUBREC || c->ack_packet_id != c->config.incoming[i]) {
             result = append_to_store(c, &change);
         }
@@ -103,8 +102,8 @@ static tw_result rewrite_store(tw_client *c) {
 }
 
 /*
- * Appends. After an append that failed the store lacks something, and nothing may follow: all that counts is written anew first,
- * and then it is tried once more.
+ * Appends. After a failed append the store is incomplete, and nothing may follow: all live records are rewritten first, and then it
+ * is tried once more.
  */
 static tw_result save(tw_client *c, const saved *change) {
     unsigned attempts;
@@ -121,7 +120,7 @@ static tw_result save(tw_client *c, const saved *change) {
     return TW_STORE_FAILED;
 }
 
-/* A change without which the next packet must not leave. If it cannot be saved, the connection ends, and another tries again. */
+/* Saves a change on which the next packet depends. If that fails, the connection ends, and the next one tries again. */
 static bool save_change(tw_client *c, unsigned kind, unsigned detail, uint16_t packet_id) {
     saved change = saved_change(kind, detail, packet_id);
     if (c->config.store != NULL && save(c, &change) < 0) {
@@ -146,7 +145,7 @@ static size_t stored_bytes(const tw_client *c, uint32_t len) {
     return c->config.store->record_bytes + len;
 }
 
-/* The message is in the outbox at `at`, behind those that count. `record` learns whether the store knows it as sent. */
+/* The message is in the outbox at `at`, after the live records. `record` gets whether the store has it as sent. */
 static tw_result keep_message(tw_client *c, tw_record *record, size_t at) {
     const uint8_t *packet = packet_at(c, at);
     saved change;
@@ -160,7 +159,7 @@ static tw_result keep_message(tw_client *c, tw_record *record, size_t at) {
         c->counters.outbox_full++;
         return TW_OUTBOX_FULL;
     }
-    /* It leaves at once, most likely: one record says both. */
+    /* It is most likely sent at once: one record covers both. */
     record->detail = c->state == CONNECTED && c->unsent == 0;
     change = saved_message(c, record, packet);
     if (save(c, &change) < 0) {
@@ -170,7 +169,7 @@ static tw_result keep_message(tw_client *c, tw_record *record, size_t at) {
     return 0;
 }
 
-/* The message is done, in the outbox, too. */
+/* The message is complete, in the outbox, too. */
 static void keep_finished(tw_client *c, const tw_record *record) {
     saved change = saved_change(SAVED_FINISHED, 0, record->packet_id);
     change.must_last = false;
@@ -180,7 +179,7 @@ static void keep_finished(tw_client *c, const tw_record *record) {
     }
 }
 
-/* Sees to it that the store knows the message at `from`, which waits, as sent, and some of those that follow it. */
+/* Ensures that the store has the queued message at `from` as sent, and some of those after it. */
 static bool keep_sent(tw_client *c, size_t from) {
     uint16_t marked = 0, left = c->unsent, last = 0;
     size_t at = from;
@@ -208,7 +207,7 @@ static bool keep_sent(tw_client *c, size_t from) {
 }
 
 /*
- * The server has a new session, or one that the store has not heard of. Called before the outbox forgets its exchanges, which reading
+ * The server has a new session, or one that the store has not recorded. Called before the outbox drops its exchanges, as restoring
  * this record does, too.
  */
 static void keep_session(tw_client *c, bool session_present) {
@@ -220,13 +219,13 @@ static void keep_session(tw_client *c, bool session_present) {
     if (!is_known) {
         c->has_store_failed = save(c, &change) < 0;
     } else if (c->is_store_behind) {
-        /* What it lacks may be that the session before this one is lost. */
+        /* The missing record may be the loss of the previous session. */
         c->is_store_behind = rewrite_store(c) < 0;
         c->has_store_failed = c->is_store_behind;
     }
 }
 
-/* After the outbox has forgotten its exchanges: what was marked as sent and was not waits as before. */
+/* After the outbox has dropped its exchanges: messages that were marked as sent but not sent are queued as before. */
 static void keep_unsent(tw_client *c) {
     size_t at = c->head;
     uint16_t left;
@@ -245,9 +244,9 @@ static void keep_unsent(tw_client *c) {
     }
 }
 
-/* Reading. Nothing is at the end of the outbox yet: its records lie one behind the other. */
+/* Restoring. Nothing is at the end of the outbox yet: its records are contiguous. */
 
-/* Moves the records that count together, as far to the front as may be. */
+/* Moves live records together to the front. */
 static void compact_outbox(tw_client *c) {
     size_t at = c->head, to = 0;
     uint16_t left, kept = 0;
@@ -315,7 +314,7 @@ static tw_result restore_state(tw_client *c, const uint8_t *head) {
     size_t at = find_message(c, load_u16(head + 2)), each;
     tw_record record;
     if (at == NOWHERE) {
-        /* A store that was written anew while a message was finished does not know it. */
+        /* A store that was rewritten while a message was completed does not contain it. */
         return head[0] == SAVED_FINISHED ? 0 : TW_STORE_FAILED;
     }
     record = record_at(c, at);
@@ -330,7 +329,7 @@ static tw_result restore_state(tw_client *c, const uint8_t *head) {
             }
         }
     case SAVED_UNSENT:
-        /* The outbox had forgotten the exchange, and reported it as lost. */
+        /* The outbox had dropped the exchange, and reported it as lost. */
         c->settled = (uint16_t)(c->settled - (record.state == SETTLED));
         set_state(c, at, QUEUED);
         set_detail(c, at, 0);
@@ -382,7 +381,7 @@ static tw_result restore(tw_client *c, const uint8_t *head, tw_bytes body) {
     }
 }
 
-/* Reads what an earlier process has kept. Nothing has been received or is to be sent: packets are read to the transmit buffer. */
+/* Restores the state of an earlier process. Nothing has been received or is pending, so packets are read into the transmit buffer. */
 static tw_result load_store(tw_client *c) {
     const tw_store *store = c->config.store;
     uint8_t head[TW_STORE_HEAD_BYTES];
@@ -390,7 +389,7 @@ static tw_result load_store(tw_client *c) {
     if (store == NULL) {
         return 0;
     }
-    /* Identifiers of incoming messages take room, too: at most half of what is not for messages. */
+    /* Identifiers of incoming messages take room, too: at most half of the rest. */
     if (store->capacity_bytes / 2 / (store->record_bytes + 1) < c->config.incoming_count) {
         return TW_ARGUMENT;
     }
@@ -404,7 +403,7 @@ static tw_result load_store(tw_client *c) {
         return result == TW_BUFFER_TOO_SMALL || result == TW_NOT_IN_VERSION ? result : (tw_result)TW_STORE_FAILED;
     }
     if (!c->has_session) {
-        /* The session was that of another client identifier, or there was none. */
+        /* The session belonged to another client identifier, or there was none. */
         c->incoming_used = 0;
         forget_exchanges(c);
     }

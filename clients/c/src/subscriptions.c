@@ -1,18 +1,18 @@
 #if TW_SUBSCRIPTIONS
 /*
- * Subscriptions lie one behind the other in the memory that the caller lends: state, packet identifier, properties with
- * their length, then filter and options as SUBSCRIBE has them.
+ * Subscriptions are stored contiguously in the caller's memory: state, packet identifier, properties with their length, then filter and
+ * options as in SUBSCRIBE.
  */
 
 typedef enum subscription_state {
-    /* Its SUBSCRIBE is in the outbox, which sends it again by itself. */
+    /* Its SUBSCRIBE is in the outbox, which sends it again. */
     ASKED,
     GRANTED,
-    /* The server has lost it: to be asked for again. */
+    /* The server has lost it: it must be renewed. */
     DUE,
-    /* Asked for again, and not answered yet. */
+    /* The renewal is sent but not answered yet. */
     ASKED_AGAIN,
-    /* The server has not agreed again. An event may show its filter until the next packet is taken. */
+    /* The server has refused the renewal. An event may refer to its filter until the next packet is handled. */
     REFUSED
 } subscription_state;
 
@@ -69,7 +69,7 @@ static void forget_subscriptions(tw_client *c, const tw_subscription *list, size
     }
 }
 
-/* Whether there is room for subscriptions beside those that stay. */
+/* Whether there is room for the subscriptions besides those that remain. */
 static tw_result check_room_to_keep(tw_client *c, const tw_subscription *list, size_t count, tw_properties properties) {
     size_t room = c->config.subscriptions.size - c->subscriptions_len;
     size_t i;
@@ -91,7 +91,7 @@ static tw_result check_room_to_keep(tw_client *c, const tw_subscription *list, s
     return 0;
 }
 
-/* Keeps subscriptions for which SUBSCRIBE is in the outbox. Those to the same filters have been forgotten. */
+/* Stores subscriptions whose SUBSCRIBE is in the outbox. Older ones to the same filters have been removed. */
 static void keep_subscriptions(tw_client *c, const tw_subscription *list, size_t count, tw_properties properties,
                                uint16_t packet_id) {
     size_t i;
@@ -99,11 +99,11 @@ static void keep_subscriptions(tw_client *c, const tw_subscription *list, size_t
         const tw_subscription *s = &list[i];
         size_t needed = KEPT_BYTES + properties.len + s->filter.len;
         uint8_t *kept;
-        /* The second of two equal filters stands for the first. */
+        /* The second of two equal filters replaces the first. */
         forget_kept(c, find_kept(c, s->filter));
         kept = kept_end(c);
         if (needed > c->config.subscriptions.size - c->subscriptions_len) {
-            /* Nothing is to be kept, or a filter that is named twice has made room only once. */
+            /* There is no memory for subscriptions, or a duplicate filter has made room only once. */
             if (c->config.subscriptions.size > 0) {
                 c->counters.subscriptions_full++;
             }
@@ -119,7 +119,7 @@ static void keep_subscriptions(tw_client *c, const tw_subscription *list, size_t
     }
 }
 
-/* The SUBSCRIBE at `at` in the outbox has been answered; with no reasons: it cannot be sent. */
+/* The SUBSCRIBE at `at` in the outbox has been answered; without reasons, it cannot be sent. */
 static void settle_subscriptions(tw_client *c, size_t at, tw_bytes reasons) {
     tw_record record = record_at(c, at);
     tw_packet packet;
@@ -143,7 +143,7 @@ static void settle_subscriptions(tw_client *c, size_t at, tw_bytes reasons) {
     }
 }
 
-/* A new connection: what was asked for again and not answered is due, and all that was granted if the session is lost. */
+/* A new connection: unanswered renewals are due again, and all granted subscriptions if the session is lost. */
 static void demand_subscriptions(tw_client *c, bool session_present) {
     uint8_t *kept = c->config.subscriptions.data;
     while (kept < kept_end(c)) {
@@ -160,8 +160,8 @@ static void demand_subscriptions(tw_client *c, bool session_present) {
 }
 
 /*
- * Asks for what is due, before anything is sent that may have to do with it, such as a request whose response the server
- * could not deliver otherwise. False if there is no room to go on.
+ * Renews due subscriptions before anything is sent that may depend on them, such as a request whose response the server could not deliver
+ * otherwise. False if there is no room to continue.
  */
 static bool pump_subscriptions(tw_client *c) {
     uint8_t *kept = c->config.subscriptions.data;
@@ -186,7 +186,7 @@ static bool pump_subscriptions(tw_client *c) {
             return false;
         }
         if (result < 0) {
-            /* Larger than this server accepts: the next session may have one that does. */
+            /* Larger than this server accepts: the next connection may have a higher limit. */
             set_kept(kept, GRANTED, 0);
         } else {
             set_kept(kept, ASKED_AGAIN, take_packet_id(c));
@@ -196,7 +196,7 @@ static bool pump_subscriptions(tw_client *c) {
     return true;
 }
 
-/* Whether the identifier is of a subscription that was asked for again, which is answered now. Gives the filter of one that is refused. */
+/* Whether the identifier is that of a renewal, which is answered now. Sets the filter if it was refused. */
 static bool take_repeated(tw_client *c, uint16_t packet_id, bool is_refused, tw_bytes *filter) {
     uint8_t *kept = c->config.subscriptions.data;
     for (; kept < kept_end(c); kept = next_kept(kept)) {

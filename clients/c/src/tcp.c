@@ -3,14 +3,14 @@
 #else
 #define WITHOUT_SIGNAL 0
 #endif
-/* A socket that may block is asked with this not to. Without it none may. */
+/* The flag for a non-blocking receive. Without it no receive may block. */
 #ifdef MSG_DONTWAIT
 #define WITHOUT_WAIT MSG_DONTWAIT
 #else
 #define WITHOUT_WAIT 0
 #endif
 
-/* How long a receive may block. A line on which bytes come sooner than that is brisk. */
+/* The maximum time that a receive blocks. A connection on which bytes arrive sooner than that is active ("brisk"). */
 #define BLOCK_MS 50u
 
 static tw_result tcp_open(void *context);
@@ -56,7 +56,7 @@ static void tcp_close(void *context) {
     tcp->address = NULL;
 }
 
-/* Answers 0, or why there is no address. */
+/* Returns 0, or why there is no address. */
 static tw_result look_up(tw_tcp *tcp) {
     struct addrinfo hints, *found = NULL;
     int wrong;
@@ -72,19 +72,19 @@ static tw_result look_up(tw_tcp *tcp) {
     return 0;
 }
 
-/* Begins to connect to an address. False if that failed at once. */
+/* Starts to connect to an address. False if that fails at once. */
 static bool begin(tw_tcp *tcp, const struct addrinfo *address) {
     int yes = 1, flags;
     tcp->fd = socket(address->ai_family, address->ai_socktype, address->ai_protocol);
     if (tcp->fd < 0) {
         return false;
     }
-    /* Small packets are sent at once: the library puts together what belongs together. */
+    /* Small packets are sent at once: the library already combines them. */
     (void)setsockopt(tcp->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 #ifdef SO_NOSIGPIPE
     (void)setsockopt(tcp->fd, SOL_SOCKET, SO_NOSIGPIPE, &yes, sizeof yes);
 #endif
-    /* A program that this one starts would keep the connection open, so that the server sees no end of it. */
+    /* A child process would keep the connection open, so that the server would not see its end. */
     (void)fcntl(tcp->fd, F_SETFD, FD_CLOEXEC);
     flags = fcntl(tcp->fd, F_GETFL, 0);
     if (flags < 0 || fcntl(tcp->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
@@ -107,7 +107,7 @@ static tw_result progress(const tw_tcp *tcp) {
     return getsockopt(tcp->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0 ? 1 : -1;
 }
 
-/* How long the address that is tried may take: one that never answers, as IPv6 often does, must not hide the others. */
+/* The time left for the current address: one that never answers, as often with IPv6, must not block the others. */
 static uint32_t address_left_ms(const tw_tcp *tcp) {
     return tcp->address == NULL ? UINT32_MAX : left_ms(tcp_now_ms(NULL), tcp->since_ms, TW_TCP_ADDRESS_MS);
 }
@@ -176,7 +176,7 @@ static void tcp_wait(void *context, bool to_receive, bool to_send, uint32_t time
     poller.fd = tcp->fd;
     poller.events = (short)((to_receive ? POLLIN : 0) | (to_send ? POLLOUT : 0));
     poller.revents = 0;
-    /* Without a socket this is a pause. */
+    /* Without a socket this only waits. */
     (void)poll(&poller, 1, timeout_ms < INT32_MAX ? (int)timeout_ms : INT32_MAX);
 }
 
@@ -187,14 +187,14 @@ static uint32_t tcp_now_ms(void *context) {
     return (uint32_t)((uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u);
 }
 
-/* Whether the transport still is what is here, with nothing such as TLS in between. */
+/* Whether the transport is still plain TCP, with nothing such as TLS in between. */
 static bool is_tcp(const tw_transport *transport) {
     return transport->recv == tcp_recv && transport->wait == tcp_wait && transport->now_ms == tcp_now_ms;
 }
 
 /*
- * Lets receives block, for BLOCK_MS at most. Not before one is to: a socket that others read, such as a library for TLS,
- * stays one that never blocks.
+ * Lets receives block, for BLOCK_MS at most. It is called only when needed: a socket that others read, such as a TLS
+ * library, never blocks.
  */
 static bool let_block(tw_tcp *tcp) {
     if (!tcp->may_block && WITHOUT_WAIT != 0) {
@@ -209,16 +209,16 @@ static bool let_block(tw_tcp *tcp) {
 }
 
 /*
- * tcp_wait() and tcp_recv(), on a brisk line in one call of the system. The limit of a blocking receive is coarse, and may
- * be exceeded by some milliseconds: what is left of the timeout then is for poll(), which is exact. A line that is not brisk
- * has poll() alone, so that a quiet one wakes up no more often. `start_ms` is now.
+ * tcp_wait() and tcp_recv(), in one system call if the connection is brisk. The timeout of a blocking receive is coarse, and
+ * may be exceeded by some milliseconds: poll(), which is exact, waits for the rest. A connection that is not brisk uses only
+ * poll(), so that a quiet one causes no extra wake-ups. `start_ms` is now.
  */
 static tw_result tcp_await(tw_tcp *tcp, uint8_t *to, size_t size, uint32_t start_ms, uint32_t timeout_ms) {
     uint32_t wait_ms = timeout_ms;
     tw_result count;
     if (tcp->is_brisk && timeout_ms >= 2 * BLOCK_MS && let_block(tcp)) {
         count = receive(tcp, to, size, 0);
-        /* A signal ends the wait, as it ends poll(). */
+        /* A signal ends the wait, as with poll(). */
         if (count != 0 || errno == EINTR) {
             return count;
         }

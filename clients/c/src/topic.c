@@ -31,7 +31,7 @@ static bool is_shared(tw_bytes filter) {
     return filter.len >= TW_SHARE_PREFIX_LEN && memcmp(filter.data, SHARE_PREFIX, TW_SHARE_PREFIX_LEN) == 0;
 }
 
-/* Where the levels begin that topics are matched with. If there is a share name, its rules are checked [MQTT-4.8.2-1]. */
+/* Returns the start of the topic filter. If there is a share name, it is validated [MQTT-4.8.2-1]. */
 static tw_result find_levels(tw_bytes filter, size_t *at) {
     size_t i = 0;
     if (is_shared(filter)) {
@@ -56,7 +56,7 @@ static tw_result find_levels(tw_bytes filter, size_t *at) {
     return filter.len == 0 ? TW_TOPIC_FILTER_EMPTY : 0;
 }
 
-/* The rules of a filter that is well-formed text. */
+/* The rules of a filter for well-formed text. */
 static tw_result check_filter_levels(tw_bytes filter, size_t *at) {
     const uint8_t *text = filter.data;
     size_t first = 0, i;
@@ -94,7 +94,7 @@ bool tw_topic_matches(tw_bytes filter, tw_bytes topic) {
     if (*t == '$' && (*f == '+' || *f == '#')) {
         return false;
     }
-    /* Each turn begins at the start of a level of both. */
+    /* Each iteration starts at a level of both. */
     for (;;) {
         if (f < f_end && *f == '#') {
             return true;
@@ -111,7 +111,7 @@ bool tw_topic_matches(tw_bytes filter, tw_bytes topic) {
             }
         }
         if (t == t_end) {
-            /* `a/#` is also for `a`. */
+            /* `a/#` also matches `a`. */
             return f == f_end || (f_end - f == 2 && f[0] == '/' && f[1] == '#');
         }
         if (f == f_end || *f != '/' || *t != '/') {

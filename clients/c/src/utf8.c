@@ -8,7 +8,8 @@ static TW_INLINE uint64_t load_word(const uint8_t *at) {
     return word;
 }
 
-/* Sixteen bytes of a topic. suspects() sets the high bit of each that is U+0000, a wildcard or not ASCII. */
+/* Sixteen bytes of a topic. suspects() sets the high bit of each byte that is U+0000, a wildcard or not
+   ASCII. */
 #if defined(__GNUC__)
 typedef uint8_t tw_sixteen __attribute__((vector_size(16)));
 
@@ -27,7 +28,7 @@ static TW_INLINE tw_sixteen join(uint64_t first, uint64_t second) {
     return bytes;
 }
 
-/* `+` (0x2B) and `#` (0x23) differ in one bit alone. */
+/* `+` (0x2B) and `#` (0x23) differ in only one bit. */
 static TW_INLINE tw_sixteen suspects(tw_sixteen bytes) {
     return (tw_sixteen)((bytes & 0xF7) == 0x23) | (tw_sixteen)(bytes == 0) | bytes;
 }
@@ -64,7 +65,7 @@ static TW_INLINE tw_sixteen load_sixteen(const uint8_t *at) {
 
 static TW_INLINE uint64_t suspects_in_word(uint64_t word) {
     uint64_t wildcard = (word & ~(TW_ONES * 0x08)) ^ (TW_ONES * 0x23);
-    /* A false hit needs a byte that is a hit below it. */
+    /* A false match requires a matching byte below it. */
     return (word - TW_ONES) | word | ((wildcard - TW_ONES) & ~wildcard);
 }
 
@@ -81,7 +82,7 @@ static TW_INLINE bool has_high_bits(tw_sixteen bytes) {
 }
 #endif
 
-/* Fewer than sixteen bytes. Reads overlap; what is missing is padded with a character that nothing looks for. */
+/* Fewer than sixteen bytes. Reads overlap; missing bytes are padded with a character that matches nothing. */
 static TW_INLINE tw_sixteen load_short(const uint8_t *data, size_t len) {
     const uint64_t padding = TW_ONES * 'a';
     if (len >= 8) {
@@ -94,7 +95,7 @@ static TW_INLINE tw_sixteen load_short(const uint8_t *data, size_t len) {
         return join(padding, (uint64_t)first | (uint64_t)last << 32);
     }
     if (len > 0) {
-        /* The first, the middle and the last of three at most. */
+        /* The first, the middle and the last of at most three. */
         return join(padding, padding << 24 | (uint64_t)data[0] << 16 | (uint64_t)data[len >> 1] << 8 | data[len - 1]);
     }
     return join(padding, padding);
@@ -105,7 +106,7 @@ static TW_INLINE bool is_plain_in_two(const uint8_t *data, size_t len) {
     return !has_high_bits(either(suspects(load_sixteen(data)), suspects(load_sixteen(data + len - 16))));
 }
 
-/* Whether a topic is ASCII without what may not be in it: most are, and need no further look. */
+/* Whether a topic is ASCII without forbidden characters: most are, and need no further check. */
 static TW_INLINE bool is_plain_topic(const uint8_t *data, size_t len) {
     tw_sixteen found;
     size_t at;
@@ -140,7 +141,7 @@ static size_t well_formed_len(tw_bytes text) {
             return at;
         }
         more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-        /* Overlong forms, surrogates, and what is above U+10FFFF. */
+        /* Overlong forms, surrogates, and code points above U+10FFFF. */
         if (lead == 0xE0) {
             lowest = 0xA0;
         } else if (lead == 0xED) {
@@ -163,7 +164,7 @@ static size_t well_formed_len(tw_bytes text) {
     return len;
 }
 
-/* The place of the first `+` or `#`, or U+0000 if asked for; the length if there is none. */
+/* The position of the first `+` or `#`, or U+0000 if requested; the length if there is none. */
 static size_t find_null_or_wildcard(tw_bytes text, bool with_null) {
     size_t at;
     for (at = 0; at < text.len; at++) {
@@ -190,7 +191,7 @@ static tw_result check_text(tw_bytes text, size_t *at) {
     return 0;
 }
 
-/* The topic of a PUBLISH, which may be empty if a Topic Alias stands for it. */
+/* The topic of a PUBLISH, which may be empty if a Topic Alias replaces it. */
 static tw_result check_message_topic(tw_bytes topic, size_t *at) {
     tw_result wrong = check_text(topic, at);
     if (wrong != 0) {

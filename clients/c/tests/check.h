@@ -1,4 +1,4 @@
-/* The smallest test harness: a check that fails says so and is counted; finish() is the exit status. */
+/* A minimal test harness: a failed check is printed and counted; finish() returns the exit status. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -27,7 +27,7 @@ static inline int finish(const char *what) {
     return check_failures == 0 ? 0 : 1;
 }
 
-/* Numbers for seeded tests: the same on every machine (xorshift). */
+/* Random numbers for seeded tests: the same on every machine (xorshift). */
 typedef struct dice {
     uint64_t state;
 } dice;

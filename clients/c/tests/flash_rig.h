@@ -1,6 +1,6 @@
 /*
- * A flash on a table. It checks how it is used (whole units, each written once after an erase), and its power can fail at any byte
- * of any operation: the byte that is cut is torn, and power_off() does not return.
+ * A simulated flash. It checks how it is used (complete units, each written once after an erase), and its power can fail at any byte
+ * of any operation: that byte is torn, and power_off() does not return.
  */
 #ifndef FLASH_RIG_H
 #define FLASH_RIG_H
@@ -15,16 +15,16 @@
 typedef struct flash_rig {
     uint8_t bytes[2 * RIG_SECTOR_MAX_BYTES];
     flash_driver driver;
-    /* How many bytes are written or erased before the power fails; less than 0: it does not. */
+    /* How many bytes are written or erased before the power fails; negative: never. */
     long left;
     long spent;
     dice d;
     jmp_buf power_off;
-    /* A medium that fails without a loss of power: each write or erase while this is above 0. */
+    /* A medium that fails without a power failure: each write or erase while this is positive. */
     int failures;
 } flash_rig;
 
-/* One byte more of work; does not return if the power is off. What is torn has some of the bits that it had, and some of the new. */
+/* One more byte of work; does not return if the power fails. A torn byte has some old and some new bits. */
 static inline void spend(flash_rig *f, uint8_t *byte, uint8_t value) {
     if (f->left == 0) {
         uint8_t mask = (uint8_t)roll(&f->d, 256);
@@ -65,7 +65,8 @@ static inline tw_result rig_write(void *context, uint32_t address, const uint8_t
 static inline tw_result rig_erase(void *context, uint32_t address) {
     flash_rig *f = (flash_rig *)context;
     uint32_t i, at;
-    /* Cells are erased in no order: this is one that comes to each byte once, as the step has no factor in common with the size. */
+    /* Cells are erased in no particular order: this one visits each byte once, because the step and the size have no common
+     * factor. */
     uint32_t step = roll(&f->d, 2) == 0 ? 1 : 97;
     CHECK(address % f->driver.sector_bytes == 0, "erase at %u", (unsigned)address);
     if (f->failures > 0) {

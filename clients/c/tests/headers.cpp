@@ -1,4 +1,4 @@
-/* The headers to copy are for C++, too: what they declare has the linkage of C. Another linkage here would be a conflict. */
+/* The headers to copy work in C++, too: their declarations have C linkage. Another linkage here would be a conflict. */
 #include "flash_file.h"
 #include "flash_log.h"
 #include "tls.h"

@@ -1,4 +1,4 @@
-/* A client on a table: bytes are given and expected in hex, and time is what the test says. */
+/* A client for tests: bytes are given and expected in hex, and the test sets the time. */
 #ifndef RIG_H
 #define RIG_H
 
@@ -27,7 +27,7 @@ static inline size_t unhex(const char *hex, uint8_t *to) {
     return count;
 }
 
-/* A client of that version, not connected. Change `config` after it and call restart() for other settings. */
+/* A client of that version, not connected. Change `config` and call restart() for other settings. */
 static inline void restart(rig *r) {
     r->config.receive = tw_lend(r->receive, sizeof r->receive);
     r->config.transmit = tw_lend(r->transmit, sizeof r->transmit);
@@ -51,7 +51,7 @@ static inline void set_up(rig *r, tw_version version) {
     restart(r);
 }
 
-/* Gives bytes, and takes one event if there is one. */
+/* Passes bytes to the client, and takes one event if there is one. */
 static inline tw_event_type give(rig *r, const char *hex) {
     uint8_t bytes[512];
     size_t count = unhex(hex, bytes);
@@ -70,7 +70,7 @@ static inline tw_event_type next(rig *r) {
     return r->event.type;
 }
 
-/* What is to be sent is exactly this; it is taken as sent. */
+/* The pending output is exactly this; it counts as sent. */
 #define SENDS(r, hex) CHECK(takes(r, hex), "wanted %s", hex)
 
 static inline bool takes(rig *r, const char *hex) {
@@ -89,7 +89,7 @@ static inline bool takes(rig *r, const char *hex) {
     return is_right;
 }
 
-/* Connects; `connack` is what the server answers. */
+/* Connects; `connack` is the server's answer. */
 static inline void connect_with(rig *r, const char *connack) {
     CHECK(tw_client_open(&r->client, r->now_ms) == 0, "open");
     tw_client_sent(&r->client, tw_client_output(&r->client).len);
@@ -101,7 +101,7 @@ static inline void connect_with(rig *r, const char *connack) {
 #define CONNACK_V3 "2002 0000"
 #define CONNACK_V3_RESUMED "2002 0100"
 
-/* Answers the packet identifier, or the error. */
+/* Returns the packet identifier, or the error. */
 static inline tw_result publish(rig *r, const char *topic, tw_qos qos) {
     tw_publish message = tw_message(tw_str(topic), tw_str("x"), qos);
     uint16_t packet_id = 0xFFFF;

@@ -1,6 +1,6 @@
 /*
- * The agent of this library for tests/scenario: `scenario mqtt://HOST:PORT`. It obeys commands of its standard input and prints
- * what happens, as tests/scenario/README.md says.
+ * The agent of this library for tests/scenario: `scenario mqtt://HOST:PORT`. It executes commands from its standard input and
+ * prints the events, as tests/scenario/README.md describes.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -48,7 +48,7 @@ typedef struct agent {
     uint32_t request_timeout_ms;
     waiting *waiting;
     subscription *subscriptions;
-    /* Between `connect` and its answer the client is trying; commands are for one that is running. */
+    /* Between `connect` and its answer the client is trying; commands require a running one. */
     bool is_trying, is_running, was_connected;
     char input[LINE_BYTES];
     size_t input_len;
@@ -75,7 +75,7 @@ static char *copy_of(const char *text) {
     return copy;
 }
 
-/* The code that all languages share: this library knows what exactly a server did wrong. */
+/* The code that all languages share: this library has finer codes for protocol violations. */
 static const char *code_of(tw_result error) {
     switch (tw_fault(error)) {
     case TW_FAULT_MALFORMED:
@@ -85,7 +85,7 @@ static const char *code_of(tw_result error) {
     }
 }
 
-/* The reason code, where a packet brought one: " 0x87". */
+/* The reason code, if a packet has one: " 0x87". */
 static const char *reason_of(tw_result error, tw_reason reason) {
     static char text[8];
     switch (error) {
@@ -102,7 +102,7 @@ static const char *reason_of(tw_result error, tw_reason reason) {
     }
 }
 
-/* Takes the newest subscription to a filter away. False if there is none. */
+/* Removes the newest subscription to a filter. False if there is none. */
 static bool drop(const char *filter) {
     subscription **at = &a.subscriptions, *s;
     while (*at != NULL && strcmp((*at)->filter, filter) != 0) {
@@ -173,7 +173,7 @@ static void take_answer(const tw_event *event) {
     }
 }
 
-/* The server refuses what it had granted. */
+/* The server refuses a subscription that it had granted. */
 static void take_loss(const tw_event *event) {
     char filter[256];
     snprintf(filter, sizeof filter, "%.*s", (int)event->filter.len, (const char *)event->filter.data);
@@ -266,7 +266,7 @@ static void random_bytes(uint8_t *to, size_t len) {
     fclose(file);
 }
 
-/* Takes the first word off a line. */
+/* Removes the first word of a line. */
 static char *word(char **rest) {
     char *first = *rest, *space = strchr(first, ' ');
     *rest = space == NULL ? first + strlen(first) : space + 1;
@@ -357,7 +357,7 @@ static tw_result set_up(char *options) {
 
 static void do_connect(char *options) {
     tw_result result = set_up(options);
-    /* tw_link_connect() would keep the commands waiting: this is one attempt in steps, whose first event is the answer. */
+    /* tw_link_connect() would block the commands: this is one attempt in steps, whose first event is the answer. */
     a.is_trying = result == 0;
     if (result < 0) {
         say("failed connect %s", code_of(result));
@@ -511,7 +511,7 @@ static void obey(char *line) {
     }
 }
 
-/* Reads what there is, and obeys whole lines. False at the end of the input. */
+/* Reads available input, and executes complete lines. False at the end of the input. */
 static bool read_commands(void) {
     char *at = a.input, *end;
     ssize_t count = read(STDIN_FILENO, a.input + a.input_len, sizeof a.input - a.input_len);
@@ -564,7 +564,7 @@ int main(int argc, char **argv) {
         if (has_commands(a.is_running || a.is_trying ? 0 : -1)) {
             goes_on = read_commands();
         } else if (tw_link_step(&a.link, TURN_MS) < 0) {
-            /* It has given up, and said so. */
+            /* It has given up, and printed that. */
             a.is_running = false;
         } else if (!a.is_running && !a.is_trying) {
             tw_link_cut(&a.link);

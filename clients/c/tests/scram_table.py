@@ -1,4 +1,5 @@
-"""Turns the vectors of SCRAM into C: `scram_table.py CASES.json OUTPUT.h`. A text is its bytes and their number."""
+"""Converts the SCRAM vectors to C: `scram_table.py CASES.json OUTPUT.h`. A text is its bytes and
+their number."""
 
 import json
 import sys

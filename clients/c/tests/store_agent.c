@@ -1,8 +1,9 @@
 /*
- * A client with a store in a file, which with_store.py kills at any time. It says what is safe, and what has arrived.
+ * A client with a file store, which with_store.py kills at any time. It prints which messages are safe, and which have
+ * arrived.
  *
- *     store_agent HOST PORT FILE publish FIRST    publishes numbers from FIRST on, by turns with QoS 1 and 2: `safe NUMBER`
- *     store_agent HOST PORT FILE drain            publishes what is left, and ends
+ *     store_agent HOST PORT FILE publish FIRST    publishes numbers from FIRST on, alternating between QoS 1 and 2: `safe NUMBER`
+ *     store_agent HOST PORT FILE drain            publishes the rest, and exits
  *     store_agent HOST PORT FILE subscribe        `subscribed`, and `message NUMBER` for each that arrives
  */
 #define _POSIX_C_SOURCE 200809L
@@ -11,7 +12,7 @@
 
 #include "../examples/flash_file.h"
 
-/* Small, so that the log begins anew again and again. */
+/* Small, so that the log is restarted often. */
 #define SECTOR_BYTES 4096u
 #define DRAIN_MS 60000u
 

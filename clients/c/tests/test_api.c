@@ -88,7 +88,7 @@ static void errors_have_a_class(void) {
 static void texts_say_what_to_do(void) {
     tw_result error;
     CHECK(strcmp(tw_error_text(TW_UNREACHABLE),
-                 "no connection to the server: see that it runs, and that address and port are right") == 0,
+                 "cannot connect to the server: check that it runs, and that address and port are correct") == 0,
           "%s", tw_error_text(TW_UNREACHABLE));
     CHECK(strcmp(tw_error_text(-1000), "unknown") == 0, "what is no error");
     CHECK(strcmp(tw_error_text(0), "ok") == 0, "no error");
@@ -118,7 +118,7 @@ static void errors_say_what_is_wrong_and_what_to_do(void) {
     CHECK(strcmp(tw_error_text(-1000), "unknown") == 0 && strcmp(tw_error_text(7), "ok") == 0, "no error");
 }
 
-/* Topics are looked at and copied in pieces, whose number depends on the length. */
+/* Topics are checked and copied in pieces, whose number depends on the length. */
 static void a_topic_is_looked_at_to_its_last_byte(void) {
     static const struct {
         char byte;
@@ -128,7 +128,7 @@ static void a_topic_is_looked_at_to_its_last_byte(void) {
     char topic[70];
     size_t len, at, bad;
     for (len = 1; len <= sizeof topic; len++) {
-        /* Both, because what is common is written by code of its own. */
+        /* Both, because the common case has code of its own. */
         const tw_qos qos = len % 2 == 0 ? TW_AT_LEAST_ONCE : TW_AT_MOST_ONCE;
         tw_publish message = tw_message(tw_view(topic, len), tw_str("x"), qos);
         message.packet_id = qos == TW_AT_MOST_ONCE ? 0 : 1;
@@ -147,7 +147,7 @@ static void a_topic_is_looked_at_to_its_last_byte(void) {
     }
 }
 
-/* What is common is written by code of its own, in pieces that overlap: never a byte more than the packet has. */
+/* The common case has code of its own, with overlapping pieces: it never writes a byte beyond the packet. */
 static void what_is_common_is_written_as_the_rest_is(void) {
     const tw_version versions[] = {TW_V3_1_1, TW_V5};
     uint8_t expected[160], payload[70];
@@ -170,7 +170,7 @@ static void what_is_common_is_written_as_the_rest_is(void) {
                 packet.as.publish.dup = qos == 2;
                 packet.as.publish.retain = payload_len % 2 == 1;
                 len = tw_encode(&packet, version, expected, sizeof expected);
-                /* The sanitizer sees what is behind its end. */
+                /* The sanitizer detects writes past its end. */
                 out = (uint8_t *)malloc((size_t)len);
                 CHECK(tw_encode_publish(&packet.as.publish, version, out, (size_t)len) == len && memcmp(out, expected, (size_t)len) == 0,
                       "topic %zu, payload %zu, QoS %zu", topic_len, payload_len, qos);
@@ -210,7 +210,7 @@ static void what_a_receiver_would_refuse_is_not_encoded(void) {
     CHECK(tw_encode(&packet, TW_V3_1_1, out, sizeof out) == TW_NOT_IN_VERSION, "a reason in 3.1.1");
 }
 
-/* Acknowledgements without a reason code are decoded apart: what resembles one is not. */
+/* Acknowledgements without a reason code have a decoder of their own, which must refuse similar packets. */
 static void short_acknowledgements_are_told_apart(void) {
     uint8_t bytes[] = {0x40, 2, 0, 1};
     tw_packet packet;

@@ -155,11 +155,12 @@ static void a_resumed_session_goes_on_where_it_was(void) {
     CHECK(give(&r, "5002 0002") == TW_EVENT_NONE, "PUBREC");
     tw_client_close(&r.client);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
-    /* Clean Start is not said again. */
+    /* Clean Start is not set again. */
     SENDS(&r, "101b 00044d515454 05 00 003c 0d 1100000258 210004 2700000100 000163");
     CHECK(give(&r, CONNACK_V5_RESUMED) == TW_EVENT_CONNECTED && r.event.session_present, "CONNACK");
     CHECK(next(&r) == TW_EVENT_NONE, "none");
-    /* In the old order [MQTT-4.6.0-1], what was sent with DUP [MQTT-3.3.1-1], what was released as PUBREL. */
+    /* In the original order [MQTT-4.6.0-1], sent messages with DUP [MQTT-3.3.1-1], released ones as
+       PUBREL. */
     SENDS(&r, "3a07 000161 0001 00 78 6202 0002 3c07 000163 0003 00 78 3207 000164 0004 00 78");
     CHECK(give(&r, "4002 0001 7002 0002 5002 0003 7002 0003 4002 0004") == TW_EVENT_PUBLISHED, "1");
     CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 2, "2");
@@ -187,7 +188,7 @@ static void after_a_lost_session_nothing_old_is_resumed(void) {
     CHECK(next(&r) == TW_EVENT_NONE, "none");
     /* A new message: no DUP. */
     SENDS(&r, "3206 000161 0001 78");
-    /* The identifiers of the server's old messages are forgotten too. */
+    /* The identifiers of the server's old messages are dropped, too. */
     CHECK(give(&r, "3406 000174 0007 7a") == TW_EVENT_MESSAGE, "a new message under an old identifier");
 }
 
@@ -307,7 +308,7 @@ static void a_handshake_that_goes_wrong_ends(void) {
     CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_CLOSED && r.event.error == TW_PACKET_UNEXPECTED, "PUBLISH first");
 }
 
-/* What comes in the place of CONNACK from a server that does not know MQTT 5.0, and from what is no MQTT. */
+/* Packets in place of CONNACK, from a server without MQTT 5.0 and from other protocols. */
 static void what_is_no_connack_is_understood(void) {
     static const struct answer {
         const char *hex;
@@ -333,7 +334,7 @@ static void what_is_no_connack_is_understood(void) {
     }
 }
 
-/* What the server says at the end, and whether another attempt can help. */
+/* The reason at the end of a connection, and whether another attempt can help. */
 static void ends_by_the_server_are_told_apart(void) {
     static const struct end {
         const char *hex;
@@ -518,7 +519,7 @@ static void packet_identifiers_wrap_around_without_0(void) {
     }
 }
 
-/* [MQTT-2.2.1-3], also where other packets have taken identifiers in between. */
+/* [MQTT-2.2.1-3], also if other packets have used identifiers in between. */
 static void an_identifier_in_use_is_not_taken_again(void) {
     static uint8_t large[65536 * 18];
     tw_result result;

@@ -1,6 +1,6 @@
 /*
- * The log of examples/flash_log.c alone. The power fails at every byte that is written or erased: the log that is opened then holds
- * every record that was appended, in order, and at most the one that was under way besides.
+ * The log of examples/flash_log.c alone. The power fails at every byte that is written or erased: the log that is opened then has
+ * every appended record, in order, and at most the interrupted one in addition.
  */
 #include "flash_rig.h"
 
@@ -11,7 +11,7 @@ static flash_rig f;
 static flash_log log_;
 static tw_store store;
 
-/* What the log has to hold: numbers of records, `under_way` among them or not. */
+/* The expected content of the log: numbers of records, possibly including `under_way`. */
 typedef struct model {
     int numbers[RECORDS + 1], count;
     int under_way;
@@ -30,12 +30,12 @@ static tw_result append_number(int number) {
     return store.append(store.context, head, tw_view(body, len_of(number)), true);
 }
 
-/* As the client does it: when the log is full, what still counts is written anew, in the place of all. */
+/* Like the client: when the log is full, live records are rewritten and replace all others. */
 static void append_or_begin(int number) {
     int i, dropped;
     m.under_way = number;
     if (append_number(number) < 0) {
-        /* The oldest are done. They may be there until the new log counts. */
+        /* The oldest are complete. They may remain until the new log is valid. */
         dropped = m.count > KEPT_AT_MOST ? m.count - KEPT_AT_MOST : 0;
         CHECK(store.begin(store.context) == 0, "begin");
         for (i = dropped; i < m.count; i++) {
@@ -44,7 +44,7 @@ static void append_or_begin(int number) {
         CHECK(store.commit(store.context) == 0, "commit");
         m.count -= dropped;
         memmove(m.numbers, m.numbers + dropped, (size_t)m.count * sizeof m.numbers[0]);
-        CHECK(append_number(number) == 0, "append %d after a new beginning", number);
+        CHECK(append_number(number) == 0, "append %d after a restart of the log", number);
     }
     m.numbers[m.count++] = number;
     m.under_way = 0;
@@ -55,7 +55,7 @@ static void open_log(void) {
     store = flash_log_store(&log_);
 }
 
-/* Reads all, and compares. */
+/* Reads all records, and compares. */
 static void check_log(long cut) {
     uint8_t head[TW_STORE_HEAD_BYTES], body[80];
     int found[RECORDS + 1], count = 0, from;
@@ -68,7 +68,7 @@ static void check_log(long cut) {
     if (m.under_way != 0 && count > 0 && found[count - 1] == m.under_way) {
         count--;
     }
-    /* The new log may count already, and not hold the oldest. */
+    /* The new log may already be valid, without the oldest. */
     from = m.count - count;
     CHECK(from == 0 || (m.under_way != 0 && m.count > KEPT_AT_MOST && count == KEPT_AT_MOST), "cut %ld: %d of %d", cut, count,
           m.count);
@@ -89,7 +89,7 @@ static long play(uint32_t write_bytes, long cut) {
     f.left = -1;
     open_log();
     check_log(cut);
-    /* It goes on, also behind what is torn. */
+    /* It continues, also after torn bytes. */
     m.under_way = 0;
     if (number <= RECORDS) {
         open_log();
@@ -131,7 +131,7 @@ static void test_every_cut(void) {
     }
 }
 
-/* A write that fails without a loss of power: the client begins anew, and nothing is written behind what is torn. */
+/* A write that fails without a power failure: the client restarts the log, and nothing is written after torn bytes. */
 static void test_failed_writes(void) {
     set_up_flash(&f, 512, 4, 1);
     memset(&m, 0, sizeof m);
@@ -151,7 +151,7 @@ static void test_failed_writes(void) {
     check_log(-1);
 }
 
-/* Cells that take a write and do not keep it. */
+/* Cells that accept a write and lose it. */
 static tw_result forgetful_write(void *context, uint32_t address, const uint8_t *from, size_t len) {
     flash_rig *rig = (flash_rig *)context;
     tw_result result = rig_write(context, address, from, len);
@@ -171,7 +171,7 @@ static void test_worn_cells(void) {
     check_log(-1);
 }
 
-/* An erase that leaves half a sector as it was: its records are those of another epoch. */
+/* An erase that leaves half a sector unchanged: its records belong to another epoch. */
 static tw_result erase_half(void *context, uint32_t address) {
     memset(((flash_rig *)context)->bytes + address, 0xFF, 256);
     return 0;
@@ -185,7 +185,7 @@ static void test_what_an_erase_leaves_behind(void) {
     for (round = 0; round < 3; round++) {
         CHECK(store.begin(store.context) == 0, "begin");
         log_.flash.erase = erase_half;
-        /* Four records of 61 bytes end where the other half begins; in round 0 more of them follow. */
+        /* Four records of 61 bytes end where the other half starts; in round 0 more of them follow. */
         for (i = 0; i < (round == 0 ? 7 : 4); i++) {
             CHECK(store.append(store.context, head, tw_view(body, sizeof body), true) == 0, "append");
         }

@@ -28,7 +28,7 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
         uint32_t number;
         int qos = (int)event->message.qos;
         memcpy(&number, event->message.payload.data, sizeof number);
-        /* QoS 0 may be dropped by a broker that is flooded; what comes is in order. */
+        /* A flooded broker may drop QoS 0; the received ones are in order. */
         CHECK(qos == 0 ? (int)number >= arrived[0] : (int)number == arrived[qos], "QoS %d: %u after %d", qos, number,
               arrived[qos]);
         arrived[qos] = (int)number + 1;

@@ -1,10 +1,10 @@
-/* The link on a transport of its own, with its own clock: no socket, no waiting. */
+/* The link on a simulated transport with its own clock: no socket, no waiting. */
 #include "rig.h"
 
 typedef struct fake {
     uint32_t now_ms;
     bool can_open, is_open, is_deaf, is_full, is_slow;
-    /* The codes that the server answers with. */
+    /* The codes in the server's answers. */
     unsigned connack, suback, puback;
     tw_result open_error, lost_error;
     int opens, waits, sends, closes, connects, subscribes;
@@ -46,7 +46,7 @@ static void down(const char *hex) {
     f.down_len += unhex(hex, f.down + f.down_len);
 }
 
-/* What a broker would say to the packets that have arrived whole. */
+/* Answers the complete packets that have arrived, like a broker. */
 static void answer_all(void) {
     tw_packet packet;
     tw_result used;
@@ -208,7 +208,7 @@ static void waiting_ends(void) {
     CHECK(tw_link_publish(&link, &message, 1000) == TW_OUTBOX_FULL, "no room for another");
 }
 
-/* Why an attempt failed is known after the first one. */
+/* The cause of a failed attempt is known after the first one. */
 static void connecting_reports_the_first_failure(void) {
     static const tw_result ERRORS[] = {TW_NAME_NOT_FOUND, TW_UNREACHABLE, TW_TLS_EXPIRED};
     size_t i;
@@ -218,7 +218,7 @@ static void connecting_reports_the_first_failure(void) {
         f.open_error = ERRORS[i];
         CHECK(tw_link_connect(&link, 5000) == ERRORS[i] && f.opens == 1, "%d attempts", f.opens);
         CHECK(last_closed.error == ERRORS[i] && !last_closed.is_final, "the event says it, too");
-        /* The next attempt is at once, and may be the first of those that go on. */
+        /* The next attempt is at once, and may be the first of those that continue. */
         f.can_open = true;
         CHECK(tw_link_connect(&link, 5000) == 0 && f.now_ms == 5000, "%u", f.now_ms);
     }
@@ -237,7 +237,7 @@ static void connecting_reports_the_first_failure(void) {
     CHECK(tw_link_connect(&link, 50000) == TW_CONNECT_TIMEOUT && f.now_ms == 25000, "no CONNACK: %u", f.now_ms);
 }
 
-/* The time of an attempt runs from its beginning, not from when the transport was open. */
+/* The time limit of an attempt starts at its beginning, not when the transport is open. */
 static void an_attempt_has_one_limit(void) {
     set_up_link();
     f.is_slow = true;
@@ -451,7 +451,7 @@ static uint32_t first_pause_ms(const char *client_id) {
     return f.now_ms - 5000;
 }
 
-/* Devices that lose their server at the same moment do not come back at the same moment. */
+/* Devices that lose their server at the same moment do not reconnect at the same moment. */
 static void pauses_differ_between_clients(void) {
     uint32_t least = UINT32_MAX, most = 0;
     char client_id[32];
@@ -487,7 +487,7 @@ static void the_event_handler_may_not_turn_the_link(void) {
     CHECK(tw_link_connect(&link, 1000) == 0 && inner == TW_ARGUMENT, "%s", tw_error_name(inner));
 }
 
-/* On a message that is a command to leave, say. */
+/* For example on a message with a command to disconnect. */
 static void the_event_handler_may_say_goodbye(void) {
     uint32_t timeout_ms;
     for (timeout_ms = 0; timeout_ms <= 1000; timeout_ms += 1000) {
@@ -497,7 +497,7 @@ static void the_event_handler_may_say_goodbye(void) {
         down("3207 000161 0005 00 78");
         CHECK(tw_link_step(&link, timeout_ms) == 0 && inner == 0, "%s", tw_error_name(inner));
         CHECK(!f.is_open && f.closes == 1 && events[TW_EVENT_CLOSED] == 0, "the connection has ended: %d times", f.closes);
-        /* PUBACK, and DISCONNECT that ends the session. */
+        /* PUBACK, and the DISCONNECT that ends the session. */
         CHECK(f.up_len == 0 && f.sends == 2, "%d sends", f.sends);
         CHECK(tw_link_step(&link, 1000) == 0 && tw_link_step(&link, 1000) == 0 && f.connects == 2, "the next step connects again");
     }

@@ -1,4 +1,4 @@
-/* Requests and responses: a requester and a responder, each with a client on a table. */
+/* Requests and responses: a requester and a responder, each with a simulated client. */
 #include "rig.h"
 
 #define PLACES 2
@@ -47,7 +47,7 @@ static tw_result ask(const char *payload, tw_qos qos) {
     return result < 0 ? result : (tw_result)number;
 }
 
-/* Takes the next packet of the output of a client off. */
+/* Removes the next packet from the output of a client. */
 static tw_packet sent(rig *from) {
     tw_bytes output = tw_client_output(&from->client);
     tw_packet packet;
@@ -57,7 +57,7 @@ static tw_packet sent(rig *from) {
     return packet;
 }
 
-/* Gives a message to a client as its server would, at the QoS and with the properties that it has. */
+/* Delivers a message to a client like its server, at its QoS and with its properties. */
 static tw_event_type deliver(rig *to, const tw_publish *message) {
     uint8_t bytes[256];
     char hex[513];
@@ -76,7 +76,7 @@ static void tell_requester(void) {
     CHECK(tw_requester_take(&requester, &r.event), "it is the requester's");
 }
 
-/* Sends a request, and lets the other client answer with what `sentence` says: NULL for an echo. */
+/* Sends a request, and lets the other client answer with `sentence`: NULL for an echo. */
 static void round_trip(bool fails, const char *sentence) {
     uint8_t work[64];
     tw_packet packet;

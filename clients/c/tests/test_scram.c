@@ -1,4 +1,4 @@
-/* SCRAM: all vectors, what is kept between exchanges, and a client before servers that cannot be believed. */
+/* SCRAM: all vectors, the cached keys, and a client with servers that cannot be trusted. */
 #define TW_SCRAM 512
 #include "rig.h"
 
@@ -19,7 +19,7 @@ static tw_bytes view(text t) {
     return tw_view(t.data, t.len);
 }
 
-/* The random bytes that give a nonce of a vector. */
+/* The random bytes that result in the nonce of a vector. */
 static const char *wanted_nonce;
 
 static tw_result no_chance(void *context, uint8_t *to, size_t len) {
@@ -104,7 +104,7 @@ static void keys_are_kept_for_the_same_salt_and_iterations(void) {
     tw_result len = challenged(&a, CHALLENGE);
     size_t i;
     memcpy(first, space, sizeof first);
-    /* With another password only what is kept can give the same proof. */
+    /* With another password, only cached keys give the same proof. */
     scram.password = tw_str("rubber");
     CHECK(challenged(&a, CHALLENGE) == len && memcmp(space, first, (size_t)len) == 0, "%.*s", (int)len, (const char *)space);
     for (i = 0; i < 3; i++) {
@@ -135,7 +135,7 @@ static void limits_hold(void) {
     CHECK(challenged(&a, "r=" NONCE "x,s=AAAA,i=4095") == TW_SCRAM_ITERATIONS, "few");
     scram.iterations_max = 100001;
     CHECK(challenged(&a, "r=" NONCE "x,s=AAAA,i=100001") > 0, "many");
-    /* Whatever the size of what is lent, nothing is written behind it. */
+    /* Whatever the size of the memory, nothing is written past its end. */
     for (size = 0; size < 100; size++) {
         uint8_t *exact = (uint8_t *)malloc(size + 1);
         tw_result len = a.begin(a.context, tw_lend(exact, size));
@@ -162,7 +162,7 @@ static void open_with(tw_authenticator a) {
     tw_client_sent(&r.client, tw_client_output(&r.client).len);
 }
 
-/* Gives AUTH (0xF0) or CONNACK (0x20) with a method and data. */
+/* Passes AUTH (0xF0) or CONNACK (0x20) with a method and data to the client. */
 static tw_event_type give_auth(unsigned first, tw_reason reason, const char *method, const char *data) {
     uint8_t properties[256];
     tw_writer writer = tw_writer_on(properties, sizeof properties);
@@ -217,7 +217,7 @@ static void a_server_that_does_not_know_the_password_is_refused(void) {
     CHECK(r.event.error == TW_PACKET_UNEXPECTED, "%s", tw_error_name(r.event.error));
 }
 
-/* An authenticator that says "begin" and "answer", and believes "good". */
+/* An authenticator that sends "begin" and "answer", and accepts "good". */
 static tw_result say(tw_memory to, const char *word) {
     memcpy(to.data, word, strlen(word));
     return (tw_result)strlen(word);

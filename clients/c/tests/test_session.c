@@ -1,9 +1,9 @@
 /*
- * The client against a broker of its own, over a line that is cut at any byte, for many seeds: QoS 1 arrives at least
- * once, QoS 2 exactly once, both in order, both ways; the windows of both sides are kept; each message is reported once.
+ * The client with a simulated broker, over a line that is cut at any byte, for many seeds: QoS 1 arrives at least once, QoS 2
+ * exactly once, both in order, in both directions; the windows of both sides are respected; each message is reported once.
  *
- * In half of the seeds the client has a store in flash, its power fails at any byte that is written or erased, and at any
- * other time. What it was told to be safe arrives all the same, and QoS 2 once.
+ * In half of the seeds the client has a store in flash, and its power fails at any byte that is written or erased, and at any
+ * other time. Messages that were reported as safe arrive nevertheless, QoS 2 once.
  */
 #include "flash_rig.h"
 #include "tautwire.h"
@@ -11,7 +11,7 @@
 #define MESSAGES 80
 #define WIRE_BYTES 65536
 
-/* Bytes on their way. */
+/* Bytes in transit. */
 typedef struct wire {
     uint8_t bytes[WIRE_BYTES];
     size_t len;
@@ -22,7 +22,7 @@ typedef struct note {
     uint16_t packet_id;
 } note;
 
-/* What the broker knows of a message to the client. Its identifier is its number and 1. */
+/* The broker's state of a message to the client. Its identifier is its number plus 1. */
 typedef enum sending { UNSENT, SENT_ONCE, RELEASED_ONCE, OVER } sending;
 
 typedef struct world {
@@ -46,13 +46,13 @@ typedef struct world {
     bool is_resend_due;
     int their_arrived[MESSAGES], their_last;
     int cuts;
-    /* The store, and what was so when the power failed last. */
+    /* The store, and the state at the last power failure. */
     flash_rig flash;
     flash_log log;
     tw_store store;
     tw_client_config config;
     bool has_store, is_safe[MESSAGES];
-    /* The message that the application has in its hands, or -1, and how often power failed with each. */
+    /* The message that the application is handling, or -1, and how often power failed during each. */
     int in_hands, spilled[MESSAGES];
     int reboots;
 } world;
@@ -311,7 +311,7 @@ static void cut(void) {
     CHECK(tw_client_open(&w.client, w.now_ms) == 0, "open");
 }
 
-/* The process ends, and another one begins with what the flash has. */
+/* The process ends, and another one starts with the content of the flash. */
 static void reboot(void) {
     tw_result result;
     lose_line();
@@ -358,7 +358,7 @@ static void set_up_store(uint64_t seed) {
     w.config.store = &w.store;
 }
 
-/* Whether each message has arrived as often as it may. */
+/* Whether each message has arrived as often as allowed. */
 static void check_arrivals(int seed) {
     int i;
     for (i = 0; i < MESSAGES; i++) {
@@ -371,7 +371,7 @@ static void check_arrivals(int seed) {
     }
 }
 
-/* With a store, the power fails after `cut_at` bytes of flash, unless that is less than 0. Answers how many bytes there were. */
+/* With a store, the power fails after `cut_at` bytes of flash, unless that is negative. Returns how many bytes there were. */
 static long play(uint64_t seed, bool has_store, long cut_at) {
     tw_client_config config = tw_client_defaults();
     volatile int turn;
@@ -434,7 +434,7 @@ int main(int argc, char **argv) {
         cuts += w.cuts;
         reboots += w.reboots;
     }
-    /* One session, cut at each byte of flash: the seed is one with little to write. */
+    /* One session, cut at each byte of flash: the seed has little to write. */
     w.flash.spent = 0;
     bytes = play(4, true, 1L << 30);
     for (at = 0; at < bytes; at += 13) {

@@ -1,6 +1,6 @@
 /*
- * What the client keeps, and when: packet by packet, with a reboot in between. A process that ends is rig's client set up again with
- * the flash as it is. The random sessions of test_session.c cut the power, too.
+ * What the client stores, and when: packet by packet, with a reboot in between. A process that ends is simulated by initialising
+ * rig's client again with the same flash. The random sessions of test_session.c cut the power, too.
  */
 #include "flash_rig.h"
 #include "rig.h"
@@ -14,7 +14,7 @@ typedef struct desk {
 
 static desk d;
 
-/* Begins a process with what the flash has. Answers what tw_client_init() does. */
+/* Starts a process with the content of the flash. Returns the result of tw_client_init(). */
 static tw_result boot(void) {
     CHECK(flash_log_open(&d.log, &d.flash.driver) == 0, "open");
     d.store = flash_log_store(&d.log);
@@ -43,7 +43,7 @@ static void resume(void) {
     CHECK(give(&d.r, CONNACK_V5_RESUMED) == TW_EVENT_CONNECTED, "%s", tw_error_name(d.r.event.error));
 }
 
-/* The same, and before all else the application is told how a message of the last process ended. */
+/* The same, and first the application gets the result of a message of the last process. */
 static void resume_and_tell(const char *connack, uint16_t packet_id, tw_result error) {
     CHECK(tw_client_open(&d.r.client, d.r.now_ms) == 0, "open");
     tw_client_sent(&d.r.client, tw_client_output(&d.r.client).len);
@@ -73,7 +73,7 @@ static void test_messages_outlive_the_process(void) {
     reboot();
     resume();
     (void)next(&d.r);
-    /* The server has it: only PUBREL is due [MQTT-4.3.3-4]. */
+    /* The server has it: only PUBREL remains [MQTT-4.3.3-4]. */
     SENDS(&d.r, "6202 0002  3a07 000163 0003 00 78");
     CHECK(give(&d.r, "7002 0002") == TW_EVENT_PUBLISHED && d.r.event.error == 0, "done");
     CHECK(give(&d.r, "4002 0003") == TW_EVENT_PUBLISHED && d.r.event.error == 0, "done");
@@ -81,7 +81,7 @@ static void test_messages_outlive_the_process(void) {
     CHECK(tw_client_is_idle(&d.r.client), "nothing is left");
 }
 
-/* The PUBCOMP that says that the exchange is over may be lost. The server then does not know the identifier any more. */
+/* The PUBCOMP at the end of the exchange may be lost. The server then no longer knows the identifier. */
 static void test_a_lost_pubcomp_is_no_refusal(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
@@ -96,7 +96,7 @@ static void test_incoming_messages_come_once(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
     CHECK(give(&d.r, "3407 000161 0007 00 78") == TW_EVENT_MESSAGE, "message");
-    /* The process ends while the application has it in its hands: it comes again. */
+    /* The process ends while the application handles the message: it is delivered again. */
     reboot();
     resume();
     CHECK(give(&d.r, "3c07 000161 0007 00 78") == TW_EVENT_MESSAGE, "once more");
@@ -118,7 +118,7 @@ static void test_incoming_messages_come_once(void) {
     SENDS(&d.r, "5002 0007");
 }
 
-/* The log begins anew, for a message that the application publishes while it has another in its hands. */
+/* The log is restarted, for a message that the application publishes while it handles another one. */
 static void test_in_hands_while_the_log_begins_anew(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
@@ -139,13 +139,13 @@ static void test_a_lost_session(void) {
     reboot();
     connect_with(&d.r, CONNACK_V5);
     reboot();
-    /* Identifiers of the old session mean nothing in the new one [MQTT-3.2.2-5]. */
+    /* Identifiers of the old session are void in the new one [MQTT-3.2.2-5]. */
     resume_and_tell(CONNACK_V5_RESUMED, 2, TW_SESSION_LOST);
     SENDS(&d.r, "3207 000161 0001 00 78");
     CHECK(give(&d.r, "3407 000161 0007 00 79") == TW_EVENT_MESSAGE, "another message");
 }
 
-/* Messages that the store knows as sent, and that were not: the window of the server was full. */
+/* Messages that the store has as sent, but that were not: the window of the server was full. */
 static void test_messages_behind_a_window(void) {
     set_up_desk(TW_V5, 1024);
     CHECK(publish(&d.r, "a", TW_EXACTLY_ONCE) == 1 && publish(&d.r, "b", TW_EXACTLY_ONCE) == 2 &&
@@ -158,7 +158,7 @@ static void test_messages_behind_a_window(void) {
     CHECK(next(&d.r) == TW_EVENT_PUBLISHED && d.r.event.packet_id == 1 && d.r.event.error == TW_SESSION_LOST, "the first may be there");
     CHECK(next(&d.r) == TW_EVENT_NONE, "the others have not been sent");
     SENDS(&d.r, "3407 000162 0002 00 78");
-    /* One of those that wait is marked, is not sent, and outlives the loss of the session in the same process. */
+    /* One of the queued messages is marked, is not sent, and survives the loss of the session in the same process. */
     tw_client_close(&d.r.client);
     set_up_desk(TW_V5, 1024);
     CHECK(publish(&d.r, "a", TW_EXACTLY_ONCE) == 1 && publish(&d.r, "b", TW_EXACTLY_ONCE) == 2, "publish");
@@ -186,7 +186,7 @@ static void test_another_client_identifier(void) {
     resume_and_tell(CONNACK_V5, 1, TW_SESSION_LOST);
 }
 
-/* More messages go through than the flash holds, one at a time: many of them share an erase. */
+/* More messages than the flash can hold, one at a time: many of them share an erase. */
 static void test_wear(void) {
     int i;
     set_up_desk(TW_V5, 4096);
@@ -235,7 +235,7 @@ static void test_a_full_store(void) {
     CHECK(tw_client_is_idle(&d.r.client) && publish(&d.r, "a/topic", TW_AT_LEAST_ONCE) > 0, "room again");
 }
 
-/* A medium that has failed: nothing is promised, nothing leaves that depends on it, and later it goes on. */
+/* A medium that has failed: nothing is reported as safe, no dependent packet is sent, and later it continues. */
 static void test_a_failed_store(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
@@ -247,7 +247,7 @@ static void test_a_failed_store(void) {
     (void)next(&d.r);
     SENDS(&d.r, "3407 000161 0001 00 78");
     d.flash.failures = 100;
-    /* PUBREL would free the identifier at the server, while the store knows the message as one to be published. */
+    /* PUBREL would free the identifier at the server, while the store would publish the message again. */
     CHECK(give(&d.r, "5002 0001") == TW_EVENT_CLOSED && d.r.event.error == TW_STORE_FAILED, "%s", tw_error_name(d.r.event.error));
     SENDS(&d.r, "e001 83");
     CHECK(d.r.client.counters.store_failed == 2, "%d", d.r.client.counters.store_failed);
@@ -284,16 +284,16 @@ static void test_a_failed_store(void) {
     tw_client_sent(&d.r.client, tw_client_output(&d.r.client).len);
     CHECK(give(&d.r, CONNACK_V5) == TW_EVENT_CLOSED && d.r.event.error == TW_STORE_FAILED, "a new session that cannot be kept");
     d.flash.failures = 0;
-    /* The store hears of it with the next change. */
+    /* The store records it with the next change. */
     CHECK(publish(&d.r, "b", TW_AT_LEAST_ONCE) == 2, "publish");
     reboot();
-    /* It had released the first message, so that the server has it. */
+    /* It had recorded the release of the first message, so the server has it. */
     resume_and_tell(CONNACK_V5_RESUMED, 1, 0);
     SENDS(&d.r, "3207 000162 0002 00 78");
     CHECK(give(&d.r, "3407 000161 0007 00 79") == TW_EVENT_MESSAGE, "another message");
 }
 
-/* A session was lost, and the store could not hear of it: it does before the next connection is used. */
+/* A session was lost, and the store could not record it: it does before the next connection is used. */
 static void test_a_store_that_is_behind_catches_up(void) {
     set_up_desk(TW_V5, 1024);
     connect_with(&d.r, CONNACK_V5);
@@ -312,7 +312,7 @@ static void test_a_store_that_is_behind_catches_up(void) {
     CHECK(give(&d.r, "3407 000161 0007 00 79") == TW_EVENT_MESSAGE, "another message");
 }
 
-/* A store whose append has failed may take the next one, as a file does when there is room on the disk again. */
+/* A store whose append has failed may accept the next one, like a file when there is room on the disk again. */
 static int appends, begins;
 
 static tw_result count_append(void *context, const uint8_t *head, tw_bytes body, bool must_last) {

@@ -1,4 +1,4 @@
-/* Subscriptions that the client keeps, and asks for again when the server has lost the session. */
+/* Subscriptions that the client stores, and renews when the server has lost the session. */
 #include "rig.h"
 
 static rig r;
@@ -50,7 +50,7 @@ static void what_was_ended_is_not_asked_for(void) {
     SENDS(&r, "");
     set_up_subscribed();
     tw_client_close(&r.client);
-    /* The end waits in the outbox: the subscription must not come after it. */
+    /* The UNSUBSCRIBE waits in the outbox: the subscription must not follow it. */
     CHECK(tw_client_unsubscribe(&r.client, &list, 1, none, NULL) == 0, "unsubscribe");
     reconnect(CONNACK_V5);
     SENDS(&r, "a208 0002 00 0003612f23");
@@ -70,7 +70,7 @@ static void it_is_asked_for_until_it_is_answered(void) {
     set_up_subscribed();
     reconnect(CONNACK_V5);
     SENDS(&r, "8209 0002 00 0003612f23 01");
-    /* Nobody knows whether the server had it before the line was cut. */
+    /* It is unknown whether the server had it before the line was cut. */
     reconnect(CONNACK_V5_RESUMED);
     SENDS(&r, "8209 0003 00 0003612f23 01");
     CHECK(give(&r, "9004 0002 00 01") == TW_EVENT_NONE && r.client.counters.acks_unexpected == 1, "an old answer");
@@ -139,7 +139,7 @@ static void a_full_memory_says_so(void) {
     CHECK(subscribe(&r, "c", TW_AT_LEAST_ONCE) == 5, "there is room again");
 }
 
-/* The place of the old subscription is counted for each time that the list names its filter. */
+/* The old subscription's memory is counted each time that the list names its filter. */
 static void a_list_that_seems_to_fit_does_not_overrun_the_memory(void) {
     uint8_t space[8];
     tw_writer writer = tw_writer_on(space, sizeof space);
@@ -207,7 +207,7 @@ static void what_does_not_fit_at_once_follows(void) {
 
 #define FILTERS 4
 
-/* What the client wants and what the server has: the QoS, or -1. */
+/* The client's and the server's subscriptions: the QoS, or -1. */
 static int wanted[FILTERS], granted[FILTERS];
 
 static tw_subscription filter_of(int i, int qos) {
@@ -227,7 +227,7 @@ static int index_of(tw_bytes filter) {
     return 0;
 }
 
-/* The server takes a packet, and answers if `answers`. */
+/* The server handles a packet, and answers if `answers`. */
 static void serve(bool answers) {
     tw_bytes output = tw_client_output(&r.client);
     tw_packet packet;
@@ -249,7 +249,7 @@ static void serve(bool answers) {
     (void)give(&r, answers ? hex : "");
 }
 
-/* The line is cut at any time, and the server may have lost the session: in the end it has what the client wants. */
+/* The line is cut at any time, and the server may lose the session: in the end it has the client's subscriptions. */
 static void whatever_happens_the_server_has_what_is_wanted_in_the_end(uint64_t seed) {
     tw_properties none = {NULL, 0};
     dice d;
@@ -286,13 +286,13 @@ static void whatever_happens_the_server_has_what_is_wanted_in_the_end(uint64_t s
             break;
         case 3: (void)next(&r); break;
         default:
-            /* From some packet on, answers are on the line when it is cut. */
+            /* From some packet on, answers are in transit when the line is cut. */
             is_mute = is_mute || roll(&d, 5) == 0;
             serve(!is_mute);
             break;
         }
     }
-    /* What was never answered is asked again after a last reconnection. */
+    /* Unanswered requests are sent again after a last reconnection. */
     reconnect(CONNACK_V5_RESUMED);
     for (i = 0; i < 200; i++) {
         serve(true);

@@ -1,4 +1,4 @@
-/* The link on TCP, against a server in this program: what it waits for, and for how long. */
+/* The link on TCP, with a server in this program: what it waits for, and for how long. */
 #define _XOPEN_SOURCE 700
 #include "rig.h"
 
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* More than any wait here may take, however busy the machine is. */
+/* Longer than any wait here, even on a busy machine. */
 #define LONG_MS 20000u
 
 static tw_link link_;
@@ -35,7 +35,7 @@ static void say(const char *hex) {
     CHECK(send(server, bytes, len, 0) == (ssize_t)len, "say");
 }
 
-/* Whether the server gets exactly this. */
+/* Whether the server receives exactly this. */
 static bool hears(const char *hex) {
     uint8_t want[64], got[64];
     size_t len = unhex(hex, want);
@@ -70,7 +70,7 @@ static int listen_anywhere(void) {
     return listen_with(1);
 }
 
-/* `recv_by` is what receives in place of TCP; NULL: TCP itself. */
+/* `recv_by` receives in place of TCP; NULL: TCP itself. */
 static void connect_by(tw_result (*recv_by)(void *context, uint8_t *to, size_t size)) {
     tw_client_config config = tw_client_defaults();
     int listener = listen_anywhere();
@@ -101,7 +101,7 @@ static void close_all(void) {
     close(server);
 }
 
-/* Messages come as soon as they are waited for. */
+/* Messages arrive as soon as they are waited for. */
 static void make_brisk(void) {
     int messages = events[TW_EVENT_MESSAGE], i;
     for (i = 1; i <= 1000 && (i <= 10 || !tcp.may_block); i++) {
@@ -120,7 +120,7 @@ static void a_timeout_is_kept_however_brisk_the_line_is(void) {
         make_brisk();
         CHECK(tcp.may_block, "the line is brisk");
         took_ms = step_takes_ms(timeouts_ms[i]);
-        /* The clock is cut to milliseconds. */
+        /* The clock is truncated to milliseconds. */
         CHECK(took_ms + 1 >= timeouts_ms[i] && took_ms < timeouts_ms[i] + 2000, "%u ms for %u", took_ms, timeouts_ms[i]);
         took_ms = step_takes_ms(timeouts_ms[i]);
         CHECK(took_ms + 1 >= timeouts_ms[i] && took_ms < timeouts_ms[i] + 2000, "%u ms for %u", took_ms, timeouts_ms[i]);
@@ -227,14 +227,14 @@ static void what_is_wrong_with_an_address_is_said(void) {
     int listener = listen_anywhere();
     uint32_t start_ms;
     tw_result result;
-    /* Its port is free again, and nobody listens there. */
+    /* Its port is free again, and has no listener. */
     close(listener);
     transport = tw_tcp_transport(&tcp, "127.0.0.1", port);
     start_ms = now_ms();
     result = connect_to("127.0.0.1", port);
     CHECK(result == TW_UNREACHABLE, "%s", tw_error_name(result));
     CHECK(now_ms() - start_ms < LONG_MS / 2, "at once");
-    /* Two dots make a name that no name server is asked for. */
+    /* A name with two dots is invalid and not sent to a name server. */
     result = connect_to("no..name", "1883");
     CHECK(result == TW_NAME_NOT_FOUND, "%s", tw_error_name(result));
 }
@@ -272,7 +272,7 @@ static struct addrinfo *address_of_port(void) {
     return found;
 }
 
-/* As IPv6 where its packets are lost: Linux drops what asks a listener whose queue is full. */
+/* Like IPv6 with lost packets: Linux drops SYNs to a listener with a full queue. */
 static void an_address_that_never_answers_gives_way_to_the_next(void) {
     int deaf = listen_with(0), first = socket(AF_INET, SOCK_STREAM, 0), listener;
     struct addrinfo *addresses = address_of_port();

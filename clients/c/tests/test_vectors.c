@@ -2,7 +2,7 @@
 #include "check.h"
 #include "vectors.h"
 
-/* Materialised blobs stay until their vector is done. */
+/* Allocated blobs remain until their vector is done. */
 static void *kept[4096];
 static size_t kept_count;
 
@@ -198,7 +198,7 @@ static void build_subscribe(const char *id, tw_subscribe *subscribe, const vecto
     subscribe->count = from->request_count;
 }
 
-/* The packet as a user of the library would make it. */
+/* Builds the packet like a user of the library. */
 static void build(const char *id, tw_packet *packet, const vector_packet *from, tw_version version) {
     memset(packet, 0, sizeof *packet);
     packet->type = (tw_packet_type)from->type;
@@ -241,7 +241,7 @@ static void build(const char *id, tw_packet *packet, const vector_packet *from, 
     }
 }
 
-/* A server has to read it, to refuse it; a client may not send it before 5.0 [MQTT-3.1.3-7]. */
+/* A server has to decode it, to refuse it; a client must not send it before 5.0 [MQTT-3.1.3-7]. */
 static bool may_be_sent(const tw_packet *packet, tw_version version) {
     const tw_connect *connect = &packet->as.connect;
     return packet->type != TW_CONNECT || version == TW_V5 || connect->clean_start || connect->client_id.len > 0;
@@ -278,7 +278,7 @@ static void encode_and_compare(const vector *v, const tw_packet *packet, tw_byte
     }
 }
 
-/* Short prefixes get memory of their own, so that the sanitizer sees a read past their end. */
+/* Short prefixes get memory of their own, so that the sanitizer detects reads past their end. */
 static void check_prefixes(const vector *v, tw_bytes input) {
     size_t len;
     for (len = 0; len < input.len; len++) {

@@ -1,8 +1,8 @@
-/* The WebSocket of examples/websocket.c on a transport of its own, which gives and takes a few bytes at a time. */
+/* The WebSocket of examples/websocket.c on a simulated transport, which moves a few bytes at a time. */
 #include "rig.h"
 #include "../examples/websocket.h"
 
-/* The key and the answer to it are those of RFC 6455, section 1.3. */
+/* The key and its response are those of RFC 6455, section 1.3. */
 #define ANSWER(protocol)                                                                                                    \
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"                                     \
     "SEC-WebSocket-Accept:  s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: " protocol "\r\n\r\n"
@@ -10,7 +10,7 @@
 typedef struct fake {
     uint8_t down[8192], up[8192];
     size_t down_len, up_len;
-    /* How much goes at a time. */
+    /* The maximum number of bytes at a time. */
     size_t most, room;
     bool is_gone;
 } fake;

@@ -1,4 +1,5 @@
-"""Whether the texts of the library are those of the file for all languages: `texts.py ERRORS_TOML ERROR_TABLE`."""
+"""Checks that the texts of the library are those of the file for all languages: `texts.py
+ERRORS_TOML ERROR_TABLE`."""
 
 import subprocess
 import sys
@@ -14,7 +15,7 @@ def main() -> int:
         expected = [section[code]["text"] for section in sections if code in section]
         if text not in expected:
             wrong += 1
-            print(f"{code}: {text!r}, and not {expected!r}", file=sys.stderr)
+            print(f"{code}: {text!r}, expected {expected!r}", file=sys.stderr)
     print(f"texts: {len(lines)} errors, {wrong} differ")
     return 1 if wrong or len(lines) < 40 else 0
 

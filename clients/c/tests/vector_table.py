@@ -1,4 +1,5 @@
-"""Turns spec/vectors into C: `vector_table.py VECTORS_FOLDER OUTPUT.c`. See vectors.h for the types."""
+"""Converts spec/vectors to C: `vector_table.py VECTORS_FOLDER OUTPUT.c`. See vectors.h for the
+types."""
 
 import json
 import sys
@@ -23,7 +24,7 @@ NUMBERS = {
 
 
 class Table:
-    """Gathers bytes in one pool, and the lists that entries point to."""
+    """Collects bytes in one pool, and the lists that entries point to."""
 
     def __init__(self) -> None:
         self.pool = bytearray()
@@ -37,7 +38,7 @@ class Table:
         return self.places[data]
 
     def array(self, ctype: str, rows: list[str]) -> str:
-        """The initialiser of a pointer to the rows and their number."""
+        """Returns the initialiser of a pointer to the rows and their number."""
         if not rows:
             return "NULL, 0"
         name = f"a{len(self.arrays)}"

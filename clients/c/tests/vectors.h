@@ -4,7 +4,7 @@
 
 #include "tautwire.h"
 
-/* Bytes of the pool, so many times. */
+/* Bytes of the pool, repeated. */
 typedef struct blob_part {
     uint32_t at;
     uint32_t len;

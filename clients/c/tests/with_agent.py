@@ -1,4 +1,5 @@
-"""What a whole client does when its server goes, comes back, or says no: `with_agent.py BINARY SCENARIO README THERMOSTAT WEBSOCKET`."""
+"""Tests a complete client when its server stops, restarts or refuses: `with_agent.py BINARY
+SCENARIO README THERMOSTAT WEBSOCKET`."""
 
 import queue
 import re
@@ -15,7 +16,7 @@ PATIENCE_S = 60
 
 
 class Broker:
-    """A broker in memory; it can be killed, and started again at the same port."""
+    """A broker in memory that can be killed and restarted at the same port."""
 
     def __init__(self, binary: str) -> None:
         self.binary, self.port = binary, 0
@@ -54,7 +55,7 @@ class Agent:
         self.process.stdin.flush()
 
     def expect(self, wanted: str, passing_over: str = "") -> None:
-        """The next line is this one, but for those that begin with `passing_over`."""
+        """Expects the next line, skipping those that start with `passing_over`."""
         line = self.lines.get(timeout=PATIENCE_S)
         while passing_over and line.startswith(passing_over):
             line = self.lines.get(timeout=PATIENCE_S)

@@ -1,6 +1,7 @@
-"""Runs commands against a broker of its own: `with_broker.py BINARY COMMAND…`.
+"""Runs commands with a broker: `with_broker.py BINARY COMMAND…`.
 
-In the command, HOST and PORT are replaced by those of the broker; if they are not there, they are put at its end.
+HOST and PORT in the command are replaced by those of the broker; if they are missing, they are
+appended.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""A meter, a reader and the broker between them are killed at random: `with_store.py BINARY AGENT METER [SECONDS [SEED]]`.
+"""Kills a meter, a reader and the broker between them at random: `with_store.py BINARY AGENT METER
+[SECONDS [SEED]]`.
 
-What the meter was told to be safe arrives, and QoS 2 once. The reader may see a message again only if it was killed while it had it in
-its hands, which was the last thing that it said.
+Messages that the meter reported as safe arrive, QoS 2 once. The reader may see a message again only
+if it was killed while it handled it, which was then its last output.
 """
 
 import fcntl
@@ -22,7 +23,7 @@ NUMBERS_PER_LIFE = 1_000_000
 
 
 class Process:
-    """A process that is killed and started again. `lives` has the lines of each life."""
+    """A process that is killed and restarted. `lives` has the output lines of each run."""
 
     def __init__(self, *command: str, stderr: int | None = None) -> None:
         self.command, self.stderr = list(command), stderr
@@ -42,7 +43,7 @@ class Process:
 
     def kill(self) -> None:
         if self.process.poll() is not None:
-            raise AssertionError(f"{self.command} ended by itself: {self.process.returncode}")
+            raise AssertionError(f"{self.command} exited unexpectedly: {self.process.returncode}")
         self.process.kill()
         self.process.wait(PATIENCE_S)
         self.thread.join(PATIENCE_S)
@@ -54,7 +55,7 @@ class Process:
 
 
 class Broker(Process):
-    """A broker on disk, at one port in all its lives."""
+    """A broker on disk, always at the same port."""
 
     def __init__(self, binary: str, folder: Path) -> None:
         super().__init__(binary, "serve", "--set", f'data.path="{folder}"', "--listen", stderr=subprocess.DEVNULL)
@@ -91,7 +92,7 @@ class World:
                 self.meter.kill()
                 self.publish()
             case _:
-                # All at once, as when the power fails for all of them.
+                # All at once, like a power failure of all of them.
                 for process in (self.meter, self.broker, self.reader):
                     process.kill()
                 self.broker.run()
@@ -163,7 +164,7 @@ def a_file_is_used_by_one_and_never_taken_for_another(meter: str) -> None:
             done = run(file)
             if done.returncode != 1 or "[store_failed]" not in done.stderr or file.read_bytes() != wrong:
                 raise AssertionError(f"{len(wrong)} bytes: {done}")
-        # Cut off while it was made.
+        # Cut off during its creation.
         file.write_bytes(b"\xff" * 1000)
         with file.open("r+b") as held:
             fcntl.lockf(held, fcntl.LOCK_EX)
@@ -172,7 +173,7 @@ def a_file_is_used_by_one_and_never_taken_for_another(meter: str) -> None:
                 raise AssertionError(f"in use: {done}")
         done = run(file)
         if done.returncode != 0 or file.read_bytes() != b"\xff" * 131072:
-            raise AssertionError(f"made anew: {done}")
+            raise AssertionError(f"recreated: {done}")
 
 
 def main() -> int:
@@ -189,7 +190,7 @@ def main() -> int:
             end = time.monotonic() + seconds
             kills = 0
             while time.monotonic() < end:
-                # What a kill meets is a matter of chance, which is its purpose.
+                # The kills are random on purpose.
                 time.sleep(dice.uniform(0.0, 0.3))
                 world.kill_one(dice)
                 kills += 1

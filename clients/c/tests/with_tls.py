@@ -1,6 +1,7 @@
-"""Runs an example by TLS against brokers of its own: `with_tls.py BINARY PROGRAM`.
+"""Runs a TLS example with brokers: `with_tls.py BINARY PROGRAM`.
 
-Each case has certificates of `tautwire cert`; the program must be let in, or say with the right code what is wrong.
+Each case has certificates of `tautwire cert`; the program must be accepted, or report the right
+code.
 """
 
 import re
@@ -30,7 +31,7 @@ class Checks:
 
     @contextmanager
     def broker(self, certificate: str, *settings: str) -> Iterator[dict[str, str]]:
-        """A broker with a certificate and its key; gives its ports."""
+        """Runs a broker with a certificate and its key; yields its ports."""
         command = [self.binary, "serve", "--memory", "--listen", "mqtts://127.0.0.1:0", "--listen", "127.0.0.1:0"]
         for setting in [f"tls.certificate={self.file(certificate)}.pem", f"tls.key={self.file(certificate)}.key", *settings]:
             command += ["--set", setting]
@@ -48,7 +49,7 @@ class Checks:
             process.wait(10)
 
     def run(self, expected: str, port: str, ca: str, *options: str) -> None:
-        """The program must be let in ("ok"), or say this."""
+        """The program must be accepted ("ok"), or print this."""
         command = [self.program, "localhost", port, self.file(ca), *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         said = done.stdout + done.stderr
@@ -86,7 +87,7 @@ def check_the_server(checks: Checks) -> None:
         checks.run("[tls_settings]", ports["mqtts"], "ours/ca.key")
     with checks.broker("expired/server") as ports:
         checks.run("[tls_expired]", ports["mqtts"], "expired/ca.pem")
-    # The certificate of an authority vouches for itself.
+    # A CA certificate is its own issuer.
     with checks.broker("strange/ca") as ports:
         checks.run("[tls_self_signed]", ports["mqtts"], "ours/ca.pem")
 
@@ -104,13 +105,13 @@ def check_the_client(checks: Checks) -> None:
             ("mutual/good", "ok"),
             ("mutual/revoked-one", "(it has been revoked) [tls_client_certificate_refused]"),
             ("mutual/late", "(it has expired, or is not valid yet) [tls_client_certificate_refused]"),
-            ("strange/stranger", "(the server does not know the authority that has issued it) [tls_client_certificate_refused]"),
-            ("mutual/server", "(it is of a kind that is not for clients) [tls_client_certificate_refused]"),
+            ("strange/stranger", "(the server does not trust the authority that issued it) [tls_client_certificate_refused]"),
+            ("mutual/server", "(it is not a client certificate) [tls_client_certificate_refused]"),
         ]:
             pair = [f"cert={checks.file(name)}.pem", f"key={checks.file(name)}.key"]
             checks.run(expected, ports["mqtts"], "mutual/ca.pem", *pair)
         mixed = [f"cert={checks.file('mutual/good.pem')}", f"key={checks.file('mutual/late.key')}"]
-        checks.run("is not that of this client's certificate) [tls_settings]", ports["mqtts"], "mutual/ca.pem", *mixed)
+        checks.run("does not match the client certificate) [tls_settings]", ports["mqtts"], "mutual/ca.pem", *mixed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs the example of SCRAM against the broker, and against one that only pretends: `with_users.py BINARY PROGRAM`."""
+"""Runs the SCRAM example with the broker, and with an impostor: `with_users.py BINARY PROGRAM`."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def cases(binary: str, program: str, folder: Path) -> list[tuple[str, bool]]:
 
 
 def impostor(program: str) -> tuple[str, bool]:
-    """A server that lets everybody in, and knows no password."""
+    """A server that accepts every client, and knows no password."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(PATIENCE_S)
 
@@ -54,7 +54,7 @@ def impostor(program: str) -> tuple[str, bool]:
         client, _ = listener.accept()
         with client:
             client.settimeout(PATIENCE_S)
-            # A nonce of the client's is all that is needed of its CONNECT.
+            # Only the client's nonce of its CONNECT is needed.
             nonce = re.search(rb"n,,n=ann,r=([A-Za-z0-9+/]{24})", client.recv(4096))[1]
             for head, reason, data in (
                 (b"\xf0", b"\x18", b"r=" + nonce + b"x,s=c2FsdA==,i=4096"),

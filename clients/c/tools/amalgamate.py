@@ -1,4 +1,4 @@
-"""Puts the sources together: `amalgamate.py OUTPUT_FOLDER` writes tautwire.h and tautwire.c there."""
+"""Combines the sources: `amalgamate.py OUTPUT_FOLDER` writes tautwire.h and tautwire.c there."""
 
 import re
 import sys
@@ -9,7 +9,8 @@ LOCAL = re.compile(r'^#include "([\w/.]+)"$')
 
 
 def flattened(path: Path, folders: list[Path]) -> str:
-    """The text of `path` with the local files that it includes in their places. tautwire.h stays an include."""
+    """Returns the text of `path` with the included local files inlined. tautwire.h stays an
+    include."""
     lines = []
     for line in path.read_text().splitlines():
         found = LOCAL.match(line)

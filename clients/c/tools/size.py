@@ -1,4 +1,5 @@
-"""Code and RAM on a Cortex-M0: `size.py TOOL_PREFIX BUILD_FOLDER`. Exit status 1 if a bar is missed."""
+"""Measures code and RAM on a Cortex-M0: `size.py TOOL_PREFIX BUILD_FOLDER`. Exits with 1 if a limit
+is exceeded."""
 
 import re
 import subprocess
@@ -16,7 +17,7 @@ def run(*command: str) -> str:
 
 
 def sizes(prefix: str, obj: Path) -> tuple[int, int]:
-    """Bytes of code and constants, and of memory that is written to."""
+    """Returns the bytes of code and constants, and of writable memory."""
     text, data, bss = run(f"{prefix}size", str(obj)).splitlines()[1].split()[:3]
     return int(text) + int(data), int(data) + int(bss)
 
@@ -49,14 +50,14 @@ def main() -> int:
     log, _ = compiled(prefix, build, source="examples/flash_log.c")
     client = size_of(prefix, build, "tw_client")
     print(f"Cortex-M0, -Os: codec and client {core} bytes of code, at most {CODE_BAR_BYTES}")
-    print(f"                subscriptions    {keeping - core} to keep them (TW_SUBSCRIPTIONS=0 leaves that out)")
-    print(f"                store            {stored - keeping} (TW_STORE=0 leaves it out); a log in flash {log}")
-    print(f"                names of errors  {named - stored} (TW_NAMES=0 leaves them out)")
-    print(f"                texts of errors  {told - whole} (TW_TEXTS=1 builds them in)")
-    print(f"                link             {linked - named} (TW_LINK=0 leaves it out)")
-    print(f"                requests         {whole - linked} (TW_REQUESTS=0 leaves them out)")
-    print(f"                SCRAM-SHA-256    {scram - whole} (TW_SCRAM=256 builds it in; with SHA-512 {both - whole}, TW_SCRAM=512)")
-    print(f"                a client         {client} bytes of RAM and its buffers, at most {CLIENT_BAR_BYTES}")
+    print(f"                subscriptions    {keeping - core} to store them (TW_SUBSCRIPTIONS=0 omits them)")
+    print(f"                store            {stored - keeping} (TW_STORE=0 omits it); a flash log {log}")
+    print(f"                names of errors  {named - stored} (TW_NAMES=0 omits them)")
+    print(f"                texts of errors  {told - whole} (TW_TEXTS=1 includes them)")
+    print(f"                link             {linked - named} (TW_LINK=0 omits it)")
+    print(f"                requests         {whole - linked} (TW_REQUESTS=0 omits them)")
+    print(f"                SCRAM-SHA-256    {scram - whole} (TW_SCRAM=256 includes it; with SHA-512 {both - whole}, TW_SCRAM=512)")
+    print(f"                a client         {client} bytes of RAM plus its buffers, at most {CLIENT_BAR_BYTES}")
     print(f"                global variables {globals_bytes} bytes, at most 0")
     return 0 if core <= CODE_BAR_BYTES and client <= CLIENT_BAR_BYTES and globals_bytes == 0 else 1
 

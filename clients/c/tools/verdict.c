@@ -1,5 +1,5 @@
 /*
- * Says what this codec thinks of packets, for comparison with codecs in other languages.
+ * Prints how this codec decodes packets, for comparison with codecs in other languages.
  *
  * Each line of the input is `VERSION MAX_PACKET_SIZE HEX`, with version 3, 4 or 5. Each line of the output is one of
  * `valid CONSUMED HEX`, with the packet encoded again, `incomplete`, or `CLASS REASON CODE OFFSET TEXT`, with the class
@@ -26,7 +26,8 @@ static int digit(char c) {
                                   : -1;
 }
 
-/* Turns the hex digits at the start of `text` into bytes, in place. Answers how many bytes there are, -1 for half a byte. */
+/* Converts the hex digits at the start of `text` to bytes, in place. Returns how many bytes there are, -1 for half a
+ * byte. */
 static long unhex(char *text) {
     uint8_t *to = (uint8_t *)text;
     long count = 0;
@@ -44,7 +45,7 @@ static int answer(char *line) {
     char *end;
     long version = strtol(line, &end, 10);
     unsigned long max = strtoul(end, &end, 10);
-    /* Exactly as large as the input, so that a sanitizer sees a read past its end. */
+    /* Exactly as large as the input, so that a sanitizer detects reads past its end. */
     uint8_t *input, *out;
     tw_packet packet;
     tw_result used, len;
@@ -68,7 +69,7 @@ static int answer(char *line) {
         len = tw_encoded_len(&packet, (tw_version)version);
         out = (uint8_t *)malloc(len > 0 ? (size_t)len : 1);
         if (len == TW_CLIENT_ID_MISSING && out != NULL) {
-            /* A server has to read the packet to refuse it, and a client may not send it [MQTT-3.1.3-7]. */
+            /* A server has to decode the packet to refuse it, but a client must not send it [MQTT-3.1.3-7]. */
             printf("valid %d ", (int)used);
             print_hex(input, (size_t)used);
         } else if (out == NULL || len < 0 || tw_encode(&packet, (tw_version)version, out, (size_t)len) != len) {

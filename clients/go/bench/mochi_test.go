@@ -7,7 +7,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// mochi has the codec of a server, without a function that reads a packet: this is the loop around its exported parts.
+// mochi has the codec of a server, but no function that reads a packet: this is the loop around its exported parts.
 func mochi(w workload) library {
 	build, encode := mochiPublish, (*packets.Packet).PublishEncode
 	if w.packetType == "connect" {
@@ -64,7 +64,7 @@ func mochiPublish(withProperties bool) *packets.Packet {
 	p := &packets.Packet{
 		ProtocolVersion: 5, FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1},
 		TopicName: topic, Payload: payload, PacketID: packetID,
-		// Without it the response topic is left out.
+		// Without it the response topic is omitted.
 		Mods: packets.Mods{AllowResponseInfo: true},
 	}
 	if withProperties {

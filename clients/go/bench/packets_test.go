@@ -1,7 +1,7 @@
-// Package bench measures package packets beside other codecs, in one process and one run.
+// Package bench measures package packets next to other codecs, in one process and one run.
 //
-// What is measured, for CONNECT and PUBLISH of MQTT 5.0: "make" builds the packet with the library's own means, "write" writes
-// it to a bytes.Buffer that is used again, "read" reads it from a stream and looks at its main fields.
+// For CONNECT and PUBLISH of MQTT 5.0 it measures: "make" builds the packet with the library's API, "write" writes it to a
+// reused bytes.Buffer, "read" reads it from a stream and accesses its main fields.
 package bench
 
 import (
@@ -16,7 +16,7 @@ type workload struct {
 	name string
 	// packetType is "publish" or "connect".
 	packetType string
-	// withProperties adds those that a request has, or a client that asks for limits and extended authentication.
+	// withProperties adds the properties of a request, or of a client with limits and extended authentication.
 	withProperties bool
 }
 
@@ -41,16 +41,17 @@ var (
 
 var userProperties = [][2]string{{"unit", "celsius"}, {"room", "kitchen"}, {"unit", "kelvin"}}
 
-// library does what is measured. Functions that a library has no means for are nil.
+// library has the functions to measure. A function that a library does not support is nil.
 type library struct {
 	name string
-	// make builds the packet and keeps it where the compiler must believe that it is used.
+	// make builds the packet and stores it so that the compiler cannot optimise it away.
 	make func() any
-	// write writes a packet that has been made before.
+	// write writes a packet that was built before.
 	write func(to *bytes.Buffer) error
-	// read reads a packet from a stream and looks at its fields; the answer is what it has seen, so that it is not left out.
+	// read reads a packet from a stream and accesses its fields; the result depends on them, so that the compiler cannot optimise
+	// them away.
 	read func(from *bytes.Reader) (seen int, err error)
-	// stream reads from a stream without end: for what reads ahead.
+	// stream reads from an endless stream: for readers that read ahead.
 	stream func(from io.Reader) func() (seen int, err error)
 }
 
@@ -114,7 +115,7 @@ func measureRead(b *testing.B, l library, input []byte) {
 	}
 }
 
-// reportCPU adds the CPU time of the process, the collector's too: what other processes take does not change it.
+// reportCPU adds the CPU time of the process, including the garbage collector. Other processes do not affect it.
 func reportCPU(b *testing.B) (report func()) {
 	b.ReportAllocs()
 	before := cpuTime()
@@ -127,7 +128,7 @@ func cpuTime() (ns int64) {
 	return usage.Utime.Nano() + usage.Stime.Nano()
 }
 
-// endless is the same bytes again and again.
+// endless repeats the same bytes.
 type endless struct {
 	input []byte
 	at    int
@@ -144,7 +145,7 @@ func (e *endless) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// inputOf is the packet as this repository writes it; TestEverybodyReadsTheSame shows that others agree.
+// inputOf is the packet as this repository writes it; TestEverybodyWritesAndReadsTheSame shows that the others agree.
 func inputOf(t testing.TB, w workload) []byte {
 	var to bytes.Buffer
 	if err := ours(w).write(&to); err != nil {
@@ -166,7 +167,7 @@ func TestEverybodyWritesAndReadsTheSame(t *testing.T) {
 				if err := l.write(&to); err != nil {
 					t.Errorf("%s, %s: %v", w.name, l.name, err)
 				}
-				// The order of properties and the version may differ, not what there is to write.
+				// The order of properties and the version may differ, but not the length.
 				if to.Len() != 0 && l.name != natiuName && to.Len() != len(input) {
 					t.Errorf("%s, %s writes %d bytes, not %d", w.name, l.name, to.Len(), len(input))
 				}

@@ -21,7 +21,8 @@ func must(err error) {
 	}
 }
 
-// ours makes packets with constructors and setters, which check, and reads packets that own their memory.
+// ours makes packets with constructors and setters, which validate, and reads packets that own their
+// memory.
 func ours(w workload) library {
 	build := buildPublish
 	if w.packetType == "connect" {

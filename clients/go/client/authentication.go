@@ -7,28 +7,28 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// Authenticator is one side of an enhanced authentication (section 4.12). Package scram has SCRAM. Each of its methods is
-// called from one goroutine at a time. An error ends the connection. The client connects again unless the error has a method
-// Permanent() bool that says true: then it gives up.
+// Authenticator is the client side of an enhanced authentication (section 4.12). Package scram implements SCRAM. Its methods
+// are called from one goroutine at a time. An error ends the connection. The client reconnects unless the error has a method
+// Permanent() bool that returns true: then it ends.
 type Authenticator interface {
-	// Method names the authentication method.
+	// Method returns the name of the authentication method.
 	Method() string
-	// Begin gives the data that goes with CONNECT or with a re-authentication; it may be nil. An exchange begins anew.
+	// Begin starts an exchange. It returns the data for CONNECT or for a re-authentication, which may be nil.
 	Begin(ctx context.Context) ([]byte, error)
-	// Continue answers data of the server.
+	// Continue answers the server's AUTH.
 	Continue(ctx context.Context, data []byte) ([]byte, error)
-	// Finish is given the data with which the server ends the authentication. An error refuses the server.
+	// Finish checks the server's last data. An error refuses the server.
 	Finish(data []byte) error
 }
 
-// Reauthenticate begins an authentication on the connection that is there [MQTT-4.12.1-1], and returns when the server has
-// agreed. If the server does not it ends the connection. One goes on at a time.
+// Reauthenticate authenticates again on the current connection [MQTT-4.12.1-1], and returns when the server has accepted. If
+// the server refuses, it ends the connection. Only one re-authentication can run at a time.
 func (c *Client) Reauthenticate(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return contextError(ErrCanceled, "authenticate", ctx)
 	}
 	if c.options.Authenticator == nil {
-		return failure(ErrNotSupported, "authenticate", "the client has no Authenticator")
+		return failure(ErrNotSupported, "authenticate", "Options.Authenticator is not set")
 	}
 	request := &request{done: make(chan struct{})}
 	c.mutex.Lock()
@@ -38,7 +38,7 @@ func (c *Client) Reauthenticate(ctx context.Context) error {
 		return failure(ErrNotConnected, "authenticate", "there is no connection")
 	case c.reauthentication != nil:
 		c.mutex.Unlock()
-		return failure(ErrNotSupported, "authenticate", "one goes on already")
+		return failure(ErrNotSupported, "authenticate", "a re-authentication is in progress")
 	}
 	c.reauthentication = request
 	c.mutex.Unlock()
@@ -64,8 +64,8 @@ func (c *Client) Reauthenticate(ctx context.Context) error {
 	return c.waitRequest(ctx, request, "authenticate")
 }
 
-// beginAuthentication begins one for a new connection, or one that has been asked for on the connection that is there. If that
-// connection has ended meanwhile, there may be a new one with an authentication of its own, which must not be disturbed.
+// beginAuthentication starts an exchange for a new connection, or a requested re-authentication. If the connection of a
+// re-authentication has ended meanwhile, there may be a new one with an exchange of its own, which must not be disturbed.
 func (c *Client) beginAuthentication(ctx context.Context, asked *request) ([]byte, error) {
 	c.authenticating.Lock()
 	defer c.authenticating.Unlock()
@@ -80,17 +80,17 @@ func (c *Client) beginAuthentication(ctx context.Context, asked *request) ([]byt
 	return c.options.Authenticator.Begin(ctx)
 }
 
-// continueAuthentication answers AUTH of the server [MQTT-4.12.0-3].
+// continueAuthentication answers the server's AUTH [MQTT-4.12.0-3].
 func (c *Client) continueAuthentication(ctx context.Context, p *packets.Auth) (*packets.Auth, error) {
 	authenticator := c.options.Authenticator
 	if authenticator == nil {
 		// [MQTT-4.12.0-6]
-		return nil, failure(ErrProtocol, "authenticate", "AUTH came, though no authentication was begun")
+		return nil, failure(ErrProtocol, "authenticate", "AUTH without an authentication in progress")
 	}
 	method, _ := p.AuthenticationMethod()
 	if p.Reason() != packets.ReasonContinueAuthentication || method != authenticator.Method() {
 		// [MQTT-4.12.0-2] [MQTT-4.12.0-5]
-		return nil, failure(ErrProtocol, "authenticate", "AUTH came with %v and the method %q", p.Reason(), method)
+		return nil, failure(ErrProtocol, "authenticate", "AUTH with reason %v and method %q", p.Reason(), method)
 	}
 	data, _ := p.AuthenticationData()
 	c.authenticating.Lock()
@@ -102,11 +102,11 @@ func (c *Client) continueAuthentication(ctx context.Context, p *packets.Auth) (*
 	return authPacket(packets.ReasonContinueAuthentication, method, answer)
 }
 
-// finishAuthentication lets the authenticator judge the server.
+// finishAuthentication passes the server's last data to the authenticator.
 func (c *Client) finishAuthentication(operation, method string, data []byte) error {
 	if method != c.options.Authenticator.Method() {
 		// [MQTT-4.12.0-5]
-		return failure(ErrProtocol, operation, "the server ended the authentication with the method %q", method)
+		return failure(ErrProtocol, operation, "the server ended the authentication with method %q", method)
 	}
 	c.authenticating.Lock()
 	defer c.authenticating.Unlock()
@@ -127,7 +127,7 @@ func authPacket(reason packets.ReasonCode, method string, data []byte) (*packets
 	return auth, nil
 }
 
-// onAuth goes on with a re-authentication. It runs on the reader, and calls the authenticator there. If it fails the connection
+// onAuth continues a re-authentication. It runs on the reader, and calls the authenticator there. If it fails, the connection
 // ends [MQTT-4.12.1-2].
 func (n *connection) onAuth(p *packets.Auth) error {
 	c := n.client
@@ -135,7 +135,7 @@ func (n *connection) onAuth(p *packets.Auth) error {
 	request := c.reauthentication
 	c.mutex.Unlock()
 	if request == nil {
-		return failure(ErrProtocol, "authenticate", "AUTH came, though no authentication was begun")
+		return failure(ErrProtocol, "authenticate", "AUTH without an authentication in progress")
 	}
 	if p.Reason() == packets.ReasonSuccess {
 		method, _ := p.AuthenticationMethod()

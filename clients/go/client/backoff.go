@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// backoff gives pauses that double up to the most, each drawn at random between half of it and all of it, so that clients that lost a
-// server together do not come back together.
+// backoff returns delays that double up to the maximum, each random between half of it and all of it, so that clients that lost a
+// server together do not reconnect together.
 type backoff struct {
 	least, most, limit time.Duration
 }

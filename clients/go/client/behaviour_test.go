@@ -61,7 +61,7 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 	}
 }
 
-// Close with a context that is not the handler's own returns at once, and the handler's message is acknowledged.
+// Close with a context other than the handler's own returns at once, and the handler's message is acknowledged.
 func TestAHandlerMayCloseTheClient(t *testing.T) {
 	for _, inContext := range []string{"background", "handler's", "ended"} {
 		acknowledged := make(chan packets.PacketID, 1)
@@ -101,7 +101,7 @@ func TestAHandlerMayCloseTheClient(t *testing.T) {
 	}
 }
 
-// However deep in its handler, with any context.
+// From any depth of calls in its handler, with any context.
 func TestAHandlerMayCloseTheClientFromDeepInside(t *testing.T) {
 	f := echo(t)
 	c := f.connect(client.Options{Timeouts: client.Timeouts{Close: 2 * testTime}})
@@ -121,7 +121,8 @@ func TestAHandlerMayCloseTheClientFromDeepInside(t *testing.T) {
 	await(t, c.Done())
 }
 
-// A handler that closes another client has closed it when Close returns, and so has a goroutine that a handler has started.
+// Close of another client, from a handler or from a goroutine that a handler has started, returns after that client is
+// closed.
 func TestCloseWaitsUnlessItWouldWaitForItsCaller(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
@@ -154,7 +155,7 @@ func TestCloseWaitsUnlessItWouldWaitForItsCaller(t *testing.T) {
 	for _, topic := range []string{"other", "own"} {
 		must(t, from.Publish(ctx, client.Publication{Topic: topic}))
 		if !await(t, isOver) {
-			t.Errorf("%s: Close has returned before the client was closed", topic)
+			t.Errorf("%s: Close returned before the client was closed", topic)
 		}
 	}
 }
@@ -178,7 +179,7 @@ func TestConnectReportsTheFirstFailure(t *testing.T) {
 	must(t, listener.Close())
 	e := wantError(t, firstFailure(t, closedPort, client.Options{}), client.ErrUnreachable)
 	if !strings.Contains(e.Error(), strings.TrimPrefix(closedPort, "mqtt://")) {
-		t.Errorf("%q does not say where", e)
+		t.Errorf("%q does not name the address", e)
 	}
 	unknown := client.Options{Dial: func(context.Context) (net.Conn, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: "nowhere.invalid", IsNotFound: true}
@@ -246,7 +247,7 @@ func TestNewGoesOnTryingAndTells(t *testing.T) {
 	err = c.AwaitConnection(short)
 	wantError(t, err, client.ErrCanceled)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, client.ErrUnreachable) {
-		t.Errorf("%v does not tell of the last attempt", err)
+		t.Errorf("%v does not wrap the last attempt", err)
 	}
 	f.setDown(false)
 	must(t, c.AwaitConnection(testContext(t)))
@@ -278,7 +279,7 @@ func (b *safeBuffer) String() string {
 	return b.inner.String()
 }
 
-// A context with a cause of the application's is still one that has ended.
+// A context with a cause set by the application still counts as ended.
 func TestACauseOfTheApplicationIsWrapped(t *testing.T) {
 	cause := errors.New("the user has left")
 	c := echo(t).connect(client.Options{})
@@ -315,18 +316,18 @@ func TestAddressesAreRefusedWithAHint(t *testing.T) {
 		"127.0.0.1:1883":                 `write "mqtt://127.0.0.1:1883"`,
 		"localhost":                      `write "mqtt://localhost"`,
 		"broker.example:1883":            `write "mqtt://broker.example:1883"`,
-		"http://host":                    `"http" is none of mqtt, mqtts, ws and wss`,
+		"http://host":                    `the scheme "http" is not mqtt, mqtts, ws or wss`,
 		"mqtt://":                        "write mqtt://HOST:PORT",
-		"mqtt://[::1":                    "is no URL",
-		"mqtt://host:65536":              "the port 65536 is not from 1 to 65535",
-		"mqtt://host:0":                  "the port 0 is not from 1 to 65535",
-		"mqtt://host/mqtt":               "a path is for ws and wss",
-		"mqtt://host?a=b":                "a path is for ws and wss",
+		"mqtt://[::1":                    "is not a URL",
+		"mqtt://host:65536":              "the port 65536 is not in 1 to 65535",
+		"mqtt://host:0":                  "the port 0 is not in 1 to 65535",
+		"mqtt://host/mqtt":               "only ws:// and wss:// addresses have a path",
+		"mqtt://host?a=b":                "only ws:// and wss:// addresses have a path",
 		"mqtt://user:secret@host":        "Options.Password",
 		"mqtt://user:sec/secret@host":    "write mqtt://HOST:PORT",
 		"mqtt://user:%zzsecret@host":     "write mqtt://HOST:PORT",
 		"user:secret@host:1883":          "write mqtt://HOST:PORT",
-		"http://user:secret@host":        `"http" is none of`,
+		"http://user:secret@host":        `the scheme "http" is not`,
 		"mqtt://user:secret secret@host": "write mqtt://HOST:PORT",
 	} {
 		_, err := client.New(address, client.Options{})
@@ -375,7 +376,7 @@ func TestASessionThatNobodyAskedForEndsWithTheClient(t *testing.T) {
 	}
 }
 
-// What several handlers get is each one's own.
+// Each handler gets its own copy.
 func TestHandlersDoNotShareMessages(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})
@@ -428,7 +429,7 @@ func TestATokenSaysHowItEnded(t *testing.T) {
 	nobody, full := publish("nobody", qos1), publish("full", qos1)
 	select {
 	case <-nobody.Done():
-		t.Error("it is done before the answer")
+		t.Error("it is done before the acknowledgement")
 	default:
 	}
 	must(t, nobody.Err())
@@ -445,7 +446,7 @@ func TestATokenSaysHowItEnded(t *testing.T) {
 	}
 }
 
-// Who waits for room in a queue is woken when there is much of it, and all that waits gets in.
+// Callers that wait for room are woken when there is much of it, and all of them get room.
 func TestAQueueThatIsFullDrains(t *testing.T) {
 	ctx := testContext(t)
 	b := newBroker()

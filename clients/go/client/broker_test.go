@@ -18,7 +18,8 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// broker binary: TAUTWIRE_BIN, or the one that `make build` leaves. With TAUTWIRE_REQUIRED=1 its absence is a failure.
+// brokerBinary is the path of the broker: TAUTWIRE_BIN, or the output of `make build`. With TAUTWIRE_REQUIRED=1 a
+// missing broker is a failure.
 func brokerBinary(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("TAUTWIRE_BIN")
@@ -27,14 +28,14 @@ func brokerBinary(t *testing.T) string {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("TAUTWIRE_REQUIRED") == "1" {
-			t.Fatalf("there is no broker: run `make build`, or set TAUTWIRE_BIN: %v", err)
+			t.Fatalf("no broker binary: run `make build`, or set TAUTWIRE_BIN: %v", err)
 		}
-		t.Skipf("there is no broker: run `make build`, or set TAUTWIRE_BIN: %v", err)
+		t.Skipf("no broker binary: run `make build`, or set TAUTWIRE_BIN: %v", err)
 	}
 	return path
 }
 
-// runBroker starts the broker on a port that the kernel picks, and gives the addresses that it listens on.
+// runBroker starts the broker on ports that the kernel picks, and returns the addresses that it listens on.
 func runBroker(t *testing.T, listen ...string) (addresses []string, stop func()) {
 	t.Helper()
 	return runBrokerWith(t, nil, listen...)
@@ -75,7 +76,7 @@ func serve(t *testing.T, arguments []string, listen ...string) (addresses []stri
 		}
 		address, found := strings.CutPrefix(lines.Text(), "listening on ")
 		if !found {
-			t.Fatalf("the broker says %q", lines.Text())
+			t.Fatalf("unexpected output of the broker: %q", lines.Text())
 		}
 		addresses = append(addresses, address)
 	}
@@ -141,7 +142,7 @@ func TestTheBrokerResumesASession(t *testing.T) {
 		must(t, err)
 		conns.cut()
 		eventually(t, "the cut is noticed", func() bool { return !c.Connected() })
-		// Of our own, without a connection, and of another: all arrive.
+		// Of this client, without a connection, and of another: all arrive.
 		mine, err := c.PublishAsync(ctx, client.Publication{Topic: "resume", Payload: []byte("mine"), QoS: qos2})
 		must(t, err)
 		must(t, other.Publish(ctx, client.Publication{Topic: "resume", Payload: []byte("other"), QoS: qos1}))

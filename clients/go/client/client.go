@@ -14,16 +14,15 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// Client is a connection to a server that is made anew whenever it breaks. Its methods may be called from any goroutine, from
-// handlers too.
+// Client is a connection to a server that reconnects when it breaks. Its methods may be called from any goroutine, also from handlers.
 type Client struct {
 	options Options
 	target  *url.URL
 	log     *slog.Logger
-	// clientID is ours, or the server's from the first CONNACK on. It is guarded by mutex.
+	// clientID is ours, or from the first CONNACK on the server's. It is guarded by mutex.
 	clientID  string
 	generated bool
-	// sessionAsked says that the application has asked for a session that outlives the client.
+	// sessionAsked says that the application requested a session that outlives the client.
 	sessionAsked bool
 	// firstOnly says that the client ends if the first attempt to connect fails.
 	firstOnly bool
@@ -31,18 +30,18 @@ type Client struct {
 	// authenticating is held while a method of the Authenticator is called.
 	authenticating sync.Mutex
 
-	// mutex guards what follows. It is held for short whiles, never while waiting.
+	// mutex guards the fields below. It is held briefly, never while waiting.
 	mutex   sync.Mutex
 	session *session.Session
 	current *connection
-	// changed is closed when somebody who waits should look again.
+	// changed is closed when waiters should check their condition again.
 	changed chan struct{}
-	// ended says that nothing is taken any more; failure is why, if it is not Close.
+	// ended says that no more operations are accepted; failure is the reason, unless it is Close.
 	ended   bool
 	failure error
 	closing bool
 	subscriptions
-	// queueWaiters counts who waits for room in the queue.
+	// queueWaiters is the number of callers that wait for room in the queue.
 	queueWaiters int
 
 	stats    statistics
@@ -52,7 +51,7 @@ type Client struct {
 	requests requests
 	events   events
 
-	// life ends when connections are to end, work when handlers are.
+	// life is cancelled to end connections, work to end handlers.
 	life    context.Context
 	endLife context.CancelCauseFunc
 	work    context.Context
@@ -60,8 +59,8 @@ type Client struct {
 	done    chan struct{}
 }
 
-// Connect makes a client and its first connection. It makes one attempt: if that fails, the error says why and there is no client. From
-// then on the client connects again whenever the connection breaks. See [New] for the address.
+// Connect creates a client and makes one attempt to connect. If that fails, it returns the reason and no client. After that the client
+// reconnects whenever the connection breaks. See [New] for the address.
 func Connect(ctx context.Context, address string, options Options) (*Client, error) {
 	c, err := newClient(address, options)
 	if err != nil {
@@ -78,10 +77,9 @@ func Connect(ctx context.Context, address string, options Options) (*Client, err
 	return c, nil
 }
 
-// New makes a client of the server at address, such as "mqtt://HOST", "mqtts://HOST:8883", "ws://HOST/mqtt" or
-// "wss://HOST/mqtt". It connects in the background, and goes on trying: each failed attempt is told to [Options.OnAttemptFailed] and
-// [Options.Logger]. Messages of QoS 1 and 2 may be published, and subscriptions be made, before there is a connection. With
-// [Options.Dial] the address is a name only.
+// New creates a client of the server at address, such as "mqtt://HOST", "mqtts://HOST:8883", "ws://HOST/mqtt" or "wss://HOST/mqtt". It
+// connects in the background and keeps trying; it reports each failed attempt to [Options.OnAttemptFailed] and [Options.Logger]. You
+// can publish QoS 1 and 2 messages and subscribe before there is a connection. With [Options.Dial] the address is only a name.
 func New(address string, options Options) (*Client, error) {
 	c, err := newClient(address, options)
 	if err != nil {
@@ -102,7 +100,7 @@ func newClient(address string, options Options) (*Client, error) {
 		return nil, err
 	}
 	if options.TLS != nil && options.Dial == nil && !schemes[target.Scheme].secured {
-		return nil, failure(ErrInvalidOptions, "address", "Options.TLS is for mqtts and wss, and the address begins with %s://", target.Scheme)
+		return nil, failure(ErrInvalidOptions, "address", "Options.TLS requires mqtts or wss, but the scheme is %s://", target.Scheme)
 	}
 	c := &Client{
 		options: options, target: target, clientID: options.ClientID, sessionAsked: sessionAsked,
@@ -119,7 +117,7 @@ func newClient(address string, options Options) (*Client, error) {
 		}
 		if state.Began && c.clientID != state.ClientID {
 			_ = options.Store.Close()
-			return nil, failure(ErrInvalidOptions, "load the session", "the store is of the client identifier %q, not of %q",
+			return nil, failure(ErrInvalidOptions, "load the session", "the store belongs to the client identifier %q, not to %q",
 				state.ClientID, c.clientID)
 		}
 	}
@@ -144,8 +142,8 @@ func newClient(address string, options Options) (*Client, error) {
 	return c, nil
 }
 
-// AwaitConnection returns when there is a connection, or with the error for which there will be none. The error for an
-// ended ctx tells of the last attempt.
+// AwaitConnection returns when there is a connection, or with the error that ended the client. If ctx ends, the error includes that of
+// the last attempt.
 func (c *Client) AwaitConnection(ctx context.Context) error {
 	for {
 		c.mutex.Lock()
@@ -168,27 +166,27 @@ func (c *Client) AwaitConnection(ctx context.Context) error {
 	}
 }
 
-// Connected says whether there is a connection now.
+// Connected reports whether there is a connection now.
 func (c *Client) Connected() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.current != nil
 }
 
-// ClientID gives the client identifier: that of the options, or the one that was made up.
+// ClientID returns the client identifier: that of the options, a generated one, or the one that the server assigned.
 func (c *Client) ClientID() string {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.clientID
 }
 
-// String names the client, for logs. Nothing that fmt shows of a client, or of its [Options], has a secret in it.
+// String names the client, for logs. Neither it nor fmt shows secrets of a client or of its [Options].
 func (c *Client) String() string { return "mqtt client " + c.ClientID() + " of " + c.target.Host }
 
-// GoString gives the same as String, because some of the fields are secrets.
+// GoString returns the same as String, because some of the fields are secrets.
 func (c *Client) GoString() string { return "client.Client(" + c.String() + ")" }
 
-// Server tells what the server said at the last connection; false before the first.
+// Server returns the server's answer to the last connection; false before the first.
 func (c *Client) Server() (ServerInfo, bool) {
 	info := c.stats.server.Load()
 	if info == nil {
@@ -197,17 +195,17 @@ func (c *Client) Server() (ServerInfo, bool) {
 	return *info, true
 }
 
-// Done gives a channel that is closed when the client has ended: by Close, or because connecting again cannot help. See [Client.Err].
+// Done returns a channel that is closed when the client has ended: by Close, or by a permanent error. See [Client.Err].
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err says why the client ended by itself; nil while it lives, and after Close.
+// Err returns the error that ended the client; nil while it runs, and after Close.
 func (c *Client) Err() error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.failure
 }
 
-// endedError is for operations on a client that has ended.
+// endedError is the error of operations on a client that has ended.
 func (c *Client) endedError(operation string) error {
 	if err := c.Err(); err != nil {
 		return err
@@ -215,13 +213,13 @@ func (c *Client) endedError(operation string) error {
 	return closedError(operation, nil)
 }
 
-// broadcast wakes all who wait for a change. The mutex is held.
+// broadcast wakes all waiters. The mutex is held.
 func (c *Client) broadcast() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// await waits until check answers true. The mutex is held when check is called, and when await returns without an error.
+// await waits until check returns true. The mutex is held when check is called, and when await returns without an error.
 func (c *Client) await(ctx context.Context, check func() bool) error {
 	for {
 		c.mutex.Lock()
@@ -238,7 +236,7 @@ func (c *Client) await(ctx context.Context, check func() bool) error {
 	}
 }
 
-// beginWait tells the reader that somebody waits for what only reading can bring, so that it does not pause.
+// beginWait tells the reader that a caller waits for received packets, so that it does not pause.
 func (c *Client) beginWait() {
 	c.waiting.Add(1)
 	if c.paused.Load() {
@@ -248,7 +246,7 @@ func (c *Client) beginWait() {
 
 func (c *Client) endWait() { c.waiting.Add(-1) }
 
-// wakeWriter lets the writer see new output, and what the store is to have soon. The mutex is held.
+// wakeWriter wakes the writer for new output, or for changes to sync soon. The mutex is held.
 func (c *Client) wakeWriter() {
 	if n := c.current; n != nil && n.idle && (c.session.HasOutput() || n.syncAt.IsZero() && c.session.IsUnsynced()) {
 		n.idle = false
@@ -256,15 +254,14 @@ func (c *Client) wakeWriter() {
 	}
 }
 
-// Close ends the client: no more messages are given to handlers, and those that run may finish; messages that were published
-// are delivered, if there is a connection; then the server is told (DISCONNECT), which discards the will. All that within
-// ctx, or [Timeouts.Close] if it has no deadline; with an ended ctx it happens at once. What was not delivered then
-// stays in the store, if there is one, and whoever waits for it gets [ErrClosed]. When Close returns nil no goroutine of
-// the client is left; it returns an error if something had to be cut short.
+// Close ends the client. No more messages go to handlers, and running handlers may finish; published messages are delivered if there is
+// a connection; then it sends DISCONNECT, which discards the will. All that is limited by ctx, or by [Timeouts.Close] if it has no
+// deadline; with an ended ctx it happens at once. Undelivered messages stay in the store, if there is one, and their waiters get
+// [ErrClosed]. If Close returns nil, no goroutine of the client is left; it returns an error if the time was not enough.
 //
-// In a handler, and in OnConnect and its like, Close begins all that and returns nil at once: it goes on in the background, the message
-// of the handler is acknowledged when the handler returns, and [Client.Done] tells of the end. In a handler of another client it waits,
-// unless handlers of this one are running at that moment.
+// In a handler, and in OnConnect and the other callbacks, Close starts all that and returns nil at once. It continues in the
+// background, the message of the handler is acknowledged when the handler returns, and [Client.Done] reports the end. In a handler of
+// another client it waits, unless handlers of this one are running at that moment.
 func (c *Client) Close(ctx context.Context) error {
 	if c.isCallback() {
 		c.closeInBackground(ctx)
@@ -290,7 +287,7 @@ func (c *Client) close(ctx context.Context) error {
 	return c.finishClose(ctx)
 }
 
-// beginClose says whether the client was not closing before.
+// beginClose reports whether this call is the first to close the client.
 func (c *Client) beginClose() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -300,7 +297,7 @@ func (c *Client) beginClose() bool {
 	return isFirst
 }
 
-// closeInBackground is for functions that close would wait for.
+// closeInBackground closes on behalf of functions that close would wait for.
 func (c *Client) closeInBackground(ctx context.Context) {
 	if !c.beginClose() {
 		return
@@ -349,7 +346,7 @@ func (c *Client) finishClose(ctx context.Context) error {
 	return err
 }
 
-// drain waits until all messages are delivered, as long as there is a connection.
+// drain waits until all messages are delivered or the connection ends.
 func (c *Client) drain(ctx context.Context) error {
 	err := c.await(ctx, func() bool { return c.ended || c.current == nil || c.session.Held() == 0 })
 	if err != nil {
@@ -370,7 +367,7 @@ func (c *Client) sayGoodbye(n *connection) {
 	n.finish(disconnect, closedError("connection", nil))
 }
 
-// terminate ends the client for good, from within run. err is nil after Close.
+// terminate ends the client permanently, from within run. err is nil after Close.
 func (c *Client) terminate(err error) {
 	c.mutex.Lock()
 	c.ended = true
@@ -385,17 +382,17 @@ func (c *Client) terminate(err error) {
 	c.mutex.Unlock()
 	if c.options.Store != nil {
 		if err := c.options.Store.Close(); err != nil {
-			c.log.Warn("mqtt: the store could not be closed", "error", err)
+			c.log.Warn("mqtt: could not close the store", "error", err)
 		}
 	}
 	if err != nil {
-		// Without Close there is nobody else to end the handlers.
+		// Without Close nothing else ends the handlers.
 		c.endWork(err)
 	}
 	close(c.done)
 }
 
-// run keeps a connection, until the client ends.
+// run maintains a connection until the client ends.
 func (c *Client) run() {
 	pause := backoff{least: c.options.Reconnect.Min, most: c.options.Reconnect.Max}
 	for {
@@ -434,11 +431,11 @@ func (c *Client) run() {
 	}
 }
 
-// tellFailure tells of a connection that was lost, or could not be made.
+// tellFailure reports a connection that was lost or could not be made.
 func (c *Client) tellFailure(served bool, err error) {
-	call, text := c.options.OnAttemptFailed, "mqtt: the connection could not be made"
+	call, text := c.options.OnAttemptFailed, "mqtt: could not connect"
 	if served {
-		call, text = c.options.OnDisconnect, "mqtt: the connection is lost"
+		call, text = c.options.OnDisconnect, "mqtt: connection lost"
 	}
 	c.log.Warn(text, "error", err)
 	if call != nil {

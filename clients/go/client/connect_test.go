@@ -154,7 +154,7 @@ func TestWhatIsNoConnAckOfThisVersionIsUnderstood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, server.Hooks{Connect: func(c *server.Conn, _ *packets.Connect) (*packets.ConnAck, error) {
-				// In two pieces, as it may come. The first may be enough for the client to leave.
+				// In two pieces, as it may arrive. The first may be enough for the client to disconnect.
 				orPanic(c.SendRaw(test.answer[:3]))
 				if err := c.SendRaw(test.answer[3:]); err != nil && !errors.Is(err, net.ErrClosed) {
 					orPanic(err)
@@ -226,7 +226,7 @@ func TestSubscriptionsAreRenewedWhenTheSessionIsLost(t *testing.T) {
 		forget.Store(true)
 		f.cut()
 		if info := await(t, infos); info.SessionPresent {
-			t.Error("the session is there")
+			t.Error("the session is present")
 		}
 		eventually(t, "the subscription is renewed", func() bool { return count() == 3 })
 		b.publish("a", "again", qos1)
@@ -237,7 +237,8 @@ func TestSubscriptionsAreRenewedWhenTheSessionIsLost(t *testing.T) {
 	}
 }
 
-// When the session is lost, what waited for an acknowledgement is sent anew at QoS 1; at QoS 2 it fails, for nobody knows.
+// When the session is lost, unacknowledged QoS 1 messages are sent again; those of QoS 2 fail, because their delivery is
+// unknown.
 func TestALostSessionIsNotSilent(t *testing.T) {
 	ctx := testContext(t)
 	var reached atomic.Int64
@@ -299,7 +300,7 @@ func TestARefusedSubscriptionSaysWhy(t *testing.T) {
 	if e := wantError(t, err, client.ErrSubscribeRefused); e.Reason != packets.ReasonNotAuthorized || e.ReasonString != "not for you" {
 		t.Errorf("got %v", e)
 	}
-	// This server has no sessions: after a cut the other one is refused too, and says so.
+	// This server has no sessions: after a cut the other subscription is refused too, with an error.
 	if kept.Err() != nil || isDone(kept) {
 		t.Errorf("it has not ended: %v", kept.Err())
 	}
@@ -449,7 +450,7 @@ func TestEnhancedAuthentication(t *testing.T) {
 		orPanic(p.SetAuthenticationData([]byte(data)))
 		return p
 	}
-	// The handshake by hand: the hooks begin after CONNECT.
+	// The handshake is scripted, because the hooks begin after CONNECT.
 	answers := make(chan string, 10)
 	var good atomic.Bool
 	good.Store(true)
@@ -521,13 +522,13 @@ func testAnEarlierSessionIsTakenUp(t *testing.T, version packets.Version) {
 		t.Errorf("got %q", payload)
 	}
 	if info, _ := second.Server(); !info.SessionPresent {
-		t.Error("the session is not there")
+		t.Error("the session is not present")
 	}
-	// Without Resume it is gone.
+	// Without Resume it is discarded.
 	closeNow(t, second)
 	third := f.connect(client.Options{Version: version, ClientID: "one"})
 	if info, _ := third.Server(); info.SessionPresent {
-		t.Error("the session is there")
+		t.Error("the session is present")
 	}
 	closeNow(t, third)
 }

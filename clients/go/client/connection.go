@@ -14,49 +14,48 @@ import (
 )
 
 const (
-	// readBufferBytes is what is read at once.
+	// readBufferBytes is the size of the read buffer.
 	readBufferBytes = 32 * 1024
-	// keptBufferBytes is the largest output buffer that is kept for the next use.
+	// keptBufferBytes is the capacity above which an output buffer is not reused.
 	keptBufferBytes = 1024 * 1024
-	// goodbyeTimeout bounds the wait for a connection to take DISCONNECT.
+	// goodbyeTimeout limits the wait for the connection to accept DISCONNECT.
 	goodbyeTimeout = time.Second
-	// lazySync is how long something may be recorded and not synced, if no output depends on it.
+	// lazySync is the maximum time that a change stays unsynced if no output depends on it.
 	lazySync = 100 * time.Millisecond
 )
 
-// connection is one network connection. A reader and a writer serve it.
+// connection is one network connection with a reader and a writer.
 type connection struct {
 	client *Client
 	conn   net.Conn
 	wake   chan struct{}
-	// stop is closed when the connection is to end, ended when both have.
+	// stop is closed to end the connection, ended when both goroutines have ended.
 	stop, ended chan struct{}
 	once        sync.Once
 	err         error
 
 	// These are guarded by the client's mutex. idle: the writer waits. syncAt: when it syncs the store although no output
-	// depends on it; zero if it does not. last: the last output, after which the connection
-	// ends with the error farewell.
+	// depends on it; zero for never. last: the last output, after which the connection ends with the error farewell.
 	idle     bool
 	syncAt   time.Time
 	last     []byte
 	farewell error
 
-	// Of the reader.
+	// Used only by the reader.
 	reader *packets.Reader
-	// head is the first that the server has said, as far as a CONNACK of 3.1.1 goes.
+	// head holds the first bytes from the server, enough for a CONNACK of 3.1.1.
 	head    []byte
 	aliases *session.IncomingAliases
-	// hasToldUnrouted: a message that no subscription was for has been logged.
+	// hasToldUnrouted: a message without a subscription has been logged.
 	hasToldUnrouted bool
 	router          router
-	// receivedAt is when the reader got something, in nanoseconds since opened.
+	// receivedAt is the time of the last received bytes, in nanoseconds since opened.
 	opened     time.Time
 	receivedAt atomic.Int64
 	readPaused atomic.Bool
 }
 
-// connect makes a connection and serves it until it ends. served says whether there was one.
+// connect makes a connection and serves it until it ends. served reports whether the server accepted it.
 func (c *Client) connect() (served bool, err error) {
 	ctx, cancel := context.WithTimeout(c.life, c.options.Timeouts.Connect)
 	defer cancel()
@@ -64,8 +63,8 @@ func (c *Client) connect() (served bool, err error) {
 	clean := !c.keepsSession() || c.options.Version == packets.V5 && !c.knowsSession()
 	n, connAck, info, err := c.open(ctx, clean)
 	if err == nil && c.options.Version != packets.V5 && info.SessionPresent && !c.knowsSession() {
-		// Before 5.0 a session that begins clean also ends with its connection. What is there is nobody's: it is discarded by
-		// a connection that does just that, and begun anew [MQTT-3.2.2-4].
+		// Before 5.0 a clean session also ends with its connection. So a leftover session is discarded by a separate
+		// connection, and a new one is started [MQTT-3.2.2-4].
 		n.leaveAtOnce()
 		if n, _, _, err = c.open(ctx, true); err == nil {
 			n.leaveAtOnce()
@@ -76,7 +75,7 @@ func (c *Client) connect() (served bool, err error) {
 		return false, err
 	}
 	cancel()
-	defer n.end(errors.New("the connection was given up"))
+	defer n.end(errors.New("the attempt was abandoned"))
 	n.aliases = session.NewIncomingAliases(uint16(c.options.Limits.TopicAliasMaximum))
 	n.router.init()
 	if err := c.begin(n, connAck, info); err != nil {
@@ -86,14 +85,14 @@ func (c *Client) connect() (served bool, err error) {
 	return true, n.err
 }
 
-// open dials and does the handshake.
+// open dials and performs the handshake.
 func (c *Client) open(ctx context.Context, clean bool) (*connection, *packets.ConnAck, ServerInfo, error) {
 	conn, err := dial(ctx, c.target, &c.options)
 	if err != nil {
 		return nil, nil, ServerInfo{}, c.dialFailure(ctx, err)
 	}
 	if conn == nil {
-		return nil, nil, ServerInfo{}, failure(ErrInvalidOptions, "connect", "Options.Dial gave neither a connection nor an error")
+		return nil, nil, ServerInfo{}, failure(ErrInvalidOptions, "connect", "Options.Dial returned neither a connection nor an error")
 	}
 	n := &connection{
 		client: c, conn: conn, opened: time.Now(),
@@ -110,16 +109,16 @@ func (c *Client) open(ctx context.Context, clean bool) (*connection, *packets.Co
 	return n, connAck, info, nil
 }
 
-// leaveAtOnce ends a connection that was not begun, with DISCONNECT so that there is no will.
+// leaveAtOnce sends DISCONNECT on a connection that was not started, so that no will is published.
 func (n *connection) leaveAtOnce() {
 	disconnect := &packets.Disconnect{}
 	disconnect.SetVersion(n.client.options.Version)
 	_ = n.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 	_, _ = disconnect.WriteTo(n.conn)
-	n.end(errors.New("the connection was for discarding a session"))
+	n.end(errors.New("the connection only discarded a session"))
 }
 
-// begin hands the connection to the session.
+// begin attaches the connection to the session.
 func (c *Client) begin(n *connection, connAck *packets.ConnAck, info ServerInfo) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -173,7 +172,7 @@ func (n *connection) serve(info ServerInfo) {
 	close(n.ended)
 }
 
-// end closes the connection. The first reason counts.
+// end closes the connection. Only the first error counts.
 func (n *connection) end(err error) {
 	n.once.Do(func() {
 		n.err = err
@@ -199,12 +198,12 @@ func (n *connection) finish(last *packets.Disconnect, err error) {
 	c.current = nil
 	c.session.Disconnected()
 	c.forgetRequests()
-	// A write that the server does not take must not hold up the end.
+	// A write that the server does not accept must not delay the end.
 	_ = n.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 	signal(n.wake)
 }
 
-// write is the writer. It sends all that is there with one call, while more gathers.
+// write is the writer. It sends all pending output with one call, while more accumulates.
 func (n *connection) write(alive session.KeepAlive) {
 	c := n.client
 	var buffer []byte
@@ -288,7 +287,7 @@ func (n *connection) write(alive session.KeepAlive) {
 	}
 }
 
-// syncStore makes durable what the output depends on.
+// syncStore syncs the changes that the output depends on.
 func (c *Client) syncStore(n *connection) bool {
 	err := c.options.Store.Sync()
 	if err == nil {
@@ -304,7 +303,7 @@ func (c *Client) syncStore(n *connection) bool {
 func (n *connection) writeLast(last []byte) {
 	_ = n.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 	if c := n.client; c.options.Store != nil && c.options.Store.Sync() != nil {
-		// The packets that depend on it must not go out; a connection that just ends is no harm.
+		// The packets that depend on it must not be sent; closing without DISCONNECT does no harm.
 		last = nil
 	}
 	_, _ = n.conn.Write(last)

@@ -20,7 +20,7 @@ import (
 
 var errPowerCut = errors.New("the power is cut")
 
-// dying is a file store that loses its power at some call. What is durable then is copied, as the crash would leave it.
+// dying is a file store that loses power at some call. Its durable content is copied, as the crash would leave it.
 type dying struct {
 	*store.File
 	path, copy string
@@ -40,7 +40,7 @@ func (d *dying) lives() bool {
 		return true
 	}
 	if d.random.Intn(2) == 0 {
-		// It was written, and nobody heard.
+		// It was written, but the caller got no result.
 		_ = d.File.Sync()
 	}
 	content, err := os.ReadFile(d.path)
@@ -69,7 +69,7 @@ func (d *dying) Sync() error {
 	return d.File.Sync()
 }
 
-// observed tells which changes have been synced.
+// observed records which changes have been synced.
 type observed struct {
 	*store.Memory
 	mutex   sync.Mutex
@@ -94,7 +94,7 @@ func (o *observed) Sync() error {
 	return o.Memory.Sync()
 }
 
-// Otherwise a client that has nothing more to send would send again, after a crash, what was acknowledged long before.
+// Otherwise a client with nothing more to send would, after a crash, send again what was acknowledged long before.
 func TestWhatNoOutputDependsOnIsSyncedSoon(t *testing.T) {
 	o := &observed{Memory: store.NewMemory(), synced: make(chan store.Kind, 100)}
 	hooks := newBroker().hooks()
@@ -116,7 +116,7 @@ func TestWhatNoOutputDependsOnIsSyncedSoon(t *testing.T) {
 	}
 }
 
-// A process that publishes crashes again and again. All that it published arrives, once each at QoS 2, and in order.
+// A process that publishes crashes repeatedly. All published messages arrive, at QoS 2 once each, and in order.
 func TestCrashesOfTheProcessLoseNothing(t *testing.T) {
 	for seed := range int64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestCrashesOfTheProcessLoseNothing(t *testing.T) {
 	}
 }
 
-// liveOnce publishes what was not published before, and says whether it got to the end before it died.
+// liveOnce publishes the remaining messages, and reports whether it finished before it crashed.
 func liveOnce(
 	t *testing.T, f *fake, b *broker, version packets.Version, qos packets.QoS, path, next string, random *rand.Rand,
 	messages int, immortal bool,
@@ -204,7 +204,7 @@ func liveOnce(
 	}
 }
 
-// numbersIn gives the messages in a copy of the store.
+// numbersIn returns the messages in a copy of the store.
 func numbersIn(t *testing.T, path string) (numbers []int) {
 	content, err := os.ReadFile(path)
 	must(t, err)
@@ -237,7 +237,7 @@ func TestMessagesOutliveTheProcessThatQueuedThem(t *testing.T) {
 	for life := range 3 {
 		file, err := store.OpenFile(path, store.FileOptions{})
 		must(t, err)
-		// The version may change meanwhile: packets are stored with theirs.
+		// The version may change meanwhile: packets are stored with their version.
 		c := f.start(client.Options{ClientID: "one", Store: file, Version: versions[life%2]})
 		for _, qos := range []packets.QoS{qos1, qos2} {
 			_, err := c.PublishAsync(ctx, client.Publication{Topic: "a", Payload: []byte(fmt.Sprint(life, qos)), QoS: qos})
@@ -250,7 +250,7 @@ func TestMessagesOutliveTheProcessThatQueuedThem(t *testing.T) {
 	must(t, err)
 	c := f.connect(client.Options{ClientID: "one", Store: file})
 	if held := c.Stats().Held + int(c.Stats().Acknowledged); held != 6 {
-		t.Errorf("%d messages are there", held)
+		t.Errorf("%d messages are held", held)
 	}
 	closeNow(t, c)
 	published, _ := b.state()

@@ -15,13 +15,13 @@ import (
 
 var versions = []packets.Version{packets.V311, packets.V5}
 
-// The connection is cut at each step of the exchanges, before and after the step is done. Whatever it was, each message arrives
-// exactly once at QoS 2 and at least once at QoS 1, both ways, and in order.
+// The connection is cut at each step of the exchanges, before and after the step. In every case each message arrives exactly
+// once at QoS 2 and at least once at QoS 1, in both directions, and in order.
 func TestACutAtAnyStepLosesNothing(t *testing.T) {
 	for _, version := range versions {
 		for _, qos := range []packets.QoS{qos1, qos2} {
 			for _, after := range []bool{false, true} {
-				// Until the run has fewer steps than that.
+				// Until the run has fewer steps.
 				for at := 1; ; at++ {
 					b := newBroker()
 					b.cut = func(string) (bool, bool) { return b.steps == at && !after, b.steps == at && after }
@@ -37,7 +37,7 @@ func TestACutAtAnyStepLosesNothing(t *testing.T) {
 	}
 }
 
-// The same with many cuts at random, by seed.
+// The same with many random cuts, by seed.
 func TestRandomCutsLoseNothing(t *testing.T) {
 	for seed := range int64(40) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -59,14 +59,14 @@ func TestRandomCutsLoseNothing(t *testing.T) {
 	}
 }
 
-// exchange sends messages both ways, and checks what arrived. It answers the number of the broker's steps.
+// exchange sends messages in both directions, and checks what arrived. It returns the number of the broker's steps.
 func exchange(t *testing.T, b *broker, version packets.Version, qos packets.QoS, messages int) (steps int) {
 	t.Helper()
 	ctx := testContext(t)
 	f := newFake(t, b.hooks())
 	var mutex sync.Mutex
 	var arrived []string
-	// A subscription of the options, so that nothing can come before it.
+	// A subscription of the options, so that no message can arrive before it.
 	c := f.start(client.Options{
 		Version: version, ClientID: "one", SessionExpiry: time.Minute, Limits: client.Limits{ReceiveMaximum: messages},
 		Subscriptions: []client.InitialSubscription{{
@@ -107,11 +107,11 @@ func exchange(t *testing.T, b *broker, version packets.Version, qos packets.QoS,
 	return b.steps
 }
 
-// check holds when got is want, but for repetitions at QoS 1 [MQTT-4.6.0-1].
+// check compares got with want, ignoring repetitions at QoS 1 [MQTT-4.6.0-1].
 func check(t *testing.T, what string, got, want []string, qos packets.QoS) {
 	t.Helper()
 	if qos == qos1 {
-		// The first time that each came.
+		// The first arrival of each.
 		var firsts []string
 		for _, each := range got {
 			if !slices.Contains(firsts, each) {

@@ -15,19 +15,19 @@ import (
 //	if errors.Is(err, client.ErrQueueFull) { … }
 type Code string
 
-// The codes. Those of TLS begin with ErrTLS.
+// The error codes. Those of TLS begin with ErrTLS.
 const (
-	// ErrInvalidOptions: an option is out of range, or two do not go together.
+	// ErrInvalidOptions: an option is out of range, or two options conflict.
 	ErrInvalidOptions Code = "invalid_options"
-	// ErrInvalidArgument: an argument is wrong. Where the standard does not allow it, it wraps a [packets.Error], which says more.
+	// ErrInvalidArgument: an argument is wrong. If the standard does not allow it, it wraps a [packets.Error] with details.
 	ErrInvalidArgument Code = "invalid_argument"
-	// ErrClosed: the client was closed. Messages of QoS 1 and 2 stay in the store, if there is one.
+	// ErrClosed: the client was closed. QoS 1 and 2 messages stay in the store, if there is one.
 	ErrClosed Code = "closed"
-	// ErrNotConnected: there is no connection, for something that does not wait for one.
+	// ErrNotConnected: there is no connection, and the operation does not wait for one.
 	ErrNotConnected Code = "not_connected"
-	// ErrCanceled: the context ended before it was done. Nothing was sent, and nothing will be.
+	// ErrCanceled: the context ended first. Nothing was sent, and nothing will be.
 	ErrCanceled Code = "canceled"
-	// ErrUnacknowledged: the context ended after the message was sent. It will still be delivered if it can be.
+	// ErrUnacknowledged: the context ended after the message was sent. It may still be delivered.
 	ErrUnacknowledged Code = "unacknowledged"
 
 	// ErrNameNotFound: the name of the server could not be resolved.
@@ -36,30 +36,30 @@ const (
 	ErrUnreachable Code = "unreachable"
 	// ErrConnectTimeout: the server did not accept the connection within [Timeouts.Connect].
 	ErrConnectTimeout Code = "connect_timeout"
-	// ErrHandshake: the connection was opened, and ended before CONNACK.
+	// ErrHandshake: the connection ended before CONNACK.
 	ErrHandshake Code = "handshake_failed"
 	// ErrWebSocketRefused: the server does not speak MQTT over WebSocket at that address.
 	ErrWebSocketRefused Code = "websocket_refused"
-	// ErrConnectionRefused: CONNACK refuses; Reason says why.
+	// ErrConnectionRefused: CONNACK with a refusal; see Reason.
 	ErrConnectionRefused Code = "connection_refused"
-	// ErrUnsupportedProtocolVersion: the server does not speak [Options.Version].
+	// ErrUnsupportedProtocolVersion: the server does not support [Options.Version].
 	ErrUnsupportedProtocolVersion Code = "unsupported_protocol_version"
-	// ErrRedirected: the server names another; see ServerReference.
+	// ErrRedirected: the server names another server; see ServerReference.
 	ErrRedirected Code = "redirected"
 	// ErrAuthentication: the [Authenticator] or [Options.Credentials] failed.
 	ErrAuthentication Code = "authentication_failed"
 
-	// ErrConnectionLost: the connection broke.
+	// ErrConnectionLost: the connection was lost.
 	ErrConnectionLost Code = "connection_lost"
 	// ErrKeepAliveTimeout: the server did not answer a ping in time.
 	ErrKeepAliveTimeout Code = "keep_alive_timeout"
-	// ErrServerDisconnected: the server ended the connection with DISCONNECT; Reason says why.
+	// ErrServerDisconnected: the server sent DISCONNECT; see Reason.
 	ErrServerDisconnected Code = "server_disconnected"
 	// ErrSessionTakenOver: another client has connected with the same client identifier.
 	ErrSessionTakenOver Code = "session_taken_over"
-	// ErrProtocol: the server broke the protocol; Reason is what it was told.
+	// ErrProtocol: the server violated the protocol; Reason is the reason code sent to it.
 	ErrProtocol Code = "protocol_error"
-	// ErrSessionLost: the server has lost the session. Whether it delivered the QoS 2 message is not known.
+	// ErrSessionLost: the server has lost the session. It is unknown whether it delivered the QoS 2 message.
 	ErrSessionLost Code = "session_lost"
 	// ErrStore: the store failed. It wraps the store's error.
 	ErrStore Code = "store_failed"
@@ -68,55 +68,55 @@ const (
 	ErrQueueFull Code = "queue_full"
 	// ErrOutputFull: [Limits.MaxOutputBytes] is reached.
 	ErrOutputFull Code = "output_full"
-	// ErrExpired: the message waited longer than its expiry interval, and was not sent.
+	// ErrExpired: the message waited longer than its expiry interval and was not sent.
 	ErrExpired Code = "expired"
-	// ErrPacketTooLarge: the packet is larger than the server takes [MQTT-3.2.2-15].
+	// ErrPacketTooLarge: the packet is larger than the server accepts [MQTT-3.2.2-15].
 	ErrPacketTooLarge Code = "packet_too_large"
-	// ErrQoSNotSupported: the server takes lower QoS only [MQTT-3.2.2-11].
+	// ErrQoSNotSupported: the server accepts only a lower QoS [MQTT-3.2.2-11].
 	ErrQoSNotSupported Code = "qos_not_supported"
-	// ErrRetainNotSupported: the server keeps no retained messages [MQTT-3.2.2-14].
+	// ErrRetainNotSupported: the server does not support retained messages [MQTT-3.2.2-14].
 	ErrRetainNotSupported Code = "retain_not_supported"
-	// ErrNotSupported: the server does not offer this, or the protocol version does not have it.
+	// ErrNotSupported: the server or the protocol version does not support this.
 	ErrNotSupported Code = "not_supported"
-	// ErrPublishRefused: PUBACK or PUBREC refuses the message; see Reason.
+	// ErrPublishRefused: PUBACK or PUBREC with a refusal; see Reason.
 	ErrPublishRefused Code = "publish_refused"
-	// ErrSubscribeRefused: SUBACK refuses the subscription, or its renewal; see Reason.
+	// ErrSubscribeRefused: SUBACK with a refusal of the subscription or its renewal; see Reason.
 	ErrSubscribeRefused Code = "subscribe_refused"
-	// ErrUnsubscribeRefused: UNSUBACK refuses; see Reason.
+	// ErrUnsubscribeRefused: UNSUBACK with a refusal; see Reason.
 	ErrUnsubscribeRefused Code = "unsubscribe_refused"
-	// ErrUnsubscribed: the subscription has ended by [Subscription.Unsubscribe].
+	// ErrUnsubscribed: the subscription was ended by [Subscription.Unsubscribe].
 	ErrUnsubscribed Code = "unsubscribed"
 
-	// ErrRequestTimeout: no response came in time. It wraps [context.DeadlineExceeded].
+	// ErrRequestTimeout: no response arrived in time. It wraps [context.DeadlineExceeded].
 	ErrRequestTimeout Code = "request_timeout"
-	// ErrRequestFailed: the responder failed; Detail is what it says.
+	// ErrRequestFailed: the responder failed; Detail is its explanation.
 	ErrRequestFailed Code = "request_failed"
-	// ErrNoResponder: nobody has subscribed to the topic of the request.
+	// ErrNoResponder: no client has subscribed to the topic of the request.
 	ErrNoResponder Code = "no_responder"
 )
 
-// Error gives the code itself.
+// Error returns the code itself.
 func (c Code) Error() string { return string(c) }
 
-// Error is what the functions of this package return.
+// Error is the error type of this package.
 type Error struct {
 	// Code is stable. [errors.Is] compares it.
 	Code Code
 	// Operation is what failed, such as "publish".
 	Operation string
-	// Detail says what it was in this case. It has no secrets of ours.
+	// Detail describes this case. It contains no secrets of this client.
 	Detail string
-	// Reason is the server's, or what the server was told; 0 if there is none.
+	// Reason is the reason code from or to the server; 0 if there is none.
 	Reason packets.ReasonCode
-	// ReasonString is the server's explanation, if it gave one.
+	// ReasonString is the server's explanation, if any.
 	ReasonString string
-	// ServerReference names another server to use, if this one says so.
+	// ServerReference is another server to use, if this one names it.
 	ServerReference string
-	// Err is the cause, if it is another error.
+	// Err is the underlying error, if any.
 	Err error
 }
 
-// Error gives one line: what failed, what is wrong, what to do, what it was in this case, and the code.
+// Error returns one line: the operation, what is wrong, what to do, the detail, and the code.
 func (e *Error) Error() string {
 	text := texts[e.Code]
 	if detail := e.detail(); detail != "" {
@@ -137,7 +137,7 @@ func (e *Error) detail() string {
 		parts = append(parts, fmt.Sprintf("%q", e.ReasonString))
 	}
 	if e.ServerReference != "" {
-		parts = append(parts, fmt.Sprintf("the other server is %q", e.ServerReference))
+		parts = append(parts, fmt.Sprintf("use the server %q", e.ServerReference))
 	}
 	if e.Err != nil {
 		parts = append(parts, e.Err.Error())
@@ -148,7 +148,7 @@ func (e *Error) detail() string {
 // Is compares codes.
 func (e *Error) Is(target error) bool { return target == e.Code }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 func failure(code Code, operation, format string, arguments ...any) *Error {
@@ -159,7 +159,7 @@ func wrap(code Code, operation string, err error) *Error {
 	return &Error{Code: code, Operation: operation, Err: err}
 }
 
-// invalid is for arguments that the codec does not take.
+// invalid wraps an error of the codec for an invalid argument.
 func invalid(operation string, err error) *Error {
 	if errors.Is(err, packets.CausePacketTooLarge) {
 		return wrap(ErrPacketTooLarge, operation, err)
@@ -167,7 +167,7 @@ func invalid(operation string, err error) *Error {
 	return wrap(ErrInvalidArgument, operation, err)
 }
 
-// refusalCode is for CONNACK.
+// refusalCode returns the code for a CONNACK.
 func refusalCode(reason packets.ReasonCode) Code {
 	switch reason {
 	case packets.ReasonUnsupportedProtocolVersion:
@@ -178,7 +178,7 @@ func refusalCode(reason packets.ReasonCode) Code {
 	return ErrConnectionRefused
 }
 
-// farewellCode is for DISCONNECT.
+// farewellCode returns the code for a DISCONNECT.
 func farewellCode(reason packets.ReasonCode) Code {
 	switch reason {
 	case packets.ReasonSessionTakenOver:
@@ -189,8 +189,8 @@ func farewellCode(reason packets.ReasonCode) Code {
 	return ErrServerDisconnected
 }
 
-// isPermanent says whether connecting again cannot help: the server said no to this client, or somebody else has taken
-// its place, who would be thrown out in turn.
+// isPermanent reports whether another attempt cannot help: the server refused this client, or another client has taken over its
+// session and would be disconnected in turn.
 func isPermanent(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -206,7 +206,7 @@ func isPermanent(err error) bool {
 			return true
 		case packets.ReasonTopicNameInvalid, packets.ReasonPacketTooLarge, packets.ReasonPayloadFormatInvalid,
 			packets.ReasonRetainNotSupported, packets.ReasonQoSNotSupported:
-			// A will that the server does not take.
+			// A will that the server does not accept.
 			return true
 		}
 	case ErrServerDisconnected:
@@ -227,7 +227,7 @@ var sessionCodes = map[error]Code{
 	session.ErrRetain:      ErrRetainNotSupported,
 }
 
-// fromSession gives errors of the session their code.
+// fromSession converts errors of the session.
 func fromSession(operation string, err error) error {
 	if err == nil {
 		return nil
@@ -248,7 +248,7 @@ func contextError(code Code, operation string, ctx context.Context) error {
 	return wrap(code, operation, causeOf(ctx))
 }
 
-// causeOf says why ctx has ended: with a cause of the application, for that, and still as [context.Canceled] or
+// causeOf returns why ctx has ended: the application's cause, if any, wrapped together with [context.Canceled] or
 // [context.DeadlineExceeded].
 func causeOf(ctx context.Context) error {
 	cause := context.Cause(ctx)

@@ -20,7 +20,7 @@ func TestTheTextsAreThoseOfAllLanguages(t *testing.T) {
 	entry := regexp.MustCompile(`(?m)^\[client\.(\w+)\]\ntext = "(.*)"$(\nonly = )?`)
 	for _, each := range entry.FindAllStringSubmatch(string(file), -1) {
 		if each[3] != "" {
-			continue // Other languages have it.
+			continue // A code of other languages.
 		}
 		found++
 		if texts[Code(each[1])] != each[2] {
@@ -40,7 +40,7 @@ func TestTheTextsAreThoseOfAllLanguages(t *testing.T) {
 	}
 	for _, each := range regexp.MustCompile(`\sCode = "(\w+)"`).FindAllStringSubmatch(string(own)+string(tls), -1) {
 		if texts[Code(each[1])] == "" {
-			t.Errorf("%s is no code of all languages", each[1])
+			t.Errorf("%s is not in errors.toml", each[1])
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestTheTextsAreThoseOfAllLanguages(t *testing.T) {
 func TestAnErrorIsOneLine(t *testing.T) {
 	err := &Error{Code: ErrConnectionRefused, Operation: "connect", Reason: 0x87, ReasonString: "no\nway", ServerReference: "other"}
 	want := `mqtt: connect: the server refused the connection: the reason code says why ` +
-		`(Not authorized (0x87): "no\nway": the other server is "other") [connection_refused]`
+		`(Not authorized (0x87): "no\nway": use the server "other") [connection_refused]`
 	if err.Error() != want {
 		t.Errorf("got %s", err)
 	}
@@ -62,8 +62,8 @@ func TestAnErrorIsOneLine(t *testing.T) {
 	}
 }
 
-// Pauses double from the least to the most, and are drawn between half and all.
-// A pause of which only one end is given, beyond the default of the other.
+// Delays double from the minimum to the maximum, and are random between half and all. If only one
+// end is set, beyond the default of the other, both are set to it.
 func TestOneEndOfThePausesIsEnough(t *testing.T) {
 	for given, want := range map[Reconnect]Reconnect{
 		{}:                      {Min: DefaultReconnectMin, Max: DefaultReconnectMax},

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// MaxEvents bounds the calls of [Options.OnConnect], [Options.OnDisconnect] and [Options.OnAttemptFailed] that wait for one that blocks.
-// Beyond it they are dropped, and counted in [Stats].
+// MaxEvents limits the pending calls of [Options.OnConnect], [Options.OnDisconnect] and [Options.OnAttemptFailed] behind one that
+// blocks. Beyond it they are dropped, and counted in [Stats].
 const MaxEvents = 1024
 
-// events calls functions one after another, on a goroutine that lives while there are some.
+// events calls functions one after another, on a goroutine that runs only while there are some.
 type events struct {
 	mutex   sync.Mutex
 	queue   []func()
@@ -54,7 +54,7 @@ func (e *events) isRunning() bool {
 	return e.running != nil
 }
 
-// wait waits for the calls that were added.
+// wait waits for the calls added so far.
 func (e *events) wait(ctx context.Context) {
 	e.mutex.Lock()
 	running := e.running

@@ -15,7 +15,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// exampleBroker is a server that gives back what is published, in place of "mqtt://broker.example".
+// exampleBroker is a server that echoes publications, in place of "mqtt://broker.example".
 func exampleBroker() (address string, stop func()) {
 	s := server.New(server.Options{Hooks: server.Hooks{Publish: func(c *server.Conn, p *packets.Publish) error {
 		back, err := packets.NewPublish(p.Topic(), p.Payload())
@@ -72,7 +72,7 @@ func Example() {
 	// Output: sensors/7/temperature: 21.5
 }
 
-// A handler may publish and wait: nothing that it does can stop the client.
+// A handler may publish and wait: it cannot block the client.
 func ExampleClient_Handle() {
 	address, stop := exampleBroker()
 	defer stop()
@@ -101,7 +101,7 @@ func ExampleClient_Handle() {
 	// Output: <nil>
 }
 
-// With manual acknowledgement the server keeps what is not acknowledged, and sends no more than ReceiveMaximum at once.
+// With manual acknowledgement the server keeps unacknowledged messages, and sends at most ReceiveMaximum of them.
 func ExampleMessage_Ack() {
 	address, stop := exampleBroker()
 	defer stop()
@@ -132,7 +132,7 @@ func ExampleMessage_Ack() {
 	// Output: done: dig
 }
 
-// A request waits for its response; any number may wait at once.
+// A request waits for its response; any number may be pending.
 func ExampleClient_Request() {
 	address, stop := exampleBroker()
 	defer stop()
@@ -162,7 +162,7 @@ func ExampleClient_Request() {
 	// Output: hello world
 }
 
-// With a file as its store, messages outlive a crash of the process: they are sent when it runs again.
+// With a file store, messages survive a crash of the process: they are sent when it runs again.
 func ExampleOptions_store() {
 	address, stop := exampleBroker()
 	defer stop()

@@ -1,6 +1,6 @@
 package client
 
-// WriterIsIdle says whether the writer of the connection waits for output.
+// WriterIsIdle reports whether the writer of the connection waits for output.
 func (c *Client) WriterIsIdle() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

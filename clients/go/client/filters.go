@@ -9,26 +9,26 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// MaxPendingRequests bounds SUBSCRIBE and UNSUBSCRIBE packets that wait for an answer. Further ones are sent as answers come.
+// MaxPendingRequests limits SUBSCRIBE and UNSUBSCRIBE packets without an answer. Further ones are sent as answers arrive.
 const MaxPendingRequests = 1024
 
-// filterEntry is what the server knows: one filter, whoever here wants it.
+// filterEntry is one filter of the server's session, with all subscriptions here that use it.
 type filterEntry struct {
 	filter string
-	// match is the filter without the name of a share.
+	// match is the filter without the $share prefix.
 	match  string
 	id     uint32
 	wanted []*Subscription
-	// asked is what the server was asked for last, by latest.
+	// asked is what was last requested from the server, by latest.
 	asked  SubscribeOptions
 	latest *request
-	// granted says that the server has agreed to something in its present session: to agreed, at qos.
+	// granted says that the server has granted something in its current session: agreed, at qos.
 	granted bool
 	agreed  SubscribeOptions
 	qos     packets.QoS
 }
 
-// merged is what the server is asked for, on behalf of all who want the filter.
+// merged returns the options to request, for all subscriptions to the filter.
 func (e *filterEntry) merged() SubscribeOptions {
 	all := e.wanted[0].options
 	for _, s := range e.wanted[1:] {
@@ -41,7 +41,7 @@ func (e *filterEntry) merged() SubscribeOptions {
 	return all
 }
 
-// request is a SUBSCRIBE or UNSUBSCRIBE that was asked for.
+// request is a pending SUBSCRIBE or UNSUBSCRIBE.
 type request struct {
 	entry       *filterEntry
 	options     SubscribeOptions
@@ -58,13 +58,13 @@ func (r *request) finish(err error) {
 	}
 }
 
-// subscriptions are all that the client wants, guarded by its mutex.
+// subscriptions are all subscriptions of the client, guarded by its mutex.
 type subscriptions struct {
 	entries map[string]*filterEntry
 	lastID  uint32
-	// changes counts what routers have to take note of.
+	// changes counts the changes that routers have to apply.
 	changes atomic.Uint64
-	// waitingRequests are to be sent, sentRequests to be answered.
+	// waitingRequests are not sent yet, sentRequests are not answered yet.
 	waitingRequests  []*request
 	sentRequests     map[packets.PacketID]*request
 	reauthentication *request
@@ -81,7 +81,7 @@ func (s *subscriptions) init() {
 	s.workers = map[*Subscription]struct{}{}
 }
 
-// beginSubscriptions makes those of the options, before there is any connection.
+// beginSubscriptions adds those of the options, before there is any connection.
 func (c *Client) beginSubscriptions() error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -104,7 +104,7 @@ func (c *Client) beginSubscriptions() error {
 	return nil
 }
 
-// addToEntries adds a subscription to those of its filters, which the server is asked for together.
+// addToEntries adds a subscription to the entries of its filters, which it shares with others.
 func (c *Client) addToEntries(s *Subscription) {
 	for _, filter := range s.filters {
 		entry := c.entries[filter]
@@ -120,7 +120,7 @@ func (c *Client) addToEntries(s *Subscription) {
 	c.changes.Add(1)
 }
 
-// askFor asks the server for the filters of a subscription, now or when there is a connection.
+// askFor requests the filters of a subscription, now or when there is a connection.
 func (c *Client) askFor(s *Subscription) []*request {
 	all := make([]*request, 0, len(s.entries))
 	for _, entry := range s.entries {
@@ -137,7 +137,7 @@ func (c *Client) askSubscribe(entry *filterEntry) *request {
 	return asked
 }
 
-// removeSubscription takes a subscription away, and the filters that nobody else wants. It answers what the server was asked for then.
+// removeSubscription removes a subscription, and filters without any other subscription. It returns the requests to wait for.
 func (c *Client) removeSubscription(s *Subscription) []*request {
 	var all []*request
 	for _, entry := range s.entries {
@@ -157,8 +157,8 @@ func (c *Client) removeSubscription(s *Subscription) []*request {
 	return all
 }
 
-// narrow asks for what those who are left have asked for. Before 5.0 that would bring the retained messages again, and is only about
-// the QoS: what they get is more than they have asked for then.
+// narrow requests the options of the remaining subscriptions. Before 5.0 that would deliver the retained messages again, and would
+// change only the QoS, so the old options stay.
 func (c *Client) narrow(entry *filterEntry) {
 	options := entry.merged()
 	isSame := options.QoS == entry.asked.QoS && options.NoLocal == entry.asked.NoLocal &&
@@ -169,7 +169,7 @@ func (c *Client) narrow(entry *filterEntry) {
 	c.askSubscribe(entry).options.RetainHandling = packets.DoNotSend
 }
 
-// endEntry ends a filter that nobody wants any more. It answers what the server was asked, or nil if it need not be.
+// endEntry ends a filter without subscriptions. It returns the request, or nil if none is needed.
 func (c *Client) endEntry(entry *filterEntry) *request {
 	delete(c.entries, entry.filter)
 	unsent := slices.IndexFunc(c.waitingRequests, func(r *request) bool { return r.entry == entry })
@@ -185,7 +185,7 @@ func (c *Client) endEntry(entry *filterEntry) *request {
 	return asked
 }
 
-// sendRequests sends what waits, as far as there is room.
+// sendRequests sends the waiting requests, up to the limit.
 func (c *Client) sendRequests() {
 	for c.current != nil && len(c.waitingRequests) > 0 && len(c.sentRequests) < MaxPendingRequests {
 		id := c.session.NewRequest()
@@ -243,9 +243,9 @@ func (c *Client) requestPacket(asked *request, id packets.PacketID) (packets.Pac
 	return p, nil
 }
 
-// renewSubscriptions asks, on a new connection, for all that the server does not have.
+// renewSubscriptions requests, on a new connection, all that the server does not have.
 func (c *Client) renewSubscriptions(present bool) {
-	// What waits stays in its order: a subscription may follow upon the end of another of the same filter.
+	// Waiting requests keep their order: a subscription may follow the end of another one of the same filter.
 	kept := c.waitingRequests[:0]
 	asked := map[*filterEntry]bool{}
 	for _, each := range c.waitingRequests {
@@ -266,7 +266,7 @@ func (c *Client) renewSubscriptions(present bool) {
 	c.sendRequests()
 }
 
-// forgetRequests puts what was not answered before a connection ended in line for the next.
+// forgetRequests queues the unanswered requests of a connection that has ended for the next one.
 func (c *Client) forgetRequests() {
 	unanswered := make([]*request, 0, len(c.sentRequests))
 	for _, id := range slices.Sorted(maps.Keys(c.sentRequests)) {
@@ -289,7 +289,7 @@ func (c *Client) failRequests(err error) {
 	c.waitingRequests = nil
 }
 
-// waitRequests waits for all, or for the first that fails.
+// waitRequests waits for all requests, or for the first that fails.
 func (c *Client) waitRequests(ctx context.Context, all []*request, operation string) error {
 	for _, asked := range all {
 		if err := c.waitRequest(ctx, asked, operation); err != nil {
@@ -310,7 +310,7 @@ func (c *Client) waitRequest(ctx context.Context, asked *request, operation stri
 	}
 }
 
-// onSubAck ends a SUBSCRIBE.
+// onSubAck completes a SUBSCRIBE.
 func (n *connection) onSubAck(
 	id packets.PacketID, count int, reasonAt func(int) packets.ReasonCode, text func() (string, bool),
 ) error {
@@ -334,7 +334,7 @@ func (n *connection) onSubAck(
 		return nil
 	}
 	if entry.granted {
-		// The one who asks gets the error. What the server has agreed to before stays.
+		// The caller gets the error. The options that the server granted before remain.
 		entry.asked = entry.agreed
 		return nil
 	}
@@ -352,7 +352,7 @@ func (n *connection) onSubAck(
 	return nil
 }
 
-// onUnsubAck ends an UNSUBSCRIBE.
+// onUnsubAck completes an UNSUBSCRIBE.
 func (n *connection) onUnsubAck(p *packets.UnsubAck) error {
 	count := 1
 	if n.client.options.Version == packets.V5 {
@@ -373,7 +373,7 @@ func (n *connection) onUnsubAck(p *packets.UnsubAck) error {
 	return nil
 }
 
-// answered finds the request that an answer is for, and checks that it is one.
+// answered finds the request of an answer, and checks that they match.
 func (n *connection) answered(id packets.PacketID, unsubscribe bool, count int) (*request, error) {
 	c := n.client
 	c.mutex.Lock()
@@ -384,7 +384,7 @@ func (n *connection) answered(id packets.PacketID, unsubscribe bool, count int) 
 	asked := c.sentRequests[id]
 	switch {
 	case asked == nil || asked.unsubscribe != unsubscribe:
-		return nil, failure(ErrProtocol, "subscribe", "the server answered a request that was not made")
+		return nil, failure(ErrProtocol, "subscribe", "the server answered an unknown request")
 	case count != 1:
 		// [MQTT-3.8.4-6]
 		return nil, failure(ErrProtocol, "subscribe", "the server answered one filter with %d reason codes", count)

@@ -25,7 +25,7 @@ func (d *disk) Sync() error {
 	return d.Memory.Sync()
 }
 
-// The caller takes an error for leave to publish again: the message must not arrive twice.
+// A caller may publish again after an error: the message must not arrive twice.
 func TestWhatTheStoreDidNotTakeIsNotSentLater(t *testing.T) {
 	ctx := testContext(t)
 	b := newBroker()

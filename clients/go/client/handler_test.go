@@ -14,7 +14,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// echo is a server that gives back to each client what it publishes, at the same QoS.
+// echo is a server that sends each client its own publications, at the same QoS.
 func echo(t *testing.T) *fake {
 	t.Helper()
 	var lastID atomic.Uint32
@@ -38,7 +38,8 @@ func echo(t *testing.T) *fake {
 	})
 }
 
-// A handler waits for its own publishes, subscribes, unsubscribes another and blocks, with a queue of one message: nothing stops.
+// A handler waits for its own publishes, subscribes, unsubscribes another and blocks, with a queue of one message: nothing
+// blocks.
 func TestAHandlerMayDoAnything(t *testing.T) {
 	for _, version := range versions {
 		for _, qos := range []packets.QoS{qos0, qos1, qos2} {
@@ -74,7 +75,7 @@ func TestAHandlerMayDoAnything(t *testing.T) {
 	}
 }
 
-// One handler that blocks for good holds up neither another, nor publishing, nor the end.
+// A handler that blocks for ever blocks neither another, nor publishing, nor Close.
 func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
@@ -94,7 +95,7 @@ func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
 		receive(t, free)
 	}
 	must(t, c.Publish(ctx, client.Publication{Topic: "free", QoS: qos2}))
-	// It has to be told to stop, and that is an error of nobody.
+	// Close cuts it short, which is an error.
 	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
 	if err := c.Close(short); err != nil {
@@ -128,7 +129,7 @@ func TestAFullInboxStopsNoAnswers(t *testing.T) {
 	}
 }
 
-// Without anybody waiting, a burst of QoS 0 waits for a slow handler instead of being dropped.
+// If no caller waits, a burst of QoS 0 waits for a slow handler instead of being dropped.
 func TestASlowHandlerSlowsTheServer(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
@@ -182,7 +183,7 @@ func TestAcknowledgementsGoOutInTheOrderOfMessages(t *testing.T) {
 		for _, at := range []int{2, 1, 3} {
 			messages[at].Ack()
 		}
-		// [MQTT-4.6.0-2] [MQTT-4.6.0-3]: the first holds them up.
+		// [MQTT-4.6.0-2] [MQTT-4.6.0-3]: the first holds them back.
 		must(t, c.Publish(ctx, client.Publication{Topic: "fence", QoS: qos1}))
 		if len(acknowledged) != 0 {
 			t.Fatalf("%v: %d was acknowledged before the first", qos, <-acknowledged)
@@ -244,7 +245,7 @@ func TestRejectTellsTheServer(t *testing.T) {
 	must(t, err)
 	m := receive(t, sub)
 	if err := m.Reject(packets.ReasonBanned); err == nil {
-		t.Error("a reason that PUBACK may not carry was taken")
+		t.Error("Reject accepted a reason that PUBACK may not carry")
 	}
 	must(t, m.Reject(packets.ReasonPayloadFormatInvalid))
 	if got := await(t, reasons); got != packets.ReasonPayloadFormatInvalid {
@@ -277,7 +278,7 @@ func TestALoopAcknowledgesWhatItHasDone(t *testing.T) {
 	if held := c.Stats().Unacknowledged; held != 2 {
 		t.Errorf("%d are unacknowledged", held)
 	}
-	// The rest is still there, and the end of ctx ends the loop with an error.
+	// The rest remains, and the end of ctx ends the loop with an error.
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
 	count := 0
@@ -300,9 +301,9 @@ func TestALoopAcknowledgesWhatItHasDone(t *testing.T) {
 	if count != 3 {
 		t.Errorf("the loop ran %d times", count)
 	}
-	// What is left after Unsubscribe is acknowledged and dropped.
+	// Messages that remain after Unsubscribe are acknowledged and dropped.
 	b.publish("a", "left", qos1)
-	eventually(t, "it came", func() bool { return c.Stats().Received == 6 })
+	eventually(t, "it arrived", func() bool { return c.Stats().Received == 6 })
 	must(t, sub.Unsubscribe(ctx))
 	eventually(t, "all are acknowledged", func() bool { _, left := b.state(); return left == 0 })
 	for range sub.Messages(ctx) {

@@ -8,35 +8,35 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// ServerInfo is what a server said when it accepted a connection.
+// ServerInfo is the server's answer to an accepted connection.
 type ServerInfo struct {
-	// ClientID is the one of the session, which the server may have assigned.
+	// ClientID is the client identifier of the session, which the server may have assigned.
 	ClientID string
 	// SessionPresent says that the server had the session, with its subscriptions.
 	SessionPresent bool
-	// KeepAlive is the one in force, the server's if it set one [MQTT-3.1.2-21]; 0 for none.
+	// KeepAlive is the effective interval, the server's if it set one [MQTT-3.1.2-21]; 0 for none.
 	KeepAlive time.Duration
 	// SessionExpiry is how long the session outlives the connection.
 	SessionExpiry time.Duration
-	// ReceiveMaximum is how many QoS 1 and 2 messages the server takes at once.
+	// ReceiveMaximum is how many unacknowledged QoS 1 and 2 messages the server accepts.
 	ReceiveMaximum int
-	// MaximumQoS is the highest that it takes.
+	// MaximumQoS is the highest QoS that it accepts.
 	MaximumQoS packets.QoS
-	// MaximumPacketSize is the largest packet that it takes, in bytes.
+	// MaximumPacketSize is the largest packet that it accepts, in bytes.
 	MaximumPacketSize int
-	// TopicAliasMaximum is how many topic aliases it takes.
+	// TopicAliasMaximum is how many topic aliases it accepts.
 	TopicAliasMaximum int
 
 	RetainAvailable, WildcardSubscriptions, SharedSubscriptions, SubscriptionIdentifiers bool
 
-	// ResponseInformation is the beginning of topics for responses, if the server gave one.
+	// ResponseInformation is the prefix of response topics, if the server sent one.
 	ResponseInformation string
-	// ServerReference names another server, if it gave one.
+	// ServerReference names another server, if the server sent one.
 	ServerReference string
 	UserProperties  []UserProperty
 }
 
-// handshake sends CONNECT and waits for CONNACK. What it returns is not a view.
+// handshake sends CONNECT and waits for CONNACK. The result is not a view.
 func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAck, ServerInfo, error) {
 	c := n.client
 	connect, err := c.connectPacket(ctx, clean)
@@ -76,7 +76,7 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 			}
 		default:
 			// [MQTT-3.2.0-1]
-			return nil, ServerInfo{}, failure(ErrProtocol, "connect", "%v came before CONNACK", received.Type())
+			return nil, ServerInfo{}, failure(ErrProtocol, "connect", "%v before CONNACK", received.Type())
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 // connAckBytesV311 is the size of a CONNACK before 5.0.
 const connAckBytesV311 = 4
 
-// refusalInV311 gives the refusal of a server that does not know MQTT 5.0: it says no in the form of 3.1.1, which is malformed in 5.0.
+// refusalInV311 returns the refusal of a server without MQTT 5.0: a CONNACK of 3.1.1, which is malformed in 5.0.
 func (n *connection) refusalInV311(err error) *packets.ConnAck {
 	var malformed *packets.Error
 	if n.client.options.Version != packets.V5 || !errors.As(err, &malformed) {
@@ -98,7 +98,7 @@ func (n *connection) refusalInV311(err error) *packets.ConnAck {
 	return refusal.Clone()
 }
 
-// connectPacket makes CONNECT out of the options.
+// connectPacket builds CONNECT from the options.
 func (c *Client) connectPacket(ctx context.Context, clean bool) (*packets.Connect, error) {
 	o := &c.options
 	c.mutex.Lock()
@@ -161,8 +161,8 @@ func (c *Client) connectPacket(ctx context.Context, clean bool) (*packets.Connec
 	return connect, nil
 }
 
-// keepsSession says whether the session is to outlive a connection. Before 5.0 it has no end, so that one that nobody asked for, or that
-// only this process can name, would be left behind.
+// keepsSession reports whether the session should outlive a connection. Before 5.0 it does not expire, so one that was not requested, or
+// that only this process can name, would be left behind.
 func (c *Client) keepsSession() bool {
 	if c.options.SessionExpiry < 0 {
 		return false
@@ -170,7 +170,7 @@ func (c *Client) keepsSession() bool {
 	return c.options.Version == packets.V5 || c.sessionAsked && !c.generated
 }
 
-// knowsSession says whether a session that the server has is this client's.
+// knowsSession reports whether a session of the server belongs to this client.
 func (c *Client) knowsSession() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -178,7 +178,7 @@ func (c *Client) knowsSession() bool {
 	return began || c.options.Resume
 }
 
-// accept judges CONNACK.
+// accept validates CONNACK.
 func (c *Client) accept(connect *packets.Connect, p *packets.ConnAck) (*packets.ConnAck, ServerInfo, error) {
 	info := ServerInfo{
 		ClientID: connect.ClientID(), SessionPresent: p.SessionPresent(),
@@ -207,7 +207,7 @@ func (c *Client) accept(connect *packets.Connect, p *packets.ConnAck) (*packets.
 	}
 	if p.SessionPresent() && connect.CleanStart() {
 		// [MQTT-3.2.2-4]
-		return nil, info, failure(ErrProtocol, "connect", "the server has a session, though a new one was asked for")
+		return nil, info, failure(ErrProtocol, "connect", "Session Present after Clean Start")
 	}
 	if bytes, ok := p.MaximumPacketSize(); ok {
 		info.MaximumPacketSize = int(min(bytes, packets.MaxPacketSize))

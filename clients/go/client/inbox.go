@@ -14,18 +14,18 @@ type inbox struct {
 	mutex sync.Mutex
 	items []*Message
 	head  int
-	// messages and bytes are of QoS 0 alone.
+	// messages and bytes count only QoS 0.
 	messages, bytes int
-	// stuck says that waiting for room was in vain; it is given up until half of it is free.
+	// stuck says that waiting for room has failed; there is no further waiting until half of it is free.
 	stuck bool
 	ended bool
 	err   error
-	// handled says that a message has been taken, and nobody has come back for the next one.
+	// handled says that a message has been taken and the next one has not been requested.
 	handled bool
 
 	ready chan struct{}
 	room  chan struct{}
-	// finished is closed when it has ended.
+	// finished is closed when the inbox has ended.
 	finished chan struct{}
 }
 
@@ -36,20 +36,20 @@ func newInbox(maxMessages, maxBytes int) *inbox {
 	}
 }
 
-// delivery is what became of a message that was put.
+// delivery is the result of put.
 type delivery uint8
 
 const (
 	taken delivery = iota
 	// full: waiting for room may help.
 	full
-	// stuck: it did not, lately.
+	// stuck: waiting has failed recently.
 	stuck
-	// over: nobody takes messages any more.
+	// over: no more messages are accepted.
 	over
 )
 
-// put adds a message, unless there is no room for it. One of QoS 1 or 2 has always room.
+// put adds a message, unless there is no room. QoS 1 and 2 always have room.
 func (i *inbox) put(m *Message) delivery {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -79,14 +79,15 @@ func (i *inbox) put(m *Message) delivery {
 	return taken
 }
 
-// giveUp stops the waiting for room until there is much of it.
+// giveUp stops waiting for room until there is much of it.
 func (i *inbox) giveUp() {
 	i.mutex.Lock()
 	i.stuck = true
 	i.mutex.Unlock()
 }
 
-// take waits for a message. It gives nil and the reason when the inbox has ended and is empty, or when ctx has.
+// take waits for a message. It returns nil and the reason when the inbox has ended and is empty, or when ctx
+// has ended.
 func (i *inbox) take(ctx context.Context) (*Message, error) {
 	for {
 		if m, err, done := i.next(); done {
@@ -105,7 +106,7 @@ func (i *inbox) next() (m *Message, err error, done bool) {
 	defer i.mutex.Unlock()
 	if i.head == len(i.items) {
 		if i.ended {
-			// Others may wait too.
+			// Other callers may be waiting, too.
 			signal(i.ready)
 			return nil, i.err, true
 		}
@@ -132,14 +133,14 @@ func (i *inbox) next() (m *Message, err error, done bool) {
 	return m, nil, true
 }
 
-// isHandled says whether the one who takes the messages is busy with one.
+// isHandled reports whether the taker is busy with a message.
 func (i *inbox) isHandled() bool {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	return i.handled
 }
 
-// end lets what is there be taken, and nothing more come.
+// end accepts no more messages; the remaining ones can still be taken.
 func (i *inbox) end(err error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -151,21 +152,21 @@ func (i *inbox) end(err error) {
 	signal(i.room)
 }
 
-// hasEnded says whether no more messages come.
+// hasEnded reports whether no more messages follow.
 func (i *inbox) hasEnded() bool {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	return i.ended
 }
 
-// failure says why no more messages come; nil if the client was closed, or as long as they do.
+// failure returns why the inbox ended; nil if the client was closed, or if it has not ended.
 func (i *inbox) failure() error {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	return i.err
 }
 
-// discard takes all that is there.
+// discard takes all remaining messages.
 func (i *inbox) discard() []*Message {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -174,7 +175,7 @@ func (i *inbox) discard() []*Message {
 	return rest
 }
 
-// signal marks that something happened, for one who waits or will wait.
+// signal wakes a current or future waiter.
 func signal(channel chan struct{}) {
 	select {
 	case channel <- struct{}{}:

@@ -21,10 +21,10 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// childVariable has what TestPublishUntilKilled is to do: address, store, version and first number.
+// childVariable configures TestPublishUntilKilled: address, store, version and first number.
 const childVariable = "TAUTWIRE_TEST_CHILD"
 
-// numbered is a message with that number: even ones are of QoS 2, odd ones of QoS 1.
+// numbered returns the message with that number: even ones have QoS 2, odd ones QoS 1.
 func numbered(number int) client.Publication {
 	qos := qos2
 	if number%2 != 0 {
@@ -42,7 +42,7 @@ func killedOptions(t *testing.T, path string, version packets.Version) client.Op
 
 var quick = client.Reconnect{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}
 
-// TestPublishUntilKilled is no test: it is the process that the next one kills. It says what it publishes and what is acknowledged.
+// TestPublishUntilKilled is not a test: it is the process that the next one kills. It prints what it publishes and what is acknowledged.
 func TestPublishUntilKilled(t *testing.T) {
 	words := strings.Split(os.Getenv(childVariable), "|")
 	if len(words) != 4 {
@@ -55,7 +55,7 @@ func TestPublishUntilKilled(t *testing.T) {
 	ctx := testContext(t)
 	c, err := client.New(words[0], killedOptions(t, words[1], packets.Version(version)))
 	must(t, err)
-	// As many as may wait for their acknowledgement.
+	// The limit of unacknowledged messages.
 	tokens := make(chan *client.Token, 50)
 	go func(number int) {
 		for ; ; number++ {
@@ -65,16 +65,16 @@ func TestPublishUntilKilled(t *testing.T) {
 		}
 	}(number)
 	for ; ctx.Err() == nil; number++ {
-		// Said before: the next process must not use the number again.
+		// Printed first: the next process must not use the number again.
 		fmt.Println("publishing", number)
 		token, err := c.PublishAsync(ctx, numbered(number))
 		must(t, err)
 		tokens <- token
 	}
-	t.Fatal("nobody has killed it")
+	t.Fatal("it was not killed")
 }
 
-// live runs that process until it has said so many lines, each of which is given to onLine.
+// live runs that process until it has printed so many lines, each of which is passed to onLine.
 func live(t *testing.T, words string, lines int, onLine func(word string, number int)) {
 	t.Helper()
 	program, err := os.Executable()
@@ -87,13 +87,13 @@ func live(t *testing.T, words string, lines int, onLine func(word string, number
 	must(t, err)
 	must(t, command.Start())
 	count := 0
-	// What it has said before it dies is read to its end.
+	// Its output is read to the end.
 	for said := bufio.NewScanner(output); said.Scan(); {
 		word, digits, _ := strings.Cut(said.Text(), " ")
 		number, err := strconv.Atoi(digits)
 		if err != nil {
 			_ = command.Process.Kill()
-			t.Errorf("it says %q", said.Text())
+			t.Errorf("unexpected output %q", said.Text())
 			continue
 		}
 		onLine(word, number)
@@ -103,11 +103,11 @@ func live(t *testing.T, words string, lines int, onLine func(word string, number
 	}
 	_ = command.Wait()
 	if count < lines {
-		t.Fatalf("it ended by itself: %s", log.String())
+		t.Fatalf("it ended unexpectedly: %s", log.String())
 	}
 }
 
-// mortal is a broker that keeps its data, and its port, over its deaths.
+// mortal is a broker that keeps its data and its port when it is killed and restarted.
 type mortal struct {
 	t             *testing.T
 	data, address string
@@ -134,7 +134,7 @@ func (m *mortal) kill() {
 	m.start(strings.TrimPrefix(m.address, "mqtt://"))
 }
 
-// witness collects the numbers that arrive, over all deaths of the broker.
+// witness collects the numbers that arrive, across all restarts of the broker.
 type witness struct {
 	mutex   sync.Mutex
 	numbers []int
@@ -166,8 +166,8 @@ func (w *witness) seen() []int {
 	return slices.Clone(w.numbers)
 }
 
-// A process with a store is killed again and again, and so is the broker. Nothing is lost that was acknowledged or in the store, and QoS 2
-// arrives once.
+// A process with a store is killed repeatedly, and so is the broker. Nothing is lost that was acknowledged or in the store, and QoS 2
+// messages arrive once.
 func TestKillsOfTheProcessAndOfTheBrokerLoseNothing(t *testing.T) {
 	brokerBinary(t)
 	const kills = 6
@@ -212,16 +212,16 @@ func TestKillsOfTheProcessAndOfTheBrokerLoseNothing(t *testing.T) {
 			arrived := map[int]int{}
 			for _, number := range w.seen() {
 				if arrived[number]++; number%2 == 0 && arrived[number] > 1 {
-					t.Errorf("%d, of QoS 2, arrived %d times", number, arrived[number])
+					t.Errorf("QoS 2 message %d arrived %d times", number, arrived[number])
 				}
 			}
 			for _, number := range append(acknowledged, kept...) {
 				if arrived[number] == 0 {
-					t.Errorf("%d was acknowledged, or in the store, and did not arrive", number)
+					t.Errorf("%d was acknowledged or stored, but did not arrive", number)
 				}
 			}
 			if len(acknowledged) < kills || len(kept) == 0 {
-				t.Errorf("%d were acknowledged, %d in the store: this shows nothing", len(acknowledged), len(kept))
+				t.Errorf("only %d acknowledged and %d stored: the test proves nothing", len(acknowledged), len(kept))
 			}
 		})
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// The defaults of [Limits], each for the limit of its name.
+// The defaults of [Limits], each for the field of the same name.
 const (
 	DefaultReceiveMaximum = 1024
 	DefaultMaxInFlight    = 1024
-	// DefaultMaxInFlightV311 is for MQTT 3.1.1, in which a server cannot say how many it takes: more of QoS 2 make some stall.
+	// DefaultMaxInFlightV311 is for MQTT 3.1.1, in which a server has no Receive Maximum: with more QoS 2 messages some servers stall.
 	DefaultMaxInFlightV311   = 20
 	DefaultMaximumPacketSize = 16 * 1024 * 1024
 	DefaultTopicAliasMaximum = 64
@@ -24,27 +24,27 @@ const (
 	DefaultMaxReadPause      = time.Second
 )
 
-// Limits bound what may pile up. Zero stands for the default.
+// Limits bound queues and buffers. Zero means the default.
 type Limits struct {
-	// MaxQueuedMessages and MaxQueuedBytes bound outgoing messages that are not acknowledged yet, whether sent or waiting. Publishing
+	// MaxQueuedMessages and MaxQueuedBytes limit outgoing messages that are not acknowledged yet, whether sent or queued. Above it, publishing
 	// waits for room; see [Options.RejectWhenFull].
 	MaxQueuedMessages, MaxQueuedBytes int
-	// MaxInFlight bounds outgoing messages that are sent and unacknowledged, besides the server's Receive Maximum. Its default
-	// is [DefaultMaxInFlightV311] in 3.1.1.
+	// MaxInFlight limits outgoing messages that are sent but not acknowledged, besides the server's Receive Maximum. Its default is
+	// [DefaultMaxInFlightV311] in 3.1.1.
 	MaxInFlight int
-	// MaxOutputBytes bounds what waits to be written to the connection. Publishing at QoS 0 waits for room.
+	// MaxOutputBytes limits the output buffer of the connection. Above it, publishing at QoS 0 waits for room.
 	MaxOutputBytes int
-	// ReceiveMaximum is how many incoming QoS 1 and 2 messages may be unacknowledged: 1 to 65,535. The server stops sending
-	// then. Before 5.0 the server decides.
+	// ReceiveMaximum is how many incoming QoS 1 and 2 messages may be unacknowledged: 1 to 65,535. At the limit the server stops sending.
+	// Before 5.0 the server decides.
 	ReceiveMaximum int
-	// MaxInboxMessages and MaxInboxBytes bound the messages of QoS 0 that wait for the handler of one subscription. When it
-	// is full the client stops reading for a while, at most MaxReadPause and not while anybody waits for an answer of
-	// the server, and then drops what has no room. Those of QoS 1 and 2 are bounded by ReceiveMaximum, and never dropped.
+	// MaxInboxMessages and MaxInboxBytes limit the QoS 0 messages that wait for the handler of one subscription. At the limit the client
+	// pauses reading, for at most MaxReadPause and not while a caller waits for an answer of the server, and then drops messages without room.
+	// QoS 1 and 2 messages are limited by ReceiveMaximum, and never dropped.
 	MaxInboxMessages, MaxInboxBytes int
 	MaxReadPause                    time.Duration
-	// MaximumPacketSize bounds incoming packets, in bytes.
+	// MaximumPacketSize limits incoming packets, in bytes.
 	MaximumPacketSize int
-	// TopicAliasMaximum is how many topic aliases the server may use, and this client uses if the server allows. -1 for none.
+	// TopicAliasMaximum is how many topic aliases the server may use, and this client, if the server allows them. -1 for none.
 	TopicAliasMaximum int
 }
 
@@ -92,17 +92,17 @@ const (
 	DefaultRequestTimeout = 30 * time.Second
 )
 
-// Timeouts bound what may take long. Zero stands for the default.
+// Timeouts limit slow operations. Zero means the default.
 type Timeouts struct {
-	// Connect bounds an attempt to connect, from the lookup of the name to CONNACK.
+	// Connect limits an attempt to connect, from the name lookup to CONNACK.
 	Connect time.Duration
-	// Ping bounds the wait for an answer to a ping.
+	// Ping limits the wait for PINGRESP.
 	Ping time.Duration
-	// Write bounds a write that the connection does not take.
+	// Write limits a write to the connection.
 	Write time.Duration
-	// Close bounds [Client.Close] for a context without a deadline.
+	// Close limits [Client.Close] for a context without a deadline.
 	Close time.Duration
-	// Request bounds [Client.Request] for a context without a deadline.
+	// Request limits [Client.Request] for a context without a deadline.
 	Request time.Duration
 }
 
@@ -121,9 +121,9 @@ const (
 	DefaultReconnectStableAfter = 5 * time.Second
 )
 
-// Reconnect says how long to wait before another attempt to connect: a pause that doubles with each failure from Min to Max, and is drawn at
-// random between half of it and all of it. StableAfter is how long a connection must have lasted to begin with Min again. Zero
-// stands for the default. If you set only one of Min and Max, and the default of the other does not fit, both are what you have set.
+// Reconnect sets the delay before an attempt to reconnect: it doubles with each failure from Min to Max, and is random between half and all
+// of that. A connection of at least StableAfter resets it to Min. Zero means the default. If you set only one of Min and Max, and the
+// default of the other conflicts, both have that value.
 type Reconnect struct{ Min, Max, StableAfter time.Duration }
 
 func (r *Reconnect) setDefaults() error {
@@ -139,12 +139,12 @@ func (r *Reconnect) setDefaults() error {
 		{"Reconnect.StableAfter", &r.StableAfter, DefaultReconnectStableAfter},
 	})
 	if err == nil && r.Min > r.Max {
-		return failure(ErrInvalidOptions, "options", "Reconnect.Min, %v, is more than Reconnect.Max, %v", r.Min, r.Max)
+		return failure(ErrInvalidOptions, "options", "Reconnect.Min (%v) is greater than Reconnect.Max (%v)", r.Min, r.Max)
 	}
 	return err
 }
 
-// timeSetting is a time with its default.
+// timeSetting is a duration with its default.
 type timeSetting struct {
 	name     string
 	value    *time.Duration
@@ -157,7 +157,7 @@ func setTimes(all []timeSetting) error {
 			*each.value = each.standard
 		}
 		if *each.value < 0 {
-			return failure(ErrInvalidOptions, "options", "%s is %v, which is less than none", each.name, *each.value)
+			return failure(ErrInvalidOptions, "options", "%s is negative: %v", each.name, *each.value)
 		}
 	}
 	return nil

@@ -9,20 +9,20 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// Publication is a message to publish. What it refers to may be used again once the call that takes it has returned.
+// Publication is a message to publish. Its slices may be reused once the call that takes it has returned.
 type Publication struct {
 	Topic   string
 	Payload []byte
 	QoS     packets.QoS
-	// Retain asks the server to keep the message for later subscriptions; with an empty payload, to keep none.
+	// Retain asks the server to retain the message for later subscriptions; an empty payload deletes the retained message.
 	Retain bool
 
-	// What follows needs MQTT 5.0, and is left away if it is zero.
+	// The following fields require MQTT 5.0, and are omitted if they are zero.
 
-	// Expiry is how long the message is of use, rounded up to seconds; 0 for ever. Waiting to be sent counts. With a time that is over,
-	// such as that until a deadline in the past, publishing fails with [ErrExpired].
+	// Expiry is the message expiry interval, rounded up to seconds; 0 for none. Time in the queue counts. With a negative value, such as the
+	// time until a deadline in the past, publishing fails with [ErrExpired].
 	Expiry time.Duration
-	// Text says that the payload is UTF-8 text.
+	// Text marks the payload as UTF-8 text.
 	Text            bool
 	ContentType     string
 	ResponseTopic   string
@@ -30,14 +30,14 @@ type Publication struct {
 	UserProperties  []UserProperty
 }
 
-// String shows the size of the payload and of the correlation data, and not what is in them.
+// String shows the size of the payload and of the correlation data, not their content.
 func (m Publication) String() string {
 	return fmt.Sprintf("{Topic:%q Payload:%d bytes QoS:%d Retain:%v Expiry:%v Text:%v ContentType:%q ResponseTopic:%q "+
 		"CorrelationData:%d bytes UserProperties:%d}", m.Topic, len(m.Payload), m.QoS, m.Retain, m.Expiry, m.Text, m.ContentType,
 		m.ResponseTopic, len(m.CorrelationData), len(m.UserProperties))
 }
 
-// GoString gives the same as String, because payloads do not belong into logs.
+// GoString returns the same as String, because payloads do not belong in logs.
 func (m Publication) GoString() string { return "client.Publication" + m.String() }
 
 // encode fills a packet.
@@ -93,9 +93,9 @@ func (m *Publication) encodeProperties(p *packets.Publish) error {
 	return nil
 }
 
-// Publish publishes a message and waits until the server has taken it over: at QoS 1 for PUBACK, at QoS 2 for PUBCOMP. At
-// QoS 0 it returns when the message is on its way to the connection. If ctx ends first the error is [ErrCanceled] for a
-// message that was not sent, and will not be, and [ErrUnacknowledged] for one that was.
+// Publish publishes a message and waits until the server has accepted it: at QoS 1 for PUBACK, at QoS 2 for PUBCOMP. At QoS 0 it returns
+// when the message is in the output of the connection. If ctx ends first, the error is [ErrCanceled] for a message that was not sent, and
+// will not be, and [ErrUnacknowledged] for one that was.
 func (c *Client) Publish(ctx context.Context, m Publication) error {
 	if m.QoS == packets.AtMostOnce {
 		return c.publishNow(ctx, &m)
@@ -108,7 +108,7 @@ func (c *Client) Publish(ctx context.Context, m Publication) error {
 	return err
 }
 
-// publishNow puts a QoS 0 message into the output.
+// publishNow writes a QoS 0 message to the output.
 func (c *Client) publishNow(ctx context.Context, m *Publication) error {
 	if ctx.Err() != nil {
 		return contextError(ErrCanceled, "publish", ctx)
@@ -122,7 +122,7 @@ func (c *Client) publishNow(ctx context.Context, m *Publication) error {
 		c.mutex.Unlock()
 		c.stats.outputFull.Add(1)
 		if c.options.RejectWhenFull {
-			return failure(ErrOutputFull, "publish", "MaxOutputBytes, %d bytes", c.options.Limits.MaxOutputBytes)
+			return failure(ErrOutputFull, "publish", "Limits.MaxOutputBytes is %d", c.options.Limits.MaxOutputBytes)
 		}
 		c.beginWait()
 		err := c.await(ctx, func() bool { return c.ended || c.current == nil || !c.session.OutputIsFull() })
@@ -144,7 +144,7 @@ func (c *Client) publishNow(ctx context.Context, m *Publication) error {
 		return nil
 	case !c.options.QueueQoS0:
 		c.stats.notConnected.Add(1)
-		return failure(ErrNotConnected, "publish", "QoS 0 waits for one only with Options.QueueQoS0")
+		return failure(ErrNotConnected, "publish", "set Options.QueueQoS0 to queue QoS 0 messages")
 	}
 	queued, err := session.NewOutgoing(&p, c.options.Version, time.Now())
 	if err == nil {
@@ -153,16 +153,15 @@ func (c *Client) publishNow(ctx context.Context, m *Publication) error {
 	return fromSession("publish", err)
 }
 
-// Token is a message of QoS 1 or 2 on its way.
+// Token is the handle of a QoS 1 or 2 message.
 type Token struct {
 	client  *Client
 	message *session.Outgoing
 }
 
-// PublishAsync queues a message, and returns before it is delivered. At QoS 1 and 2 it waits for room in the queue, unless
-// the options say [Options.RejectWhenFull]; ctx bounds that, and nothing else. If there is a store, the message is in it before it is
-// sent and, where there is no connection, before PublishAsync returns; [ErrStore] means that it will not be sent. At QoS 0 the token
-// is done.
+// PublishAsync queues a message and returns before it is delivered. At QoS 1 and 2 it waits for room in the queue, unless
+// [Options.RejectWhenFull] is set; ctx limits only that wait. If there is a store, the message is in it before it is sent and, without a
+// connection, before PublishAsync returns; [ErrStore] means that it will not be sent. At QoS 0 the token is already done.
 func (c *Client) PublishAsync(ctx context.Context, m Publication) (*Token, error) {
 	if m.QoS == packets.AtMostOnce {
 		if err := c.publishNow(ctx, &m); err != nil {
@@ -211,25 +210,24 @@ func (c *Client) PublishAsync(ctx context.Context, m Publication) (*Token, error
 	}
 	if offline && c.options.Store != nil {
 		if err := c.options.Store.Sync(); err != nil && c.withdraw(queued, wrap(ErrStore, "publish", err)) {
-			// What is told to have failed must not be sent after all: the caller may publish it again.
+			// A message that is reported as failed must not be sent: the caller may publish it again.
 			return nil, wrap(ErrStore, "publish", err)
 		}
 	}
 	return &Token{client: c, message: queued}, nil
 }
 
-// mayEnqueue says whether a message may be queued that has not waited for it. Who waits already goes first. The mutex is held.
+// mayEnqueue reports whether a new message may be queued without waiting. Waiters come first. The mutex is held.
 func (c *Client) mayEnqueue(size int) bool {
 	return c.session.HasRoom(size) && (c.queueWaiters == 0 || c.mayEnqueueNow(size))
 }
 
-// mayEnqueueNow says whether it is worth waking those who wait for room: not for each message that leaves a full queue, as long as messages
-// do leave it.
+// mayEnqueueNow reports whether to wake the waiters: not for each message that leaves a full queue, as long as messages do leave it.
 func (c *Client) mayEnqueueNow(size int) bool {
 	return c.session.HasRoom(size) && (c.current == nil || c.session.HasMuchRoom())
 }
 
-// Done gives a channel that is closed when the message is delivered, or will not be. See [Token.Err] and [Token.Wait].
+// Done returns a channel that is closed when the message is delivered or has failed. See [Token.Err] and [Token.Wait].
 func (t *Token) Done() <-chan struct{} {
 	if t.message == nil {
 		return closedChannel
@@ -245,7 +243,7 @@ var closedChannel = func() chan struct{} {
 	return channel
 }()
 
-// Err says why the message was not delivered; nil if it was, and as long as that is open.
+// Err returns why the message was not delivered; nil if it was, or if it is still pending.
 func (t *Token) Err() error {
 	_, err, _ := t.result()
 	return err
@@ -267,8 +265,8 @@ func (t *Token) result() (reason packets.ReasonCode, err error, done bool) {
 	return reason, err, done
 }
 
-// Wait waits until the message is delivered. It gives the server's reason code, which may be [packets.ReasonNoMatchingSubscribers], or
-// the error for which the message was not delivered. If ctx ends first, see [Client.Publish].
+// Wait waits until the message is delivered. It returns the server's reason code, which may be [packets.ReasonNoMatchingSubscribers], or
+// the error. If ctx ends first, see [Client.Publish].
 func (t *Token) Wait(ctx context.Context) (packets.ReasonCode, error) {
 	if reason, err, done := t.result(); done {
 		return reason, err
@@ -290,9 +288,9 @@ func (t *Token) Wait(ctx context.Context) (packets.ReasonCode, error) {
 	return packets.ReasonUnspecifiedError, contextError(ErrUnacknowledged, "publish", ctx)
 }
 
-// Cancel withdraws a message that has not been sent, and says whether it was so. The token is done then.
+// Cancel withdraws a message that has not been sent, and reports whether it did. The token is then done.
 func (t *Token) Cancel() bool {
-	return t.message != nil && t.client.withdraw(t.message, failure(ErrCanceled, "publish", "it was withdrawn"))
+	return t.message != nil && t.client.withdraw(t.message, failure(ErrCanceled, "publish", "the token was cancelled"))
 }
 
 // withdraw ends a message with err, unless it has been sent.

@@ -75,7 +75,7 @@ func TestAFullQueueWaitsOrRejects(t *testing.T) {
 			defer cancel()
 			_, err = waiting.PublishAsync(short, message)
 			wantError(t, err, client.ErrCanceled)
-			// There is room once one is withdrawn, or delivered.
+			// There is room once a message is withdrawn or delivered.
 			queued := make(chan error)
 			publish := func() {
 				_, err := waiting.PublishAsync(ctx, message)
@@ -83,7 +83,7 @@ func TestAFullQueueWaitsOrRejects(t *testing.T) {
 			}
 			go publish()
 			if !first.Cancel() {
-				t.Error("a message that waits is not withdrawn")
+				t.Error("a waiting message is not withdrawn")
 			}
 			must(t, await(t, queued))
 			wantError(t, outcome(ctx, first), client.ErrCanceled)
@@ -154,7 +154,7 @@ func TestServerLimitsAreKept(t *testing.T) {
 		ack.SetSubscriptionIdentifierAvailable(false)
 		return ack, err
 	}})
-	// What was queued before the limits were known fails by them too.
+	// Messages that were queued before the limits were known fail, too.
 	f.setDown(true)
 	c := f.start(client.Options{})
 	early, err := c.PublishAsync(ctx, client.Publication{Topic: "a", QoS: qos2})
@@ -268,13 +268,13 @@ func TestTopicAliasesSaveBytes(t *testing.T) {
 	send("short", "6", qos0, arrival{"short", 0, "6", ""})
 	send(third, "7", qos0, arrival{third, 0, "7", ""})
 	send(long, strings.Repeat("x", 5000), qos0, arrival{long, 0, strings.Repeat("x", 5000), ""})
-	// The one that was not used for long makes room.
+	// The least recently used alias is replaced.
 	for range 8 {
 		send(other, "8", qos0, arrival{"", 2, "8", ""})
 	}
 	send(third, "9", qos0, arrival{third, 1, "9", ""})
 	send(long, "10", qos0, arrival{long, 0, "10", ""})
-	// A new connection knows none of them [MQTT-3.3.2-7].
+	// A new connection starts without aliases [MQTT-3.3.2-7].
 	connects := c.Stats().Connects
 	f.cut()
 	eventually(t, "a new connection", func() bool { return c.Stats().Connects > connects && c.Connected() })
@@ -291,7 +291,7 @@ func TestExpiryCountsTheTimeInTheQueue(t *testing.T) {
 	must(t, err)
 	lasting, err := c.PublishAsync(ctx, client.Publication{Topic: "a", Payload: []byte("lasting"), QoS: qos1, Expiry: time.Hour})
 	must(t, err)
-	time.Sleep(1100 * time.Millisecond) // Passing time is what is tested.
+	time.Sleep(1100 * time.Millisecond) // The test needs real time to pass.
 	f.setDown(false)
 	wantError(t, outcome(ctx, late), client.ErrExpired)
 	must(t, outcome(ctx, lasting))
@@ -300,7 +300,7 @@ func TestExpiryCountsTheTimeInTheQueue(t *testing.T) {
 	}
 }
 
-// Without an error, a deadline that has passed would make a message that never expires.
+// Without an error, a deadline in the past would make a message that never expires.
 func TestAnExpiryThatIsOverSendsNothing(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})

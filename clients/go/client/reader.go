@@ -9,7 +9,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// counted is the connection as the reader sees it.
+// counted is the connection of the reader; it counts bytes.
 type counted struct{ n *connection }
 
 func (s counted) Read(p []byte) (int, error) {
@@ -24,7 +24,7 @@ func (s counted) Read(p []byte) (int, error) {
 	return length, err
 }
 
-// read is the reader. It ends with the connection.
+// read runs the reader. It ends with the connection.
 func (n *connection) read() error {
 	for {
 		p, err := n.reader.Next()
@@ -42,7 +42,7 @@ func (n *connection) read() error {
 	}
 }
 
-// leave tells the server why the connection ends, as far as the version allows (section 4.13).
+// leave sends DISCONNECT with the reason, if the version has one (section 4.13).
 func (n *connection) leave(err error) error {
 	var own *Error
 	var malformed *packets.Error
@@ -72,7 +72,7 @@ func (n *connection) leave(err error) error {
 	return own
 }
 
-// handle deals with one packet. An error ends the connection.
+// handle handles one packet. An error ends the connection.
 func (n *connection) handle(p packets.Packet) error {
 	switch p := p.(type) {
 	case *packets.Publish:
@@ -95,18 +95,18 @@ func (n *connection) handle(p packets.Packet) error {
 		ended.ReasonString, _ = p.ReasonString()
 		ended.ServerReference, _ = p.ServerReference()
 		if n.client.options.Version != packets.V5 {
-			return failure(ErrProtocol, "read", "DISCONNECT is for clients in MQTT 3.1.1")
+			return failure(ErrProtocol, "read", "DISCONNECT from a server in MQTT 3.1.1")
 		}
 		return ended
 	case *packets.Auth:
 		return n.onAuth(p)
 	default:
-		return failure(ErrProtocol, "read", "%v came, which is for servers", p.Type())
+		return failure(ErrProtocol, "read", "%v from a server", p.Type())
 	}
 	return nil
 }
 
-// onAck lets the session go on, and wakes who waited for it.
+// onAck advances the session, and wakes the waiters.
 func (n *connection) onAck(step func(*session.Session, time.Time)) {
 	c := n.client
 	c.mutex.Lock()
@@ -121,11 +121,11 @@ func (n *connection) onAck(step func(*session.Session, time.Time)) {
 	}
 }
 
-// onPublish gives a message to the subscriptions that it is for.
+// onPublish delivers a message to the matching subscriptions.
 func (n *connection) onPublish(p *packets.Publish) error {
 	c := n.client
 	if reason := n.aliases.Resolve(p); reason != packets.ReasonSuccess {
-		return &Error{Code: ErrProtocol, Operation: "read", Detail: "a topic alias is wrong", Reason: reason}
+		return &Error{Code: ErrProtocol, Operation: "read", Detail: "invalid topic alias", Reason: reason}
 	}
 	c.stats.received.Add(1)
 	receivers := n.router.route(c, p)
@@ -149,7 +149,7 @@ func (n *connection) onPublish(p *packets.Publish) error {
 	c.mutex.Unlock()
 	if reason != packets.ReasonSuccess {
 		return &Error{
-			Code: ErrProtocol, Operation: "read", Detail: "more messages came than ReceiveMaximum allows", Reason: reason,
+			Code: ErrProtocol, Operation: "read", Detail: "ReceiveMaximum exceeded", Reason: reason,
 		}
 	}
 	if pending == nil {
@@ -158,9 +158,9 @@ func (n *connection) onPublish(p *packets.Publish) error {
 	if len(receivers) == 0 {
 		c.stats.unrouted.Add(1)
 		if !n.hasToldUnrouted {
-			// Once: after an Unsubscribe there may be a thousand of them on their way.
+			// Once: after an Unsubscribe there may be a thousand of them in flight.
 			n.hasToldUnrouted = true
-			c.log.Warn("mqtt: a message came that no subscription asked for; Stats.Unrouted counts further ones", "topic", p.Topic())
+			c.log.Warn("mqtt: received a message without a matching subscription; Stats.Unrouted counts further ones", "topic", p.Topic())
 		}
 		(&Message{client: c, pending: pending}).Ack() // [MQTT-4.5.0-2]
 		return nil
@@ -171,8 +171,8 @@ func (n *connection) onPublish(p *packets.Publish) error {
 	return nil
 }
 
-// deliver puts a message into an inbox, and waits a while for room if it has none: unless somebody waits for what only
-// reading brings.
+// deliver adds a message to an inbox. If there is no room it waits a while, unless a caller waits for an answer of the
+// server.
 func (n *connection) deliver(to *Subscription, m *Message) {
 	c := n.client
 	switch to.inbox.put(m) {
@@ -193,7 +193,7 @@ func (n *connection) deliver(to *Subscription, m *Message) {
 	defer func() {
 		c.paused.Store(false)
 		n.readPaused.Store(false)
-		// The server's answers have not been seen meanwhile.
+		// Answers of the server were not read meanwhile.
 		n.receivedAt.Store(int64(time.Since(n.opened)))
 	}()
 	for c.waiting.Load() == 0 {

@@ -12,44 +12,44 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// responseTopicPrefix begins the topics for responses, where the server does not say otherwise (section 4.10).
+// responseTopicPrefix is the prefix of response topics if the server sends no Response Information (section 4.10).
 const responseTopicPrefix = "tautwire/response/"
 
-// failureProperty is the user property of a response that is a failure: a sentence for people.
+// failureProperty is the user property of a failed response: a text for people.
 const failureProperty = "error"
 
-// unnamedFailure stands for errors that are not meant for others.
+// unnamedFailure replaces errors that may contain secrets.
 const unnamedFailure = "the responder failed"
 
-// requests are those that wait for a response.
+// requests are the pending requests.
 type requests struct {
-	// opening is held, as a channel so that waiting for it can end, while the subscription is made.
+	// opening is held while the subscription is made; a channel, so that waiting for it can be cancelled.
 	openingOnce sync.Once
 	opening     chan struct{}
 
-	// topic is where responses come, and listening the subscription to it, whoever holds opening.
+	// topic is the response topic, and listening the subscription to it; guarded by opening.
 	topic     string
 	listening *Subscription
 
 	mutex   sync.Mutex
 	last    uint64
 	waiting map[uint64]chan *Message
-	// late counts responses that nobody waited for.
+	// late counts responses without a pending request.
 	late uint64
 }
 
-// Request publishes a message at QoS 1, or at QoS 2 if it says so, and waits for its response (section 4.10). It sets the response topic
-// and the correlation data. The first request subscribes to a topic of this client's own; any number may wait at once.
+// Request publishes a message at QoS 1, or at QoS 2 if set, and waits for its response (section 4.10). It sets the response topic and the
+// correlation data. The first request subscribes to a topic of this client's own; any number may be pending.
 //
-// It waits for [Timeouts.Request] if ctx has no deadline. The errors, besides those of [Client.Publish], are [ErrRequestFailed]
-// with what the responder says, [ErrNoResponder] at once where nobody has subscribed, [ErrRequestTimeout] once the deadline has passed,
-// whether the request was sent or not, and [ErrSubscribeRefused] where the server does not let this client hear responses.
+// It waits for [Timeouts.Request] if ctx has no deadline. The errors, besides those of [Client.Publish], are [ErrRequestFailed] with the
+// explanation of the responder, [ErrNoResponder] at once if there is no subscriber, [ErrRequestTimeout] after the deadline, whether the
+// request was sent or not, and [ErrSubscribeRefused] if the server refuses the subscription to the response topic.
 func (c *Client) Request(ctx context.Context, m Publication) (*Message, error) {
 	m.QoS = max(m.QoS, packets.AtLeastOnce)
 	return c.request(ctx, m)
 }
 
-// RequestAtMostOnce is Request at QoS 0. Without a responder it runs into its timeout, because the server does not say that there is none.
+// RequestAtMostOnce is Request at QoS 0. Without a responder it times out, because the server does not report missing subscribers.
 func (c *Client) RequestAtMostOnce(ctx context.Context, m Publication) (*Message, error) {
 	m.QoS = packets.AtMostOnce
 	return c.request(ctx, m)
@@ -57,7 +57,7 @@ func (c *Client) RequestAtMostOnce(ctx context.Context, m Publication) (*Message
 
 func (c *Client) request(ctx context.Context, m Publication) (*Message, error) {
 	if c.options.Version != packets.V5 {
-		return nil, failure(ErrNotSupported, "request", "responses need MQTT 5.0")
+		return nil, failure(ErrNotSupported, "request", "requests require MQTT 5.0")
 	}
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -77,7 +77,7 @@ func (c *Client) request(ctx context.Context, m Publication) (*Message, error) {
 	return response, nil
 }
 
-// exchange publishes a request, and waits for what answers it.
+// exchange publishes a request, and waits for its response.
 func (c *Client) exchange(ctx context.Context, m Publication) (*Message, error) {
 	if ctx.Err() != nil {
 		return nil, contextError(ErrCanceled, "request", ctx)
@@ -121,7 +121,7 @@ func (c *Client) exchange(ctx context.Context, m Publication) (*Message, error) 
 			}
 			published = nil
 		case <-listening.worker:
-			// Nobody hears responses any more: the server has refused to renew the subscription, or the client is closing.
+			// Responses no longer arrive: the server has refused to renew the subscription, or the client is closing.
 			select {
 			case message := <-response:
 				return message, nil
@@ -143,8 +143,8 @@ func (c *Client) exchange(ctx context.Context, m Publication) (*Message, error) 
 	}
 }
 
-// responseTopic gives the topic for responses and the subscription to it, which is made the first time, and anew where the server has
-// refused to renew it.
+// responseTopic returns the response topic and the subscription to it, which is made the first time, and again if the server has refused
+// to renew it.
 func (c *Client) responseTopic(ctx context.Context) (string, *Subscription, error) {
 	r := &c.requests
 	r.openingOnce.Do(func() { r.opening = make(chan struct{}, 1) })
@@ -191,24 +191,23 @@ func (c *Client) onResponse(_ context.Context, m *Message) {
 	r.late++
 }
 
-// ResponseFailure is the error with which a [Responder] tells the requester why: a sentence for people. The requester gets it with
-// [ErrRequestFailed].
+// ResponseFailure is an error of a [Responder] with a text for people. The requester gets it with [ErrRequestFailed].
 type ResponseFailure string
 
-// Error gives the sentence.
+// Error returns the text.
 func (f ResponseFailure) Error() string { return string(f) }
 
 // Responder makes the response to a request. Its Topic, QoS and CorrelationData are set by Respond. An error that is, or wraps, a
-// [ResponseFailure] is sent to the requester; of any other error the requester hears "the responder failed", because its text may
-// hold secrets, and it is logged here.
+// [ResponseFailure] is sent to the requester; any other error is logged here, and the requester gets only "the responder failed", because
+// its text may contain secrets.
 type Responder func(ctx context.Context, request *Message) (Publication, error)
 
-// Respond answers requests: it is Handle with a function whose result is published to the request's response topic, with its
-// correlation data, at its QoS. The QoS of options is not used: a request comes at the QoS at which it was published. What is answered to
-// a message without a response topic is dropped.
+// Respond answers requests: it is Handle with a function whose result is published to the response topic of the request, with its
+// correlation data, at its QoS. The QoS of options is not used: a request arrives at the QoS at which it was published. The result for a
+// message without a response topic is dropped.
 func (c *Client) Respond(ctx context.Context, filter string, options SubscribeOptions, respond Responder) (*Subscription, error) {
 	if c.options.Version != packets.V5 {
-		return nil, failure(ErrNotSupported, "respond", "responses need MQTT 5.0")
+		return nil, failure(ErrNotSupported, "respond", "requests require MQTT 5.0")
 	}
 	if respond == nil {
 		return nil, failure(ErrInvalidArgument, "respond", "%q has no responder", filter)
@@ -221,14 +220,14 @@ func (c *Client) Respond(ctx context.Context, filter string, options SubscribeOp
 			response = failedResponse(err)
 		}
 		if err := c.answer(ctx, m, response); err != nil {
-			c.log.Warn("mqtt: a response could not be published", "topic", m.Topic(), "error", err)
-			// One that is too large, say. The requester need not wait in vain; where this fails, too, it has to.
+			c.log.Warn("mqtt: could not publish a response", "topic", m.Topic(), "error", err)
+			// The response may be too large. A failure saves the requester from waiting for the timeout.
 			_ = c.answer(ctx, m, failedResponse(err))
 		}
 	})
 }
 
-// answer publishes a response, if one is wanted.
+// answer publishes a response, if one is requested.
 func (c *Client) answer(ctx context.Context, request *Message, response Publication) error {
 	topic, isWanted := request.ResponseTopic()
 	if !isWanted {

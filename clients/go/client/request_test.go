@@ -14,7 +14,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// upper answers with the payload in capitals, and fails in two ways.
+// upper answers with the payload in upper case, and fails in two ways.
 func upper(_ context.Context, m *client.Message) (client.Publication, error) {
 	switch string(m.Payload()) {
 	case "":
@@ -69,7 +69,7 @@ func TestAResponderThatFailsSaysSo(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	// On the wire: an empty payload, and the sentence.
+	// On the wire: an empty payload, and the text.
 	sub, err := c.Subscribe(ctx, "answers", client.SubscribeOptions{QoS: qos1})
 	must(t, err)
 	must(t, c.Publish(ctx, client.Publication{
@@ -83,7 +83,7 @@ func TestAResponderThatFailsSaysSo(t *testing.T) {
 	}
 }
 
-// A response that the client cannot publish is a failure of the responder: the requester does not wait for its timeout.
+// A response that the client cannot publish becomes a failure: the requester does not wait for its timeout.
 func TestAResponseThatCannotBePublishedIsAFailure(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})
@@ -97,7 +97,7 @@ func TestAResponseThatCannotBePublishedIsAFailure(t *testing.T) {
 	}
 }
 
-// A server may refuse, after a reconnection, that the client hears responses, and allow it again: requests do not time out for ever.
+// After a reconnection a server may refuse the subscription to responses, and allow it again later: requests recover.
 func TestRequestsSurviveThatResponsesWereRefused(t *testing.T) {
 	ctx := testContext(t)
 	var isRefused atomic.Bool
@@ -192,7 +192,7 @@ func TestARequestEndsInTime(t *testing.T) {
 	short, cancel := context.WithTimeout(testContext(t), 20*time.Millisecond)
 	defer cancel()
 	wantError(t, ask(short), client.ErrRequestTimeout)
-	// A context that is cancelled is no timeout: the request was sent.
+	// A cancelled context is not a timeout: the request was sent.
 	eventually(t, "the others are sent", func() bool { return c.Stats().Held == 0 })
 	acknowledged := c.Stats().Acknowledged
 	ctx, stop := context.WithTimeout(context.Background(), testTime)
@@ -201,7 +201,7 @@ func TestARequestEndsInTime(t *testing.T) {
 	eventually(t, "it is sent", func() bool { return c.Stats().Acknowledged > acknowledged })
 	stop()
 	wantError(t, await(t, canceled), client.ErrUnacknowledged)
-	// What comes now is dropped, and counted. The first two may have run out of time before they were sent.
+	// Late responses are dropped and counted. The first two requests may have timed out before they were sent.
 	sent := c.Stats().Acknowledged
 	close(release)
 	eventually(t, "the late ones are counted", func() bool { return c.Stats().LateResponses == sent })

@@ -14,7 +14,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// sends is a server whose messages the test makes.
+// sends is a server whose messages the test chooses.
 type sends struct {
 	*fake
 	mutex sync.Mutex
@@ -100,7 +100,7 @@ func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
 	if topic := await(t, unrouted); topic != "nobody" {
 		t.Errorf("got %q", topic)
 	}
-	// The filter stays while one of the two is there.
+	// The filter remains while one of the two subscriptions exists.
 	must(t, subs["a/b"].Unsubscribe(ctx))
 	must(t, subs["a/b"].Unsubscribe(ctx))
 	s.send("a/b", "for the twin", s.id("a/b"))
@@ -139,8 +139,8 @@ func TestTheServersTopicAliasesAreUnderstood(t *testing.T) {
 	eventually(t, "the connection is left", func() bool { return c.Stats().Failures > failures })
 }
 
-// Whatever is lost, connections and sessions of the server, every message of QoS 1 arrives, and every token of QoS 2 either means
-// delivery, or says that the session was lost.
+// Whatever is lost, connections and sessions of the server, every QoS 1 message arrives, and every QoS 2 token either means
+// delivery, or reports the lost session.
 func TestLostSessionsLoseNothingSilently(t *testing.T) {
 	for seed := range int64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

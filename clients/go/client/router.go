@@ -6,10 +6,10 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// MaxRoutes is how many topics the client remembers with their subscriptions. When there are more it forgets all, and matches them again.
+// MaxRoutes is how many topics the client caches with their subscriptions. Beyond that it clears the cache.
 const MaxRoutes = 4096
 
-// router finds the subscriptions that a message is for. The reader has it alone.
+// router finds the subscriptions that match a message. Only the reader uses it.
 type router struct {
 	seen    uint64
 	exact   map[string]*filterEntry
@@ -18,7 +18,7 @@ type router struct {
 	scratch []*Subscription
 }
 
-// route is what is known of a topic.
+// route is the cached result for a topic.
 type route struct {
 	entries []*filterEntry
 	// all are the subscriptions of all entries; byEntry are those of each.
@@ -30,9 +30,9 @@ func (r *router) init() {
 	r.exact, r.byTopic = map[string]*filterEntry{}, map[string]*route{}
 }
 
-// route gives the subscriptions of a message, good until the next call. A server that sends a message once for each
-// subscription marks each copy with the identifier of its own [MQTT-3.3.4-5], so that a copy is only for that one. Identifiers
-// that are not known here are of an earlier process, and say nothing.
+// route returns the subscriptions of a message, valid until the next call. A server that sends one copy for each subscription marks each
+// copy with its identifier [MQTT-3.3.4-5], so that the copy is only for that one. Unknown identifiers are of an earlier process, and are
+// ignored.
 func (r *router) route(c *Client, p *packets.Publish) []*Subscription {
 	if r.seen != c.changes.Load() {
 		r.renew(c)
@@ -67,7 +67,7 @@ func (r *router) marked(found *route, p *packets.Publish) []*Subscription {
 	return r.scratch
 }
 
-// renew takes note of the subscriptions.
+// renew applies changed subscriptions.
 func (r *router) renew(c *Client) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -76,7 +76,7 @@ func (r *router) renew(c *Client) {
 	clear(r.byTopic)
 	r.general = r.general[:0]
 	for filter, entry := range c.entries {
-		// What is in it is never changed, only replaced.
+		// The content is never changed, only replaced.
 		copied := *entry
 		if _, _, shared := packets.SplitShare(filter); shared || packets.HasWildcard(entry.match) {
 			r.general = append(r.general, &copied)
@@ -109,7 +109,7 @@ func (r *router) find(topic string) *route {
 	return found
 }
 
-// appendNew appends those that are not there yet: a subscription may have several filters that match.
+// appendNew appends those that are not in the slice: a subscription may have several matching filters.
 func appendNew(to, from []*Subscription) []*Subscription {
 	for _, s := range from {
 		if !slices.Contains(to, s) {

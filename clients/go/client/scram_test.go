@@ -109,7 +109,7 @@ func TestAClientOfTheBrokerComesBackAndProvesItAgain(t *testing.T) {
 	must(t, c.Reauthenticate(ctx))
 }
 
-// An impostor lets everybody in. It knows neither the password nor its keys.
+// An impostor accepts every client. It knows neither the password nor its keys.
 func TestAServerThatDoesNotKnowThePasswordIsRefused(t *testing.T) {
 	for name, impostor := range map[string]struct {
 		challenge func(nonce string) string
@@ -144,7 +144,7 @@ func TestAServerThatDoesNotKnowThePasswordIsRefused(t *testing.T) {
 			})
 			c, err := client.New("mqtt://fake", f.options(client.Options{Authenticator: scramUser(t, scram.SHA256, "ann", "pencil")}))
 			must(t, err)
-			// Trying again would end the same way.
+			// Another attempt would fail in the same way.
 			await(t, c.Done())
 			if err := c.Err(); !errors.Is(err, client.ErrAuthentication) || !errors.Is(err, impostor.code) {
 				t.Errorf("got %v, want %v", err, impostor.code)

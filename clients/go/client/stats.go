@@ -2,30 +2,29 @@ package client
 
 import "sync/atomic"
 
-// Stats are counts since the client was made.
+// Stats are counters since the client was created, and two current values.
 type Stats struct {
-	// Connects are connections that the server accepted; Failures are those that broke and attempts that failed.
+	// Connects are connections that the server accepted; Failures are lost connections and failed attempts.
 	Connects, Failures uint64
-	// BytesSent and BytesReceived are of MQTT, after TLS and WebSocket.
+	// BytesSent and BytesReceived count MQTT, without the overhead of TLS and WebSocket.
 	BytesSent, BytesReceived uint64
-	// Sent are messages of QoS 0 that were handed to the connection; Queued are those that the queue took; Acknowledged of them
-	// are delivered, Failed were refused or lost with the session, and Expired waited too long.
+	// Sent are QoS 0 messages that were written to the connection; Queued are messages that entered the queue. Of these,
+	// Acknowledged were delivered, Failed were refused or lost with the session, and Expired waited too long.
 	Sent, Queued, Acknowledged, Failed, Expired uint64
-	// Resent are PUBLISH packets that were sent once more.
+	// Resent are PUBLISH packets that were sent again.
 	Resent uint64
-	// QueueFull counts how often a message found the queue full, OutputFull the same of the output to the connection, NotConnected
-	// messages of QoS 0 that were refused for want of a connection.
+	// QueueFull counts how often a message found the queue full, OutputFull the same for the output of the connection,
+	// NotConnected QoS 0 messages that were refused without a connection.
 	QueueFull, OutputFull, NotConnected uint64
-	// Received are messages that came, Duplicates are those of them that were not delivered again, Unrouted those that no
-	// subscription was for.
+	// Received are incoming messages. Of these, Duplicates were not delivered again, and Unrouted matched no subscription.
 	Received, Duplicates, Unrouted uint64
-	// DroppedIncoming are messages of QoS 0 that found an inbox full; ReadPauses counts how often reading stopped for that.
+	// DroppedIncoming are QoS 0 messages that found an inbox full; ReadPauses counts how often reading was paused for that.
 	DroppedIncoming, ReadPauses uint64
-	// DroppedEvents are calls of OnConnect, OnDisconnect and OnAttemptFailed beyond [MaxEvents].
+	// DroppedEvents are dropped calls of OnConnect, OnDisconnect and OnAttemptFailed, beyond [MaxEvents].
 	DroppedEvents uint64
-	// LateResponses came too late, or twice, and were dropped.
+	// LateResponses arrived too late, or twice, and were dropped.
 	LateResponses uint64
-	// Held are the outgoing messages of now that are not acknowledged, Unacknowledged the incoming ones.
+	// Held are the current unacknowledged outgoing messages, Unacknowledged the incoming ones.
 	Held, Unacknowledged int
 }
 
@@ -47,7 +46,7 @@ func (s *statistics) noteFailure(err error) {
 	s.lastFailure.Store(&err)
 }
 
-// Stats gives the counts.
+// Stats returns the current counters.
 func (c *Client) Stats() Stats {
 	s := &c.stats
 	stats := Stats{

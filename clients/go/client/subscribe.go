@@ -11,56 +11,56 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// handlerGrace is how long Close waits for handlers whose contexts it has ended.
+// handlerGrace is how long Close waits for handlers after it has ended their contexts.
 const handlerGrace = time.Second
 
-// SubscribeOptions are what a subscription can be told. NoLocal, RetainAsPublished, RetainHandling and UserProperties need 5.0.
+// SubscribeOptions configure a subscription. NoLocal, RetainAsPublished, RetainHandling and UserProperties require 5.0.
 type SubscribeOptions struct {
-	// QoS is the highest at which messages shall come.
+	// QoS is the maximum QoS of the messages.
 	QoS packets.QoS
 	// MoreFilters are further topic filters of the same subscription.
 	MoreFilters []string
-	// NoLocal leaves out what this client publishes.
+	// NoLocal excludes messages that this client publishes.
 	NoLocal bool
-	// RetainAsPublished leaves the retain flag of messages as it was published.
+	// RetainAsPublished keeps the retain flag of messages as published.
 	RetainAsPublished bool
 	RetainHandling    packets.RetainHandling
 	UserProperties    []UserProperty
-	// ManualAck leaves it to the application to call [Message.Ack]. Otherwise a message is acknowledged when its handler
-	// returns, or when the loop over [Subscription.Messages] asks for the next or is left.
+	// ManualAck requires the application to call [Message.Ack]. Otherwise a message is acknowledged when its handler returns, or when the loop
+	// over [Subscription.Messages] requests the next one or ends.
 	ManualAck bool
 }
 
-// Subscription is one topic filter or more, for which this client gets messages. It is renewed whenever the server has lost it.
+// Subscription is a subscription to one or more topic filters. It is renewed if the server has lost it.
 type Subscription struct {
 	client  *Client
 	filters []string
 	options SubscribeOptions
 	inbox   *inbox
 	entries []*filterEntry
-	// worker is closed when the handler is not called any more; nil without one.
+	// worker is closed when the handler is no longer called; nil without a handler.
 	worker chan struct{}
-	// quit ends the taking of messages for the handler.
+	// quit stops taking messages for the handler.
 	quit context.CancelFunc
 }
 
-// Subscribe asks for messages, and returns when the server has agreed: at once if there is a connection, else when there is one.
-// If ctx ends first there is no subscription. Take the messages with [Subscription.Messages] or [Subscription.Receive].
+// Subscribe subscribes and returns when the server has granted it: at once if there is a connection, otherwise when there is one. If ctx
+// ends first, there is no subscription. Read the messages with [Subscription.Messages] or [Subscription.Receive].
 //
-// Of two subscriptions of the same filter each gets all messages. The server is asked for both together: for the highest QoS, for
-// NoLocal if both want it, for RetainAsPublished if one does. A message that matches several filters of one subscription comes once.
+// Each of two subscriptions to the same filter gets all messages. For the server they are one subscription: the highest QoS, NoLocal if
+// both request it, RetainAsPublished if one does. A message that matches several filters of one subscription arrives once.
 func (c *Client) Subscribe(ctx context.Context, filter string, options SubscribeOptions) (*Subscription, error) {
 	return c.subscribe(ctx, filter, options, nil)
 }
 
-// InitialSubscriptions gives those of [Options.Subscriptions], in their order. Where the server refuses one, at the first connection
-// or when it is renewed, its [Subscription.Done] is closed and [Subscription.Err] says why.
+// InitialSubscriptions returns those of [Options.Subscriptions], in their order. If the server refuses one, at the first connection or when
+// it is renewed, its [Subscription.Done] is closed and [Subscription.Err] returns the reason.
 func (c *Client) InitialSubscriptions() []*Subscription { return slices.Clone(c.initial) }
 
-// Handle is Subscribe with a function that is called with each message. See [Handler] for what it may do.
+// Handle is Subscribe with a handler for each message. See [Handler] for what it may do.
 func (c *Client) Handle(ctx context.Context, filter string, options SubscribeOptions, handler Handler) (*Subscription, error) {
 	if handler == nil {
-		return nil, failure(ErrInvalidArgument, "subscribe", "%q has no handler: use Subscribe to receive without one", filter)
+		return nil, failure(ErrInvalidArgument, "subscribe", "the handler for %q is nil: use Subscribe to receive without one", filter)
 	}
 	return c.subscribe(ctx, filter, options, handler)
 }
@@ -95,14 +95,14 @@ func (c *Client) subscribe(ctx context.Context, filter string, o SubscribeOption
 	return s, nil
 }
 
-// checkSubscribe says what the server would, without asking it. It gives the filters, each once.
+// checkSubscribe validates the arguments locally. It returns the filters without duplicates.
 func (c *Client) checkSubscribe(first string, o *SubscribeOptions) ([]string, error) {
 	if o.QoS > packets.ExactlyOnce {
 		return nil, failure(ErrInvalidArgument, "subscribe", "%v is unknown", o.QoS)
 	}
 	isPlain := !o.NoLocal && !o.RetainAsPublished && o.RetainHandling == 0 && len(o.UserProperties) == 0
 	if c.options.Version != packets.V5 && !isPlain {
-		return nil, failure(ErrNotSupported, "subscribe", "NoLocal, RetainAsPublished, RetainHandling and UserProperties need MQTT 5.0")
+		return nil, failure(ErrNotSupported, "subscribe", "NoLocal, RetainAsPublished, RetainHandling and UserProperties require MQTT 5.0")
 	}
 	filters := make([]string, 0, 1+len(o.MoreFilters))
 	for _, filter := range append([]string{first}, o.MoreFilters...) {
@@ -110,7 +110,7 @@ func (c *Client) checkSubscribe(first string, o *SubscribeOptions) ([]string, er
 			return nil, invalid("subscribe", err)
 		}
 		if _, _, shared := packets.SplitShare(filter); shared && o.NoLocal {
-			return nil, failure(ErrInvalidArgument, "subscribe", "NoLocal is not for shared subscriptions (MQTT-3.8.3-4)")
+			return nil, failure(ErrInvalidArgument, "subscribe", "NoLocal is not allowed for shared subscriptions (MQTT-3.8.3-4)")
 		}
 		if !slices.Contains(filters, filter) {
 			filters = append(filters, filter)
@@ -119,7 +119,7 @@ func (c *Client) checkSubscribe(first string, o *SubscribeOptions) ([]string, er
 	return filters, nil
 }
 
-// serverTakes says whether the server offers such subscriptions. The mutex is held.
+// serverTakes checks whether the server supports these filters. The mutex is held.
 func (c *Client) serverTakes(filters []string) error {
 	info := c.stats.server.Load()
 	if c.current == nil || info == nil || c.options.Version != packets.V5 {
@@ -149,8 +149,7 @@ func (c *Client) newSubscription(filters []string, o SubscribeOptions, handler H
 	return s
 }
 
-// startWorker calls the handler with one message after another, on a goroutine that ends with the inbox or the client. The mutex
-// is held.
+// startWorker calls the handler with one message after another, on a goroutine that ends with the inbox or the client. The mutex is held.
 func (s *Subscription) startWorker(handler Handler) {
 	s.worker = make(chan struct{})
 	s.client.workers[s] = struct{}{}
@@ -177,7 +176,7 @@ func (s *Subscription) startWorker(handler Handler) {
 	})
 }
 
-// stopWorkers lets no more handlers begin, and waits for those that run.
+// stopWorkers starts no more handlers, and waits for running ones.
 func (c *Client) stopWorkers(ctx context.Context) error {
 	var running []*Subscription
 	c.mutex.Lock()
@@ -207,10 +206,10 @@ func (c *Client) stopWorkers(ctx context.Context) error {
 	return nil
 }
 
-// Filters gives the topic filters.
+// Filters returns the topic filters.
 func (s *Subscription) Filters() []string { return slices.Clone(s.filters) }
 
-// QoS gives the highest at which messages come, as the server granted it last; the least of several filters.
+// QoS returns the QoS that the server granted last; the lowest of several filters.
 func (s *Subscription) QoS() packets.QoS {
 	s.client.mutex.Lock()
 	defer s.client.mutex.Unlock()
@@ -221,7 +220,7 @@ func (s *Subscription) QoS() packets.QoS {
 	return granted
 }
 
-// ID gives the subscription identifier with which the server marks messages of the first filter; 0 if it does not.
+// ID returns the subscription identifier of the first filter; 0 if there is none.
 func (s *Subscription) ID() uint32 {
 	if info := s.client.stats.server.Load(); info == nil || !info.SubscriptionIdentifiers {
 		return 0
@@ -229,11 +228,11 @@ func (s *Subscription) ID() uint32 {
 	return s.entries[0].id
 }
 
-// Done gives a channel that is closed when the subscription has ended: by Unsubscribe, with the client, or because the server has refused
-// to renew it. See [Subscription.Err]. A handler may still have messages that came before.
+// Done returns a channel that is closed when the subscription has ended: by Unsubscribe, with the client, or because the server has refused
+// to renew it. See [Subscription.Err]. A handler may still have earlier messages.
 func (s *Subscription) Done() <-chan struct{} { return s.inbox.finished }
 
-// Err says why the subscription ended by itself; nil while it lives, and after Unsubscribe and Close.
+// Err returns the error that ended the subscription; nil while it is active, and after Unsubscribe and Close.
 func (s *Subscription) Err() error {
 	err := s.inbox.failure()
 	if errors.Is(err, ErrUnsubscribed) {
@@ -242,8 +241,8 @@ func (s *Subscription) Err() error {
 	return err
 }
 
-// Receive waits for a message. It gives [ErrCanceled] when ctx ends, [ErrUnsubscribed] after Unsubscribe, [ErrClosed] after
-// Close, or the error for which the client or the subscription ended. The message is acknowledged by [Message.Ack] only, whatever [SubscribeOptions.ManualAck] says.
+// Receive waits for a message. It returns [ErrCanceled] when ctx ends, [ErrUnsubscribed] after Unsubscribe, [ErrClosed] after Close, or the
+// error that ended the client or the subscription. Only [Message.Ack] acknowledges the message, whatever [SubscribeOptions.ManualAck] is.
 func (s *Subscription) Receive(ctx context.Context) (*Message, error) {
 	m, err := s.inbox.take(ctx)
 	switch {
@@ -257,13 +256,13 @@ func (s *Subscription) Receive(ctx context.Context) (*Message, error) {
 	return nil, closedError("receive", nil)
 }
 
-// Messages gives the messages one after another, for a loop:
+// Messages returns an iterator over the messages:
 //
 //	for message, err := range subscription.Messages(ctx) { … }
 //
-// It ends with an error when ctx ends, the client fails or the server refuses to renew the subscription; without one after
-// Unsubscribe or Close. Unless the subscription has [SubscribeOptions.ManualAck], a message is acknowledged when the loop
-// asks for the next one or is left. Leaving the loop does not end the subscription: call Unsubscribe.
+// It ends with an error when ctx ends, the client fails or the server refuses to renew the subscription; without one after Unsubscribe or
+// Close. Unless the subscription has [SubscribeOptions.ManualAck], a message is acknowledged when the loop requests the next one or ends.
+// Leaving the loop does not end the subscription: call Unsubscribe.
 func (s *Subscription) Messages(ctx context.Context) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
 		for {
@@ -285,9 +284,9 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[*Message, error] 
 	}
 }
 
-// Unsubscribe ends the subscription, and returns when the server knows. Messages that came before are still given to a handler;
-// without one they are acknowledged and dropped, so take first what is wanted. If ctx ends before the server has answered,
-// the subscription has ended here all the same. It may be called from the subscription's own handler.
+// Unsubscribe ends the subscription, and returns when the server has confirmed it. Earlier messages still go to a handler; without a
+// handler they are acknowledged and dropped, so read them first. If ctx ends before the server's answer, the subscription has ended here
+// nevertheless. It may be called from the subscription's own handler.
 func (s *Subscription) Unsubscribe(ctx context.Context) error {
 	c := s.client
 	c.mutex.Lock()

@@ -11,14 +11,14 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// asked is what the server was asked for: a filter with its options, or the end of one.
+// asked is a request to the server: a filter with its options, or an unsubscription.
 type asked struct {
 	filter  string
 	options packets.SubscriptionOptions
 	ends    bool
 }
 
-// asks is a server that tells what it is asked for, and refuses what refuse says.
+// asks is a server that reports the requests, and refuses those that refuse selects.
 func asks(t *testing.T, refuse func(asked) bool) (*fake, <-chan asked) {
 	t.Helper()
 	all := make(chan asked, 100)
@@ -33,7 +33,7 @@ func asks(t *testing.T, refuse func(asked) bool) (*fake, <-chan asked) {
 				if refuse != nil && refuse(each) {
 					reason = packets.ReasonNotAuthorized
 					if c.Version() != packets.V5 {
-						reason = packets.ReasonUnspecifiedError // Before 5.0 there is no other.
+						reason = packets.ReasonUnspecifiedError // The only one before 5.0.
 					}
 				}
 				orPanic(answer.Add(reason))
@@ -44,7 +44,7 @@ func asks(t *testing.T, refuse func(asked) bool) (*fake, <-chan asked) {
 			for filter := range p.Filters() {
 				all <- asked{filter: filter, ends: true}
 			}
-			return server.AgreeToUnsubscribe(c, p)
+			return server.AcceptUnsubscribe(c, p)
 		},
 	}), all
 }
@@ -74,9 +74,9 @@ func TestTwoSubscriptionsToOneFilterAreOneToTheServer(t *testing.T) {
 	}
 	lesser := subscribe(client.SubscribeOptions{QoS: qos1})
 	next(asked{"a", packets.SubscriptionOptions{QoS: qos2, RetainAsPublished: true}, false})
-	// One that asked for nothing that the others do not: its end changes nothing.
+	// Its options are not needed by others, so its end changes nothing.
 	must(t, lesser.Unsubscribe(ctx))
-	// What is left is what the other asked for, without the retained messages again.
+	// The options of the other remain, without a new delivery of retained messages.
 	must(t, loud.Unsubscribe(ctx))
 	next(asked{"a", packets.SubscriptionOptions{QoS: qos0, NoLocal: true, RetainHandling: packets.DoNotSend}, false})
 	must(t, quiet.Unsubscribe(ctx))
@@ -102,7 +102,7 @@ func TestBeforeV5AnEndOfOneAsksForNothing(t *testing.T) {
 	}
 }
 
-// The server keeps what it has agreed to when it refuses more.
+// The server keeps the granted options when it refuses others.
 func TestARefusedSecondSubscriptionLeavesTheFirst(t *testing.T) {
 	ctx := testContext(t)
 	f, all := asks(t, func(each asked) bool { return each.options.QoS == qos2 })
@@ -129,7 +129,7 @@ func TestARefusedSecondSubscriptionLeavesTheFirst(t *testing.T) {
 	}
 }
 
-// Nobody waits for a subscription of the options, so it can be asked what became of it.
+// No caller waits for a subscription of the options, so its state can be queried.
 func TestARefusedSubscriptionOfTheOptionsSaysSo(t *testing.T) {
 	handler := func(context.Context, *client.Message) {}
 	for _, version := range versions {
@@ -163,7 +163,7 @@ func TestSeveralFiltersAreOneSubscription(t *testing.T) {
 		for _, topic := range []string{"a/1", "b", "c", "a/2"} {
 			must(t, c.Publish(ctx, client.Publication{Topic: topic, QoS: qos1}))
 		}
-		// Each once, though two filters match.
+		// Each once, although two filters match.
 		for _, want := range []string{"a/1", "b", "a/2"} {
 			m := receive(t, sub)
 			if m.Topic() != want {
@@ -179,7 +179,7 @@ func TestSeveralFiltersAreOneSubscription(t *testing.T) {
 	c := f.connect(client.Options{})
 	_, err := c.Handle(ctx, "a", client.SubscribeOptions{MoreFilters: []string{"secret"}}, func(context.Context, *client.Message) {})
 	wantError(t, err, client.ErrSubscribeRefused)
-	// Nothing of it is left.
+	// Nothing of it remains.
 	for _, want := range []asked{{filter: "a"}, {filter: "secret"}, {filter: "a", ends: true}} {
 		if got := await(t, all); got != want {
 			t.Errorf("got %+v, want %+v", got, want)

@@ -19,7 +19,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// testTime bounds every wait: what takes longer has failed.
+// testTime limits every wait.
 const testTime = 30 * time.Second
 
 const (
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// goroutinesLeft gives the stacks of the client's and the server's goroutines, after those that are ending had time to.
+// goroutinesLeft returns the stacks of the client's and the server's goroutines, after a grace period.
 func goroutinesLeft() string {
 	deadline := time.Now().Add(testTime)
 	for {
@@ -100,7 +100,7 @@ func (f *fake) dial(ctx context.Context) (net.Conn, error) {
 	return near, nil
 }
 
-// setDown refuses new connections, and cuts those that are there.
+// setDown refuses new connections, and cuts existing ones.
 func (f *fake) setDown(down bool) {
 	f.mutex.Lock()
 	f.down = down
@@ -125,7 +125,7 @@ func (f *fake) options(o client.Options) client.Options {
 	return o
 }
 
-// start makes a client, which is closed at the end of the test.
+// start creates a client, which is closed at the end of the test.
 func (f *fake) start(o client.Options) *client.Client {
 	f.t.Helper()
 	c, err := client.New("mqtt://fake", f.options(o))
@@ -153,7 +153,7 @@ func closeNow(t *testing.T, c *client.Client) {
 	}
 }
 
-// firstFailure gives the error of the first attempt to connect.
+// firstFailure returns the error of the first attempt to connect.
 func firstFailure(t *testing.T, address string, o client.Options) error {
 	t.Helper()
 	c, err := client.Connect(testContext(t), address, o)
@@ -190,7 +190,7 @@ func wantError(t *testing.T, err error, code client.Code) *client.Error {
 	return typed
 }
 
-// outcome waits for a message on its way.
+// outcome waits for a published message.
 func outcome(ctx context.Context, token *client.Token) error {
 	_, err := token.Wait(ctx)
 	return err
@@ -203,7 +203,7 @@ func receive(t *testing.T, s *client.Subscription) *client.Message {
 	return m
 }
 
-// await takes from a channel in time.
+// await receives from a channel with a time limit.
 func await[T any](t *testing.T, channel <-chan T) T {
 	t.Helper()
 	select {
@@ -215,7 +215,7 @@ func await[T any](t *testing.T, channel <-chan T) T {
 	}
 }
 
-// eventually waits until check holds, for what nothing tells of.
+// eventually polls until check returns true.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(testTime)
@@ -227,21 +227,20 @@ func eventually(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// broker is a small one with sessions, to prove delivery with. It knows one client; what the client publishes is kept, and what
-// the test publishes goes to the client. At each step (a packet that came, and one that is to be sent) it asks whether to
-// cut the connection.
+// broker is a small broker with sessions, to test delivery. It has one client; it keeps the client's publications, and sends
+// the client those of the test. At each step (a packet received, or one to send) it asks whether to cut the connection.
 type broker struct {
 	mutex sync.Mutex
-	// cut is asked at each step, with what it is; it may cut before it is done, or after.
+	// cut is called for each step; it may cut the connection before or after it.
 	cut func(step string) (before, after bool)
-	// forgets is asked at CONNECT whether the session is lost.
+	// forgets is called at CONNECT and returns whether the session is lost.
 	forgets func() bool
 	window  int
 	conn    *server.Conn
-	// ready is the connection on which what is owed from before has been sent: new messages go behind that.
+	// ready is the connection on which pending packets have been sent again: new messages follow them.
 	ready  *server.Conn
 	exists bool
-	// published is what the client published and the broker took over.
+	// published is what the client published and the broker accepted.
 	published []string
 	opened    map[packets.PacketID]bool
 	outbox    []*outboxMessage
@@ -279,10 +278,10 @@ func (b *broker) hooks() server.Hooks {
 	}
 }
 
-// step does something unless the connection is cut before it. The mutex is held.
+// step runs do unless the connection is cut before it. The mutex is held.
 func (b *broker) step(c *server.Conn, name string, do func() error) error {
 	if b.conn != c {
-		// The hook was called before the connection was cut, and had to wait while the client connected anew.
+		// The hook was called before the connection was cut, and had to wait while the client reconnected.
 		return errTakenOver
 	}
 	b.steps++
@@ -368,7 +367,7 @@ func (b *broker) transmit(c *server.Conn, m *outboxMessage) error {
 	return b.send(c, p, nil)
 }
 
-// publish gives the client a message.
+// publish sends a message to the client.
 func (b *broker) publish(topic, payload string, qos packets.QoS) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -439,7 +438,7 @@ func (b *broker) onPubRec(c *server.Conn, p *packets.PubRec) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("PUBREC for nothing: %d", p.PacketID())
+		return fmt.Errorf("PUBREC without a message: %d", p.PacketID())
 	})
 	if err != nil {
 		return err
@@ -461,7 +460,7 @@ func (b *broker) finish(id packets.PacketID, qos packets.QoS) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("an acknowledgement for nothing: %d", id)
+	return fmt.Errorf("acknowledgement without a message: %d", id)
 }
 
 func (b *broker) onSubscribe(c *server.Conn, p *packets.Subscribe) error {

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Codes of what can be wrong with TLS.
+// Codes of TLS failures.
 const (
 	// ErrTLSUnknownAuthority: the server's certificate was issued by an authority that is not trusted.
 	ErrTLSUnknownAuthority Code = "tls_unknown_authority"
-	// ErrTLSSelfSigned: the server's certificate was issued by nobody but itself, and is not trusted.
+	// ErrTLSSelfSigned: the server's certificate is self-signed and not trusted.
 	ErrTLSSelfSigned Code = "tls_self_signed"
 	// ErrTLSNameMismatch: the server's certificate is for other names.
 	ErrTLSNameMismatch Code = "tls_name_mismatch"
@@ -26,23 +26,23 @@ const (
 	ErrTLSExpired Code = "tls_expired"
 	// ErrTLSNotYetValid: the server's certificate is not valid yet, or the clock is wrong.
 	ErrTLSNotYetValid Code = "tls_not_yet_valid"
-	// ErrTLSRevoked: the server's certificate has been revoked, or nothing says that it has not; see [RefuseRevoked].
+	// ErrTLSRevoked: the server's certificate has been revoked, or its revocation status is unknown; see [RefuseRevoked].
 	ErrTLSRevoked Code = "tls_revoked"
 	// ErrTLSCertificate: the server's certificate cannot be used for another reason.
 	ErrTLSCertificate Code = "tls_certificate"
-	// ErrTLSClientCertificateRequired: the server asks for a certificate of this client, which has none.
+	// ErrTLSClientCertificateRequired: the server requests a certificate of this client, which has none.
 	ErrTLSClientCertificateRequired Code = "tls_client_certificate_required"
 	// ErrTLSClientCertificateRefused: the server does not accept this client's certificate.
 	ErrTLSClientCertificateRefused Code = "tls_client_certificate_refused"
-	// ErrTLSNothingInCommon: there is no version, cipher suite or protocol (ALPN) that both have.
+	// ErrTLSNothingInCommon: there is no version, cipher suite or protocol (ALPN) that both sides support.
 	ErrTLSNothingInCommon Code = "tls_nothing_in_common"
 	// ErrTLSNotSpoken: the server does not speak TLS at this port.
 	ErrTLSNotSpoken Code = "tls_not_spoken"
-	// ErrTLSClosed: the server ended the connection before the handshake was over.
+	// ErrTLSClosed: the server closed the connection before the handshake was complete.
 	ErrTLSClosed Code = "tls_closed"
 )
 
-// tlsError says what is wrong with TLS. It becomes an [Error] of its code where the connection is given up.
+// tlsError is a TLS failure. It becomes an [Error] with its code when the connection is given up.
 type tlsError struct {
 	code   Code
 	detail string
@@ -60,8 +60,8 @@ func (e *tlsError) Error() string {
 func (e *tlsError) Is(target error) bool { return target == e.code }
 func (e *tlsError) Unwrap() error        { return e.err }
 
-// secured is a connection by TLS whose errors say what is wrong: in TLS 1.3 a server refuses a client's certificate after the client's
-// part of the handshake.
+// secured is a TLS connection with explained errors: in TLS 1.3 a server refuses a client's certificate after the client's part of the
+// handshake.
 type secured struct{ *tls.Conn }
 
 func (s secured) Read(to []byte) (int, error) {
@@ -93,8 +93,8 @@ func secure(ctx context.Context, conn net.Conn, host string, config *tls.Config)
 	return nil, &tlsError{ErrHandshake, "", err}
 }
 
-// RefuseRevoked refuses servers with a certificate that an authority has revoked. It is for [tls.Config.VerifyConnection]. There must be a list for
-// each authority of the server's certificate, and one that has expired refuses all of its certificates.
+// RefuseRevoked refuses servers with a revoked certificate. It is for [tls.Config.VerifyConnection]. There must be a revocation list for
+// each authority of the server's certificate, and an expired list refuses all of its certificates.
 func RefuseRevoked(lists ...*x509.RevocationList) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		for _, chain := range state.VerifiedChains {
@@ -109,13 +109,13 @@ func RefuseRevoked(lists ...*x509.RevocationList) func(tls.ConnectionState) erro
 }
 
 func checkRevoked(certificate, issuer *x509.Certificate, lists []*x509.RevocationList, now time.Time) error {
-	detail := fmt.Sprintf("there is no list of %s", certificate.Issuer)
+	detail := fmt.Sprintf("there is no revocation list of %s", certificate.Issuer)
 	for _, list := range lists {
 		if !bytes.Equal(list.RawIssuer, certificate.RawIssuer) || list.CheckSignatureFrom(issuer) != nil {
 			continue
 		}
 		if now.After(list.NextUpdate) {
-			detail = fmt.Sprintf("the list of %s has expired on %s", certificate.Issuer, day(list.NextUpdate))
+			detail = fmt.Sprintf("the revocation list of %s expired on %s", certificate.Issuer, day(list.NextUpdate))
 			continue
 		}
 		for _, revoked := range list.RevokedCertificateEntries {
@@ -128,7 +128,7 @@ func checkRevoked(certificate, issuer *x509.Certificate, lists []*x509.Revocatio
 	return &tlsError{code: ErrTLSRevoked, detail: detail}
 }
 
-// explainTLS gives an error of TLS its code; other errors as they are.
+// explainTLS gives TLS errors their code, and returns other errors unchanged.
 func explainTLS(err error) error {
 	var (
 		known    *tlsError
@@ -146,16 +146,16 @@ func explainTLS(err error) error {
 			return &tlsError{ErrTLSUnknownAuthority, "see RootCAs of Options.TLS", err}
 		}
 		if bytes.Equal(unknown.Cert.RawIssuer, unknown.Cert.RawSubject) {
-			return &tlsError{ErrTLSSelfSigned, fmt.Sprintf("it is of %s; see RootCAs of Options.TLS", unknown.Cert.Subject), err}
+			return &tlsError{ErrTLSSelfSigned, fmt.Sprintf("its subject is %s; see RootCAs of Options.TLS", unknown.Cert.Subject), err}
 		}
-		return &tlsError{ErrTLSUnknownAuthority, fmt.Sprintf("it is %s; see RootCAs of Options.TLS", unknown.Cert.Issuer), err}
+		return &tlsError{ErrTLSUnknownAuthority, fmt.Sprintf("its issuer is %s; see RootCAs of Options.TLS", unknown.Cert.Issuer), err}
 	case errors.As(err, &hostname):
 		return &tlsError{ErrTLSNameMismatch, fmt.Sprintf("it is for %s, not for %s; see ServerName of Options.TLS",
 			names(hostname.Certificate), hostname.Host), err}
 	case errors.As(err, &invalid):
 		return explainInvalid(invalid, err)
 	case errors.As(err, &header):
-		return &tlsError{ErrTLSNotSpoken, "mqtt:// and ws:// are without TLS", err}
+		return &tlsError{ErrTLSNotSpoken, "to connect without TLS, use mqtt:// or ws://", err}
 	case errors.As(err, &remote) && remote.Op == "remote error":
 		return explainAlert(strings.TrimPrefix(remote.Err.Error(), "tls: "), err)
 	}
@@ -170,12 +170,12 @@ func explainInvalid(invalid x509.CertificateInvalidError, err error) error {
 	case invalid.Reason == x509.Expired:
 		return &tlsError{ErrTLSExpired, fmt.Sprintf("it expired on %s, and today is %s", day(certificate.NotAfter), day(now)), err}
 	case invalid.Reason == x509.IncompatibleUsage:
-		return &tlsError{ErrTLSCertificate, "its extended key usage is not that of servers; have one issued with serverAuth", err}
+		return &tlsError{ErrTLSCertificate, "its extended key usage does not allow servers: have one issued with serverAuth", err}
 	}
 	return &tlsError{ErrTLSCertificate, invalid.Error(), err}
 }
 
-// explainAlert takes what the server says is wrong in the words of crypto/tls, which gives its alerts no other names.
+// explainAlert explains an alert of the server by its text in crypto/tls, which has no other names for alerts.
 func explainAlert(alert string, err error) error {
 	switch alert {
 	case "certificate required":
@@ -185,15 +185,15 @@ func explainAlert(alert string, err error) error {
 	case "expired certificate":
 		return &tlsError{ErrTLSClientCertificateRefused, "it has expired, or is not valid yet", err}
 	case "unknown certificate authority":
-		return &tlsError{ErrTLSClientCertificateRefused, "it was issued by an authority that the server does not know", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "the server does not trust the authority that issued it", err}
 	case "unsupported certificate":
-		return &tlsError{ErrTLSClientCertificateRefused, "it is of a kind that is not for clients", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "it is not a client certificate", err}
 	case "bad certificate", "unknown certificate", "access denied":
-		return &tlsError{ErrTLSClientCertificateRefused, "only the server's log says why", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "see the server's log", err}
 	case "no application protocol":
-		return &tlsError{ErrTLSNothingInCommon, "of the protocols in NextProtos; ask for \"mqtt\", or for none", err}
+		return &tlsError{ErrTLSNothingInCommon, "ALPN: set NextProtos to \"mqtt\", or to none", err}
 	case "protocol version not supported", "handshake failure", "insufficient security level":
-		return &tlsError{ErrTLSNothingInCommon, "of the versions and cipher suites of TLS", err}
+		return &tlsError{ErrTLSNothingInCommon, "TLS versions or cipher suites", err}
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func names(certificate *x509.Certificate) string {
 		all = append(all, address.String())
 	}
 	if len(all) == 0 {
-		return "no name at all"
+		return "no name"
 	}
 	return strings.Join(all, ", ")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// authority is a folder in which `tautwire cert` has been run.
+// authority is a folder with the output of `tautwire cert`.
 type authority struct {
 	t      *testing.T
 	folder string
@@ -80,7 +80,7 @@ func runTLS(a authority, settings ...string) (mqtts, wss string) {
 	return local.Replace(addresses[0]), local.Replace(addresses[1])
 }
 
-// wantRefused fails unless the connection fails with this code, and says this.
+// wantRefused fails unless the connection fails with this code, and a text that contains says.
 func wantRefused(t *testing.T, address string, config *tls.Config, code client.Code, says string) {
 	t.Helper()
 	err := firstFailure(t, address, client.Options{TLS: config})
@@ -125,12 +125,12 @@ func TestTLSSaysWhatIsWrongWithTheServersCertificate(t *testing.T) {
 	checks.VerifyConnection = client.RefuseRevoked(ours.revoked())
 	wantRefused(t, mqtts, checks, client.ErrTLSRevoked, "has been revoked")
 	checks.VerifyConnection = client.RefuseRevoked()
-	wantRefused(t, mqtts, checks, client.ErrTLSRevoked, "there is no list of")
+	wantRefused(t, mqtts, checks, client.ErrTLSRevoked, "there is no revocation list of")
 
 	expired := newAuthority(t, "--days", "-1")
 	mqtts, _ = runTLS(expired)
 	wantRefused(t, mqtts, expired.trust("ca.pem"), client.ErrTLSExpired, "expired on 20")
-	// Where the list names others, nothing is refused.
+	// A list with other certificates refuses nothing.
 	withdrawn := newAuthority(t, "--client", "a")
 	withdrawn.cert("--revoke", withdrawn.file("a.pem"))
 	mqtts, _ = runTLS(withdrawn)
@@ -167,7 +167,7 @@ func TestTLSSaysWhatIsWrongWithTheClientsCertificate(t *testing.T) {
 				config := ours.trust("ca.pem")
 				config.MaxVersion = version
 				if pair != nil {
-					// As Certificates, also where the server names other authorities.
+					// As Certificates, also if the server names other authorities.
 					config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
 				}
 				return config
@@ -177,8 +177,8 @@ func TestTLSSaysWhatIsWrongWithTheClientsCertificate(t *testing.T) {
 			wantRefused(t, address, shows(nil), client.ErrTLSClientCertificateRequired, "set Certificates")
 			wantRefused(t, address, shows(&revoked), client.ErrTLSClientCertificateRefused, "it has been revoked")
 			wantRefused(t, address, shows(&late), client.ErrTLSClientCertificateRefused, "it has expired")
-			wantRefused(t, address, shows(&stranger), client.ErrTLSClientCertificateRefused, "an authority that the server does not know")
-			wantRefused(t, address, shows(&own), client.ErrTLSClientCertificateRefused, "of a kind that is not for clients")
+			wantRefused(t, address, shows(&stranger), client.ErrTLSClientCertificateRefused, "the server does not trust the authority that issued it")
+			wantRefused(t, address, shows(&own), client.ErrTLSClientCertificateRefused, "it is not a client certificate")
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/internal/websocket"
 )
 
-// scheme says how an address is reached.
+// scheme describes a URL scheme.
 type scheme struct {
 	port               string
 	secured, webSocket bool
@@ -29,12 +29,12 @@ var schemes = map[string]scheme{
 	"wss":   {port: "443", secured: true, webSocket: true},
 }
 
-// parseAddress never repeats what stands before an @: that may be a password.
+// parseAddress never repeats the text before an @: it may be a password.
 func parseAddress(address string) (*url.URL, error) {
 	hasUser := strings.Contains(address, "@")
 	if !strings.Contains(address, "://") {
 		if hasUser || address == "" {
-			return nil, failure(ErrInvalidOptions, "address", "it begins with its scheme: write mqtt://HOST:PORT")
+			return nil, failure(ErrInvalidOptions, "address", "the scheme is missing: write mqtt://HOST:PORT")
 		}
 		return nil, failure(ErrInvalidOptions, "address", "%q has no scheme: write %q", address, "mqtt://"+address)
 	}
@@ -42,33 +42,33 @@ func parseAddress(address string) (*url.URL, error) {
 	if err != nil {
 		var parsing *url.Error
 		if hasUser || !errors.As(err, &parsing) {
-			return nil, failure(ErrInvalidOptions, "address", "it is no URL: write mqtt://HOST:PORT")
+			return nil, failure(ErrInvalidOptions, "address", "it is not a URL: write mqtt://HOST:PORT")
 		}
-		return nil, failure(ErrInvalidOptions, "address", "%q is no URL: %v", address, parsing.Err)
+		return nil, failure(ErrInvalidOptions, "address", "%q is not a URL: %v", address, parsing.Err)
 	}
 	how, known := schemes[target.Scheme]
 	switch {
 	case !known:
-		return nil, failure(ErrInvalidOptions, "address", "%q is none of mqtt, mqtts, ws and wss", target.Scheme)
+		return nil, failure(ErrInvalidOptions, "address", "the scheme %q is not mqtt, mqtts, ws or wss", target.Scheme)
 	case target.User != nil:
-		return nil, failure(ErrInvalidOptions, "address", "user name and password belong in Options.Username and Options.Password")
+		return nil, failure(ErrInvalidOptions, "address", "an address cannot contain user name and password: set Options.Username and Options.Password")
 	case !how.webSocket && strings.Trim(target.Path, "/")+target.RawQuery+target.Fragment != "":
-		return nil, failure(ErrInvalidOptions, "address", "a path is for ws and wss")
+		return nil, failure(ErrInvalidOptions, "address", "only ws:// and wss:// addresses have a path")
 	case target.Hostname() == "":
-		return nil, failure(ErrInvalidOptions, "address", "there is no host in it: write %s://HOST:PORT", target.Scheme)
+		return nil, failure(ErrInvalidOptions, "address", "the host is missing: write %s://HOST:PORT", target.Scheme)
 	}
 	if port := target.Port(); port == "" {
 		target.Host = net.JoinHostPort(target.Hostname(), how.port)
 	} else if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-		return nil, failure(ErrInvalidOptions, "address", "the port %s is not from 1 to 65535", port)
+		return nil, failure(ErrInvalidOptions, "address", "the port %s is not in 1 to 65535", port)
 	}
 	if how.webSocket && target.Path == "" {
-		target.Path = "/mqtt" // What brokers listen at.
+		target.Path = "/mqtt" // The default path of brokers.
 	}
 	return target, nil
 }
 
-// dial opens the connection that MQTT is spoken over.
+// dial opens the connection for MQTT.
 func dial(ctx context.Context, target *url.URL, options *Options) (net.Conn, error) {
 	if options.Dial != nil {
 		return options.Dial(ctx)
@@ -95,7 +95,7 @@ func dial(ctx context.Context, target *url.URL, options *Options) (net.Conn, err
 	return wrapped, nil
 }
 
-// dialFailure gives the error of dial its code.
+// dialFailure maps an error of dial to its code.
 func (c *Client) dialFailure(ctx context.Context, err error) error {
 	var ofName *net.DNSError
 	if known := c.attemptFailure(ctx, err); known != nil {
@@ -114,7 +114,7 @@ func (c *Client) dialFailure(ctx context.Context, err error) error {
 	return wrap(ErrUnreachable, "connect", err)
 }
 
-// handshakeFailure gives an error between CONNECT and CONNACK its code.
+// handshakeFailure maps an error between CONNECT and CONNACK to its code.
 func (c *Client) handshakeFailure(ctx context.Context, err error) error {
 	if known := c.attemptFailure(ctx, err); known != nil {
 		return known
@@ -122,7 +122,7 @@ func (c *Client) handshakeFailure(ctx context.Context, err error) error {
 	return &Error{Code: ErrHandshake, Operation: "connect", Detail: c.target.Host, Err: err}
 }
 
-// attemptFailure knows what can end an attempt at any time: its own end, and TLS.
+// attemptFailure maps errors that can end an attempt at any time: its time limit, and TLS.
 func (c *Client) attemptFailure(ctx context.Context, err error) error {
 	var secured *tlsError
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// certificate makes an authority, and a certificate of it for 127.0.0.1.
+// certificate creates an authority, and a certificate of it for 127.0.0.1.
 func certificate(t *testing.T) (*x509.CertPool, tls.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -92,7 +92,7 @@ func TestTransports(t *testing.T) {
 				payload := bytes.Repeat([]byte{byte(size)}, size)
 				must(t, c.Publish(ctx, client.Publication{Topic: "a", Payload: payload, QoS: qos1}))
 				if got := receive(t, sub).Payload(); !bytes.Equal(got, payload) {
-					t.Errorf("%d bytes came as %d", size, len(got))
+					t.Errorf("sent %d bytes, received %d", size, len(got))
 				}
 			}
 		})

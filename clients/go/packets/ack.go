@@ -1,7 +1,7 @@
 package packets
 
-// decodeAck decodes PUBACK, PUBREC, PUBREL and PUBCOMP (sections 3.4 to 3.7), which differ in type, first byte and legal reason
-// codes alone.
+// decodeAck decodes PUBACK, PUBREC, PUBREL and PUBCOMP (sections 3.4 to 3.7), which differ only in type, first byte and allowed
+// reason codes.
 func decodeAck(t Type, p *props, body []byte, version Version, mode uint32) (PacketID, ReasonCode, Cause, int) {
 	id, cause := decodePacketID(body)
 	if cause != causeNone {
@@ -18,7 +18,7 @@ func decodeAck(t Type, p *props, body []byte, version Version, mode uint32) (Pac
 	return id, reason, cause, at
 }
 
-// decodeTail decodes a reason code and properties at the end of a packet that may leave the latter out.
+// decodeTail decodes a reason code and properties at the end of a packet, both of which may be omitted.
 func decodeTail(t Type, p *props, body []byte, at int, mode uint32) (ReasonCode, Cause, int) {
 	reason := ReasonCode(body[at])
 	if !reason.AllowedIn(t) {
@@ -58,7 +58,7 @@ func ackFault(p *props, v *versioned, id PacketID, reason ReasonCode) (Cause, st
 	return causeNone, ""
 }
 
-// tailLen is the bytes of reason code and properties in the shortest legal form.
+// tailLen returns the length of reason code and properties in the shortest legal form.
 func tailLen(reason ReasonCode, p *props) int {
 	switch {
 	case len(p.block) > 0:

@@ -2,15 +2,15 @@ package packets
 
 import "io"
 
-// Auth is AUTH: a step of an extended authentication (section 3.15). MQTT 5.0 alone.
+// Auth is AUTH: a step of an extended authentication (section 3.15). MQTT 5.0 only.
 type Auth struct {
 	props
 	versioned
 	reason ReasonCode
 }
 
-// NewAuth makes a step of an authentication. Codes that AUTH may not carry are refused [MQTT-3.15.2-1], and so is a method that is
-// no text.
+// NewAuth creates a step of an authentication. It fails for codes that AUTH may not carry [MQTT-3.15.2-1], and for a method that
+// is not valid text.
 func NewAuth(reason ReasonCode, method string) (*Auth, error) {
 	p := &Auth{}
 	if err := p.SetReason(reason); err != nil {
@@ -22,13 +22,13 @@ func NewAuth(reason ReasonCode, method string) (*Auth, error) {
 	return p, nil
 }
 
-// Type is [TypeAuth].
+// Type returns [TypeAuth].
 func (p *Auth) Type() Type { return TypeAuth }
 
-// Reason says which step it is.
+// Reason returns the reason code: which step it is.
 func (p *Auth) Reason() ReasonCode { return p.reason }
 
-// SetReason sets which step it is. Codes that AUTH may not carry are refused [MQTT-3.15.2-1].
+// SetReason sets the reason code. It fails for codes that AUTH may not carry [MQTT-3.15.2-1].
 func (p *Auth) SetReason(reason ReasonCode) error {
 	if !reason.AllowedIn(TypeAuth) {
 		return fieldError(CauseReasonCodeUnknown, "reason")
@@ -77,7 +77,7 @@ func (p *Auth) fault() (Cause, string) {
 	return causeNone, ""
 }
 
-// lacksItsMethod: section 3.15.2.2.2 asks for the method always, section 3.15.2.1 lets a success without properties do without.
+// lacksItsMethod: section 3.15.2.2.2 always requires the method, but section 3.15.2.1 allows a success without properties.
 func (p *Auth) lacksItsMethod() bool { return !p.isBareSuccess() && !p.has(AuthenticationMethod) }
 
 func (p *Auth) isBareSuccess() bool { return p.reason == ReasonSuccess && len(p.block) == 0 }

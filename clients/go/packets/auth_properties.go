@@ -2,46 +2,46 @@ package packets
 
 import "iter"
 
-// Properties are the properties of the packet, in their order.
+// Properties returns the properties of the packet, in order.
 func (p *Auth) Properties() Properties { return Properties{p.props} }
 
-// AddProperty appends a property. One that may not stand here, is out of range, or may stand once alone and does, is refused.
+// AddProperty appends a property. It fails if the property is not allowed here, is out of range, or is present and not repeatable.
 func (p *Auth) AddProperty(property Property) error { return p.add(TypeAuth, property) }
 
-// SetProperties replaces all properties by those of another packet or will. If one of them may not stand here, nothing changes.
+// SetProperties replaces all properties by those of another packet or will. If one of them is not allowed here, it fails and changes nothing.
 func (p *Auth) SetProperties(from Properties) error { return p.setAll(TypeAuth, from) }
 
-// RemoveProperty takes all properties of that identifier away.
+// RemoveProperty removes all properties with that identifier.
 func (p *Auth) RemoveProperty(id PropertyID) { p.remove(id) }
 
-// UserProperties are the names and values of the user properties, in their order.
+// UserProperties returns the names and values of the user properties, in order.
 func (p *Auth) UserProperties() iter.Seq2[string, string] { return p.userProperties() }
 
-// AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// AddUserProperty appends a user property. It fails if a text is not well-formed UTF-8, contains U+0000 or exceeds 65,535 bytes.
 func (p *Auth) AddUserProperty(name, value string) error {
 	return p.addUserProperty(name, value)
 }
 
-// AuthenticationMethod is the name of the method of an extended authentication (section 4.12).
+// AuthenticationMethod returns the name of the extended authentication method (section 4.12).
 func (p *Auth) AuthenticationMethod() (method string, ok bool) {
 	return p.getText(AuthenticationMethod)
 }
 
-// SetAuthenticationMethod sets the name of the method of an extended authentication. A text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// SetAuthenticationMethod sets the name of the extended authentication method. It fails if the text is not well-formed UTF-8, contains U+0000 or exceeds 65,535 bytes.
 func (p *Auth) SetAuthenticationMethod(method string) error {
 	return p.setText(AuthenticationMethod, method)
 }
 
-// AuthenticationData is data of the authentication method; it needs the method. Do not change it.
+// AuthenticationData returns the data of the authentication method. Do not modify it.
 func (p *Auth) AuthenticationData() (data []byte, ok bool) { return p.getData(AuthenticationData) }
 
-// SetAuthenticationData sets data of the authentication method; WellFormed asks for the method too. It is copied. More than 65,535 bytes are refused.
+// SetAuthenticationData sets the data of the authentication method, which WellFormed requires as well. The data is copied. It fails above 65,535 bytes.
 func (p *Auth) SetAuthenticationData(data []byte) error {
 	return p.setData(AuthenticationData, data)
 }
 
-// ReasonString is a reason for people to read.
+// ReasonString returns a human-readable reason.
 func (p *Auth) ReasonString() (reason string, ok bool) { return p.getText(ReasonString) }
 
-// SetReasonString sets a reason for people to read. A text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// SetReasonString sets a human-readable reason. It fails if the text is not well-formed UTF-8, contains U+0000 or exceeds 65,535 bytes.
 func (p *Auth) SetReasonString(reason string) error { return p.setText(ReasonString, reason) }

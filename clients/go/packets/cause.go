@@ -1,24 +1,24 @@
 package packets
 
-// Cause names the check that failed: when decoding, in a setter, or in WellFormed. It is an error itself, for errors.Is:
+// Cause is the check that failed: when decoding, in a setter, or in WellFormed. It is an error, for errors.Is:
 //
 //	if errors.Is(err, packets.CauseTopicWildcard) { … }
 type Cause uint8
 
-// Code is a stable name for programs and logs, such as "topic_wildcard".
+// Code returns a stable name for programs and logs, such as "topic_wildcard".
 func (c Cause) Code() string { return c.row().code }
 
-// Statement is the normative statement of MQTT 5.0 that the check serves, such as "MQTT-3.3.2-2"; empty where the standard
+// Statement returns the normative statement of MQTT 5.0 behind the check, such as "MQTT-3.3.2-2"; empty if the standard
 // has no numbered statement.
 func (c Cause) Statement() string { return c.row().statement }
 
-// Reason is the reason code to answer with.
+// Reason returns the reason code to answer with.
 func (c Cause) Reason() ReasonCode { return c.row().reason }
 
-// Fault says who is at fault.
+// Fault returns the class of the error.
 func (c Cause) Fault() Fault { return c.row().fault }
 
-// Error says what is wrong and, after a colon, what to do about it.
+// Error returns what is wrong and, after a colon, what to do.
 func (c Cause) Error() string { return c.row().text }
 
 func (c Cause) row() *causeRow {

@@ -83,7 +83,7 @@ const (
 	CauseConnAckFlagsReserved
 	// CauseSessionPresentOnFailure: session present is set although the connection is refused: send 0.
 	CauseSessionPresentOnFailure
-	// CauseTopicMissing: the topic name is empty, and no topic alias stands for it: send one of them.
+	// CauseTopicMissing: the topic name is empty, and there is no topic alias: send one of them.
 	CauseTopicMissing
 	// CauseTopicWildcard: the topic name contains + or #: publish to one exact topic.
 	CauseTopicWildcard
@@ -123,7 +123,7 @@ const (
 	CausePropertyTypeWrong
 	// CauseVersionUnknown: the protocol version is not 3.1, 3.1.1 or 5.0: use V31, V311 or V5.
 	CauseVersionUnknown
-	// CauseClientIDMissing: before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session.
+	// CauseClientIDMissing: before MQTT 5.0 only a client with an identifier can keep a session: send an identifier, or start a clean session.
 	CauseClientIDMissing
 	causeCount
 )
@@ -209,7 +209,7 @@ var causes = [causeCount]causeRow{
 	CauseSessionPresentOnFailure: {"session_present_on_failure", FaultProtocolError, ReasonProtocolError, "MQTT-3.2.2-6",
 		"session present is set although the connection is refused: send 0"},
 	CauseTopicMissing: {"topic_missing", FaultProtocolError, ReasonProtocolError, "MQTT-4.7.3-1",
-		"the topic name is empty, and no topic alias stands for it: send one of them"},
+		"the topic name is empty, and there is no topic alias: send one of them"},
 	CauseTopicWildcard: {"topic_wildcard", FaultProtocolError, ReasonTopicNameInvalid, "MQTT-3.3.2-2",
 		"the topic name contains + or #: publish to one exact topic"},
 	CauseTopicFilterEmpty: {"topic_filter_empty", FaultProtocolError, ReasonTopicFilterInvalid, "MQTT-4.7.3-1",
@@ -249,5 +249,5 @@ var causes = [causeCount]causeRow{
 	CauseVersionUnknown: {"version_unknown", FaultProtocolError, ReasonUnsupportedProtocolVersion, "MQTT-3.1.2-2",
 		"the protocol version is not 3.1, 3.1.1 or 5.0: use V31, V311 or V5"},
 	CauseClientIDMissing: {"client_id_missing", FaultProtocolError, ReasonClientIdentifierNotValid, "MQTT-3.1.3-7",
-		"before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session"},
+		"before MQTT 5.0 only a client with an identifier can keep a session: send an identifier, or start a clean session"},
 }

@@ -12,7 +12,7 @@ type ConnAck struct {
 	reason         ReasonCode
 }
 
-// NewConnAck makes the answer with that reason. Codes that CONNACK may not carry are refused [MQTT-3.2.2-8].
+// NewConnAck creates the answer with that reason. It fails for codes that CONNACK may not carry [MQTT-3.2.2-8].
 func NewConnAck(reason ReasonCode) (*ConnAck, error) {
 	p := &ConnAck{}
 	if err := p.SetReason(reason); err != nil {
@@ -21,13 +21,13 @@ func NewConnAck(reason ReasonCode) (*ConnAck, error) {
 	return p, nil
 }
 
-// Type is [TypeConnAck].
+// Type returns [TypeConnAck].
 func (p *ConnAck) Type() Type { return TypeConnAck }
 
-// SessionPresent says whether the server goes on with a session that it had.
+// SessionPresent reports whether the server resumes an existing session.
 func (p *ConnAck) SessionPresent() bool { return p.sessionPresent }
 
-// SetSessionPresent says whether the server goes on with a session that it had. With a refusal it is refused [MQTT-3.2.2-6].
+// SetSessionPresent sets whether the server resumes an existing session. It fails for a refusal [MQTT-3.2.2-6].
 func (p *ConnAck) SetSessionPresent(present bool) error {
 	if present && p.reason != ReasonSuccess {
 		return fieldError(CauseSessionPresentOnFailure, "session_present")
@@ -36,10 +36,10 @@ func (p *ConnAck) SetSessionPresent(present bool) error {
 	return nil
 }
 
-// Reason is the outcome, also before MQTT 5.0, where it stands for the return code of the same meaning.
+// Reason returns the reason code. Before MQTT 5.0 it is translated from the return code with the same meaning.
 func (p *ConnAck) Reason() ReasonCode { return p.reason }
 
-// SetReason sets the outcome. Codes that CONNACK may not carry are refused [MQTT-3.2.2-8]. A failure takes Session Present away
+// SetReason sets the reason code. It fails for codes that CONNACK may not carry [MQTT-3.2.2-8]. A failure clears Session Present
 // [MQTT-3.2.2-6].
 func (p *ConnAck) SetReason(reason ReasonCode) error {
 	if !reason.AllowedIn(TypeConnAck) {

@@ -24,12 +24,12 @@ type Connect struct {
 	props
 	keepAlive uint16
 	versioned
-	// flags are the connect flags but for those of the will, which has its own.
+	// flags are the connect flags except those of the will, which has its own.
 	flags byte
 }
 
-// NewConnect asks for a session of that name, and for a clean start. An empty client identifier asks the server to choose one. A
-// text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// NewConnect creates a CONNECT with Clean Start. If the client identifier is empty, the server assigns one. It fails if the text
+// is not well-formed UTF-8, contains U+0000 or exceeds 65,535 bytes.
 func NewConnect(clientID string) (*Connect, error) {
 	p := &Connect{flags: connectCleanStart}
 	if err := p.SetClientID(clientID); err != nil {
@@ -38,13 +38,14 @@ func NewConnect(clientID string) (*Connect, error) {
 	return p, nil
 }
 
-// Type is [TypeConnect].
+// Type returns [TypeConnect].
 func (p *Connect) Type() Type { return TypeConnect }
 
-// ClientID names the session; empty if the server is to choose.
+// ClientID returns the name of the session; empty if the server is to assign it.
 func (p *Connect) ClientID() string { return p.text(p.clientID) }
 
-// SetClientID names the session. A text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// SetClientID sets the name of the session. It fails if the text is not well-formed UTF-8, contains U+0000 or exceeds 65,535
+// bytes.
 func (p *Connect) SetClientID(clientID string) error {
 	if cause := stringCause(clientID); cause != causeNone {
 		return fieldError(cause, "client_id")
@@ -53,10 +54,10 @@ func (p *Connect) SetClientID(clientID string) error {
 	return nil
 }
 
-// CleanStart says whether a session that the server has is discarded first; Clean Session before MQTT 5.0.
+// CleanStart reports whether the server discards an existing session first; Clean Session before MQTT 5.0.
 func (p *Connect) CleanStart() bool { return p.flags&connectCleanStart != 0 }
 
-// SetCleanStart says whether a session that the server has is discarded first.
+// SetCleanStart sets whether the server discards an existing session first.
 func (p *Connect) SetCleanStart(clean bool) {
 	p.flags &^= connectCleanStart
 	if clean {
@@ -64,13 +65,13 @@ func (p *Connect) SetCleanStart(clean bool) {
 	}
 }
 
-// KeepAlive is the longest silence of the client, in seconds; 0 for no limit.
+// KeepAlive returns the keep alive interval, in seconds; 0 for no limit.
 func (p *Connect) KeepAlive() (seconds uint16) { return p.keepAlive }
 
-// SetKeepAlive sets the longest silence of the client, in seconds; 0 for no limit.
+// SetKeepAlive sets the keep alive interval, in seconds; 0 for no limit.
 func (p *Connect) SetKeepAlive(seconds uint16) { p.keepAlive = seconds }
 
-// Will is the message to publish when the connection is lost; nil without one. It belongs to the packet.
+// Will returns the message to publish if the connection is lost; nil for none. It belongs to the packet.
 func (p *Connect) Will() *Will {
 	if p.flags&connectWill == 0 {
 		return nil
@@ -78,7 +79,7 @@ func (p *Connect) Will() *Will {
 	return &p.will
 }
 
-// SetWill sets the message to publish when the connection is lost; nil for none. It is copied.
+// SetWill sets the message to publish if the connection is lost; nil for none. It is copied.
 func (p *Connect) SetWill(will *Will) {
 	p.will, p.flags = Will{}, p.flags&^connectWill
 	if will != nil {
@@ -86,12 +87,12 @@ func (p *Connect) SetWill(will *Will) {
 	}
 }
 
-// UserName is for authentication.
+// UserName returns the user name.
 func (p *Connect) UserName() (name string, ok bool) {
 	return p.text(p.userName), p.flags&connectUserName != 0
 }
 
-// SetUserName sets the user name. A text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// SetUserName sets the user name. It fails if the text is not well-formed UTF-8, contains U+0000 or exceeds 65,535 bytes.
 func (p *Connect) SetUserName(name string) error {
 	if cause := stringCause(name); cause != causeNone {
 		return fieldError(cause, "user_name")
@@ -100,12 +101,12 @@ func (p *Connect) SetUserName(name string) error {
 	return nil
 }
 
-// Password is for authentication.
+// Password returns the password.
 func (p *Connect) Password() (password []byte, ok bool) {
 	return p.password, p.flags&connectPassword != 0
 }
 
-// SetPassword sets the password. It is not copied. More than 65,535 bytes are refused. Before MQTT 5.0 it needs a user name.
+// SetPassword sets the password. It is not copied. It fails above 65,535 bytes. Before MQTT 5.0 it requires a user name.
 func (p *Connect) SetPassword(password []byte) error {
 	if len(password) > maxFieldBytes {
 		return fieldError(CauseFieldTooLong, "password")
@@ -318,7 +319,7 @@ func connectFlagsCause(flags byte, version Version) Cause {
 	return causeNone
 }
 
-// decodeText reads a string at the given byte of the body, and answers the byte behind it, or the one at fault. The string is a
+// decodeText reads a string at the given byte of the body, and returns the position after it, or of the fault. The string is a
 // view.
 func decodeText(body []byte, at int) (text string, next int, cause Cause) {
 	n := fieldLen(body[at:])

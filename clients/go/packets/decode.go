@@ -5,12 +5,12 @@ import "slices"
 // MaxPacketSize is the largest packet that the wire format can express, in bytes: 268,435,460.
 const MaxPacketSize = 1 + 4 + MaxRemainingLength
 
-// Options are what decoding needs to know of a connection. The zero value is MQTT 5.0 without a limit.
+// Options are the parameters of the connection for decoding. The zero value is MQTT 5.0 without a limit.
 type Options struct {
-	// Version is what the connection speaks. CONNECT brings its own.
+	// Version is the protocol version of the connection. CONNECT has its own.
 	Version Version
-	// MaxPacketSize is the largest packet that is accepted, in bytes, fixed header and all; larger ones are refused as soon as
-	// their length is known. 0 stands for [MaxPacketSize]. No memory is taken for bytes that have been announced only.
+	// MaxPacketSize is the largest accepted packet, in bytes, including the fixed header; larger ones are refused as soon as their
+	// length is known. 0 means [MaxPacketSize]. No memory is allocated for bytes that have only been announced.
 	MaxPacketSize uint32
 }
 
@@ -21,10 +21,9 @@ func (o Options) maxPacketSize() int {
 	return int(min(o.MaxPacketSize, MaxPacketSize))
 }
 
-// Decode decodes the packet at the start of b into memory of its own, and says how many bytes it takes. Bytes behind it are left
-// alone.
+// Decode decodes the packet at the start of b into memory of its own, and returns its length. It ignores the bytes after it.
 //
-// The error is an [*Error]. As long as bytes are missing it is [CauseIncomplete]; what can be refused earlier is.
+// The error is an [*Error]: [CauseIncomplete] if bytes are missing, unless the packet can be refused already.
 func Decode(b []byte, o Options) (p Packet, n int, err error) {
 	h, cause := parseHeader(b, o.Version, o.maxPacketSize())
 	if cause != causeNone {
@@ -51,15 +50,15 @@ func Decode(b []byte, o Options) (p Packet, n int, err error) {
 type Header struct {
 	// Type is the type of the packet.
 	Type Type
-	// Flags are the lower four bits of the first byte, which are right for the type and the version.
+	// Flags are the lower four bits of the first byte, valid for the type and the version.
 	Flags byte
-	// Len is the bytes of the fixed header itself, 2 to 5.
+	// Len is the length of the fixed header, 2 to 5 bytes.
 	Len int
-	// RemainingLength is the bytes that follow it.
+	// RemainingLength is the number of bytes after it.
 	RemainingLength int
 }
 
-// DecodeHeader decodes the fixed header at the start of b. The rest of the packet need not be there. Errors are those of [Decode].
+// DecodeHeader decodes the fixed header at the start of b. The rest of the packet may be missing. Errors are those of [Decode].
 func DecodeHeader(b []byte, o Options) (Header, error) {
 	h, cause := parseHeader(b, o.Version, o.maxPacketSize())
 	if cause != causeNone {
@@ -101,7 +100,7 @@ func headerError(cause Cause, input []byte) *Error {
 	return decodeError(cause, 0)
 }
 
-// newPublishWith makes a PUBLISH and memory for its body, in one allocation if the body is small.
+// newPublishWith allocates a PUBLISH and memory for its body, in one allocation if the body is small.
 func newPublishWith(bodyLen int) (*Publish, []byte) {
 	switch {
 	case bodyLen <= len(publish48{}.memory):
@@ -114,7 +113,7 @@ func newPublishWith(bodyLen int) (*Publish, []byte) {
 	return new(Publish), make([]byte, bodyLen)
 }
 
-// The sizes are those that fill what the allocator gives.
+// The sizes fill the size classes of the allocator.
 type (
 	publish48 struct {
 		Publish
@@ -133,7 +132,7 @@ func (p *Publish) decodeOwned(h Header, body []byte, version Version) (Packet, e
 	return p, nil
 }
 
-// decodeOwned decodes a body that will belong to the packet: of all types but PUBLISH.
+// decodeOwned decodes a body that will belong to the packet, for all types except PUBLISH.
 func decodeOwned(h Header, body []byte, version Version) (p Packet, err error) {
 	var cause Cause
 	var at int

@@ -1,10 +1,9 @@
 package packets
 
-// Decoder decodes packets without allocating: it has one packet of each type, which it uses again and again. What it answers, and
-// all bytes in it, is good until the next call; the bytes are those of the input. Strings are copied when they are asked for.
-// [Clone] keeps a packet.
+// Decoder decodes packets without allocating: it reuses one packet of each type. The returned packet and all its bytes are valid
+// until the next call; the bytes are those of the input. Strings are copied on access. [Clone] makes a permanent copy.
 //
-// The zero value is ready to use. A Decoder is large; have one for each connection, or a pool.
+// The zero value is ready to use. A Decoder is large; use one per connection, or a pool.
 type Decoder struct {
 	publish     Publish
 	connect     Connect
@@ -23,8 +22,7 @@ type Decoder struct {
 	auth        Auth
 }
 
-// Decode decodes the packet at the start of b, as a view of b, and says how many bytes it takes. Errors are those of the function
-// [Decode].
+// Decode decodes the packet at the start of b, as a view of b, and returns its length. Errors are those of the function [Decode].
 func (d *Decoder) Decode(b []byte, o Options) (p Packet, n int, err error) {
 	h, cause := parseHeader(b, o.Version, o.maxPacketSize())
 	if cause != causeNone {
@@ -42,7 +40,7 @@ func (d *Decoder) Decode(b []byte, o Options) (p Packet, n int, err error) {
 
 func (d *Decoder) decodeBody(h Header, body []byte, version Version, mode uint32) (p Packet, err error) {
 	if h.Type == TypePublish {
-		// Apart, as most packets are messages.
+		// A separate case, because most packets are messages.
 		if cause, at := d.publish.decode(h.Flags, body, version, mode); cause != causeNone {
 			return nil, decodeError(cause, h.Len+at)
 		}

@@ -53,7 +53,7 @@ func TestDescriptionsNeverShowSecretsAndOneLineNeverThePayload(t *testing.T) {
 
 func TestEveryVectorHasADescription(t *testing.T) {
 	for _, v := range packetVectors(t) {
-		// Dumps of megabytes show nothing new.
+		// Dumps of megabytes add nothing.
 		if v.Result != "valid" || len(v.bytes()) > 10_000 {
 			continue
 		}

@@ -9,7 +9,8 @@ type Disconnect struct {
 	reason ReasonCode
 }
 
-// NewDisconnect makes the packet with that reason. Codes that DISCONNECT may not carry are refused [MQTT-3.14.2-1].
+// NewDisconnect creates the packet with that reason. It fails for codes that DISCONNECT may not carry
+// [MQTT-3.14.2-1].
 func NewDisconnect(reason ReasonCode) (*Disconnect, error) {
 	p := &Disconnect{}
 	if err := p.SetReason(reason); err != nil {
@@ -18,13 +19,13 @@ func NewDisconnect(reason ReasonCode) (*Disconnect, error) {
 	return p, nil
 }
 
-// Type is [TypeDisconnect].
+// Type returns [TypeDisconnect].
 func (p *Disconnect) Type() Type { return TypeDisconnect }
 
-// Reason says why the connection ends. MQTT 3.1.1 knows [ReasonNormalDisconnection] alone.
+// Reason returns why the connection ends. MQTT 3.1.1 has only [ReasonNormalDisconnection].
 func (p *Disconnect) Reason() ReasonCode { return p.reason }
 
-// SetReason sets why the connection ends. Codes that DISCONNECT may not carry are refused [MQTT-3.14.2-1].
+// SetReason sets why the connection ends. It fails for codes that DISCONNECT may not carry [MQTT-3.14.2-1].
 func (p *Disconnect) SetReason(reason ReasonCode) error {
 	if !reason.AllowedIn(TypeDisconnect) {
 		return fieldError(CauseReasonCodeUnknown, "reason")

@@ -35,12 +35,12 @@ func (d *description) addIf(is bool, name string, value any) {
 	}
 }
 
-// payload adds bytes that String gives the size of, and Dump in full.
+// payload adds bytes of which String shows the size, and Dump the content.
 func (d *description) payload(name string, b []byte) {
 	d.fields = append(d.fields, field{name: name, text: sizeOf(b), bytes: b})
 }
 
-// secret adds bytes that nobody is to see.
+// secret adds bytes that are never shown.
 func (d *description) secret(name string, b []byte) {
 	d.fields = append(d.fields, field{name: name, text: sizeOf(b)})
 }
@@ -89,7 +89,7 @@ func dump(p Packet) string {
 	return lines.String()
 }
 
-// hidesNothing says whether the bytes of the packet hold no secret: CONNECT has the password, and CONNECT, CONNACK and AUTH may
+// hidesNothing reports whether the packet can contain no secret: CONNECT has the password, and CONNECT, CONNACK and AUTH may
 // have authentication data.
 func hidesNothing(p Packet) bool {
 	return p.Type() != TypeConnect && !p.Properties().Has(AuthenticationData)

@@ -2,22 +2,22 @@ package packets
 
 import "fmt"
 
-// Error says why bytes are not a packet, why a setter refused a value, or why a packet is not well formed.
+// Error is the error of a failed decode, a refused value, or a packet that is not well formed.
 //
 // The embedded [Cause] has the stable code, the reason code to answer with and the statement of the standard. Compare with
 // [errors.Is] against a [Cause] or a [Fault].
 type Error struct {
 	Cause
-	// Offset is the byte at which decoding failed, from the start of the packet's fixed header; -1 if nothing was decoded.
-	// For topics and filters it is the byte within the string.
+	// Offset is the position of the fault, from the start of the fixed header; -1 if nothing was decoded. For topics and
+	// filters it is the position within the string.
 	Offset int
 	// Field names the field or property at fault in snake case; empty when decoding.
 	Field string
-	// Needed is for [CauseIncomplete]: at least so many bytes in all, before another attempt is worth it.
+	// Needed is for [CauseIncomplete]: the minimum total number of bytes for another attempt.
 	Needed int
 }
 
-// Error gives one line: what is wrong, what to do, the code and the place.
+// Error returns one line: what is wrong, what to do, the code and the position.
 func (e *Error) Error() string {
 	text := e.Cause.Error() + " [" + e.Code() + "]"
 	if e.Field != "" {
@@ -35,23 +35,23 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives the [Cause].
+// Unwrap returns the [Cause].
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Fault says who is at fault (section 4.13). It is an error itself, for [errors.Is]:
+// Fault is the class of an error (section 4.13). It is an error, for [errors.Is]:
 //
 //	if errors.Is(err, packets.FaultMalformed) { … }
 type Fault uint8
 
-// Who is at fault.
+// The classes of errors.
 const (
-	FaultIncomplete    Fault = iota + 1 // Nobody: bytes are missing.
+	FaultIncomplete    Fault = iota + 1 // Bytes are missing.
 	FaultMalformed                      // The bytes cannot be parsed, or the packet cannot be written.
-	FaultProtocolError                  // It can be parsed, but says what the standard does not allow.
+	FaultProtocolError                  // It can be parsed, but violates the standard.
 	FaultTooLarge                       // The packet is larger than the receiver accepts.
 )
 
-// String gives "incomplete", "malformed", "protocol_error" or "too_large".
+// String returns "incomplete", "malformed", "protocol_error" or "too_large".
 func (f Fault) String() string {
 	switch f {
 	case FaultIncomplete:
@@ -66,10 +66,10 @@ func (f Fault) String() string {
 	return fmt.Sprintf("Fault(%d)", uint8(f))
 }
 
-// Error is String.
+// Error returns the same as String.
 func (f Fault) Error() string { return f.String() }
 
-// Is says whether target is the cause's [Fault], for [errors.Is].
+// Is reports whether target is the cause's [Fault], for [errors.Is].
 func (c Cause) Is(target error) bool {
 	fault, ok := target.(Fault)
 	return ok && fault == c.Fault()

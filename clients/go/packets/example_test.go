@@ -35,7 +35,7 @@ func Example() {
 	// Output: sensors/kitchen: 21.5
 }
 
-// Setters refuse what the standard does not allow, and say which statement it is.
+// Setters refuse what the standard does not allow, and name the statement.
 func ExamplePublish_SetTopic() {
 	p := &packets.Publish{}
 	err := p.SetTopic("sensors/#")
@@ -58,7 +58,7 @@ func ExamplePublish_WellFormed() {
 	// Output: packet_id: the packet identifier is 0: use 1 to 65535 [packet_id_zero] (MQTT-2.2.1-3)
 }
 
-// A Reader reads without allocating. Its packets are good until the next call; Clone keeps one.
+// A Reader reads without allocating. Its packets are valid until the next call; Clone makes a permanent copy.
 func ExampleReader() {
 	stream := bytes.NewReader([]byte("\x30\x07\x00\x01a\x00one\x30\x07\x00\x01b\x00two"))
 	reader := packets.NewReader(stream, packets.Options{})
@@ -83,18 +83,18 @@ func ExampleReader() {
 	// PUBLISH topic="b" qos=0 payload=<3 bytes>
 }
 
-// Decode works on bytes that come from anywhere, and says how many more are needed.
+// Decode works on bytes from any source, and returns how many are needed.
 func ExampleDecode() {
 	input := []byte{0xD0}
 	_, _, err := packets.Decode(input, packets.Options{})
 	var problem *packets.Error
 	if errors.As(err, &problem) && problem.Cause == packets.CauseIncomplete {
-		fmt.Printf("%d byte is there, %d are needed\n", len(input), problem.Needed)
+		fmt.Printf("got %d byte, need %d\n", len(input), problem.Needed)
 	}
 	p, n, err := packets.Decode(append(input, 0x00), packets.Options{})
 	fmt.Println(p, n, err)
 	// Output:
-	// 1 byte is there, 2 are needed
+	// got 1 byte, need 2
 	// PINGRESP 2 <nil>
 }
 
@@ -146,7 +146,7 @@ func ExampleMatchTopic() {
 	// false
 }
 
-// Raw builds what a packet refuses to say, to test the other end.
+// Raw builds invalid packets, to test the peer.
 func ExampleRaw() {
 	b := packets.NewRaw(0x36).Text("a/b").Uint16(1).Build()
 	_, _, err := packets.Decode(b, packets.Options{})

@@ -18,12 +18,12 @@ func addVectors(f *testing.F) {
 	}
 }
 
-// fuzzOptions makes options of any bytes.
+// fuzzOptions makes options from any input.
 func fuzzOptions(version uint8, maxPacketSize uint32) packets.Options {
 	return packets.Options{Version: packets.V31 + packets.Version(version%3), MaxPacketSize: maxPacketSize}
 }
 
-// FuzzDecode: all ways to decode give the same answer to any bytes, and none panics.
+// FuzzDecode: all ways to decode give the same result for any bytes, and none panics.
 func FuzzDecode(f *testing.F) {
 	addVectors(f)
 	f.Fuzz(func(t *testing.T, version uint8, maxPacketSize uint32, b []byte) {
@@ -70,7 +70,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip: what is decoded is well formed, is encoded in no more bytes, and decodes to the same again.
+// FuzzRoundTrip: a decoded packet is well formed, is encoded in no more bytes, and decodes to the same packet again.
 func FuzzRoundTrip(f *testing.F) {
 	addVectors(f)
 	f.Fuzz(func(t *testing.T, version uint8, maxPacketSize uint32, b []byte) {
@@ -99,7 +99,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzTopics: checks and matching give some answer to any text, and every valid filter matches itself unless it has wildcards.
+// FuzzTopics: validation and matching accept any text, and every valid filter without wildcards matches itself.
 func FuzzTopics(f *testing.F) {
 	for _, seed := range [][2]string{{"a/+/#", "a/b"}, {"$share/g/a", "a"}, {"#", "$SYS"}, {"+a", "\x00"}, {"", ""}} {
 		f.Add(seed[0], seed[1])

@@ -9,7 +9,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// jsonPacket is a packet as the vectors write it. Their README says what each field means.
+// jsonPacket is a packet in the format of the vectors. Their README describes the fields.
 type jsonPacket struct {
 	Type           string         `json:"type"`
 	CleanStart     bool           `json:"clean_start"`
@@ -82,7 +82,7 @@ func (j *jsonText) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(j))
 }
 
-// join gives the bytes of hexadecimal digits, or of parts.
+// join returns the bytes of hexadecimal digits, or of parts.
 func join(digits string, parts []part) []byte {
 	for _, p := range parts {
 		digits += p.Hex + strings.Repeat(p.Repeat, p.Count)
@@ -94,7 +94,7 @@ func join(digits string, parts []part) []byte {
 	return b
 }
 
-// text gives a string or its parts; nil if there is neither.
+// text returns a string or its parts; nil if there is neither.
 func text(plain *string, parts []part) *string {
 	if plain == nil && parts != nil {
 		joined := string(join("", parts))
@@ -103,7 +103,7 @@ func text(plain *string, parts []part) *string {
 	return plain
 }
 
-// flat is what is compared: plain values alone.
+// flat is the form for comparison: only plain values.
 type flat struct {
 	Type           string
 	CleanStart     bool
@@ -297,7 +297,7 @@ func (f *flat) build(t *testing.T, version packets.Version) packets.Packet {
 		p = c
 	case "publish":
 		q := &packets.Publish{}
-		// A Topic Alias must be there before the topic may be left out.
+		// A Topic Alias must be set before the topic may be omitted.
 		addProperties(t, q, f.Properties)
 		must(q.SetTopic(f.Topic))
 		q.SetPayload([]byte(f.Payload))

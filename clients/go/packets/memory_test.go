@@ -37,7 +37,7 @@ func TestOwnedPacketsAndClonesOutliveTheirInput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Strings of a view are copies too.
+		// Strings of a view are copies, too.
 		asked := flatten(view)
 		cloned := packets.Clone(view)
 		for i := range input {
@@ -149,7 +149,7 @@ func TestWritingAndDecodingViewsAllocateNothing(t *testing.T) {
 func TestWritingToWritersThatLendNoMemoryAllocatesNothing(t *testing.T) {
 	p := publish(t)
 	w := &countingWriter{got: make([]byte, 0, 100)}
-	// Many runs, as the race detector empties pools at random.
+	// Many runs, because the race detector empties pools at random.
 	if allocations := testing.AllocsPerRun(5000, func() { w.got = w.got[:0]; _, _ = p.WriteTo(w) }); allocations != 0 {
 		t.Errorf("%v allocations", allocations)
 	}
@@ -173,7 +173,7 @@ func TestAnOwnedPublishTakesAtMostTwoAllocations(t *testing.T) {
 	}
 }
 
-// repeated gives the same bytes again and again.
+// repeated repeats the same bytes.
 type repeated struct {
 	b  []byte
 	at int
@@ -263,7 +263,7 @@ func TestASourceThatGivesNothingIsGivenUp(t *testing.T) {
 	}
 }
 
-// script is a source that gives its steps one by one, and then nothing for ever.
+// script is a source that returns its steps one by one, and then nothing for ever.
 type script struct{ steps []step }
 
 type step struct {

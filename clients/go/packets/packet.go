@@ -10,27 +10,27 @@ import (
 // [*Subscribe], [*SubAck], [*Unsubscribe], [*UnsubAck], [*PingReq], [*PingResp], [*Disconnect] and [*Auth]. Their zero values
 // are ready to use. Do not copy them, call Clone.
 type Packet interface {
-	// Type is the type of the packet.
+	// Type returns the type of the packet.
 	Type() Type
-	// Version is the version of the protocol that the packet is written for; 5.0 unless set or decoded otherwise.
+	// Version returns the protocol version of the packet; 5.0 unless set or decoded otherwise.
 	Version() Version
-	// SetVersion changes the version. WellFormed says whether the packet can be expressed in it.
+	// SetVersion sets the version. WellFormed reports whether the version can express the packet.
 	SetVersion(Version)
-	// Properties are the properties of the packet; none before MQTT 5.0.
+	// Properties returns the properties of the packet; none before MQTT 5.0.
 	Properties() Properties
-	// WellFormed says what is wrong with the packet, as an [*Error] that names the statement of the standard; nil if it may be
-	// sent. Setters refuse wrong values, so that what is left is what is missing and what does not go together.
+	// WellFormed returns what is wrong with the packet, as an [*Error] with the statement of the standard; nil if it may be
+	// sent. Setters refuse invalid values, so that only missing fields and conflicts remain.
 	WellFormed() error
-	// Size is the bytes that the packet takes, fixed header and all.
+	// Size returns the size of the packet, including the fixed header.
 	Size() int
-	// AppendTo appends the packet to dst. If it is not well formed, dst comes back as it was, with the error of WellFormed.
+	// AppendTo appends the packet to dst. If it is not well formed, it returns dst unchanged, with the error of WellFormed.
 	AppendTo(dst []byte) ([]byte, error)
 	// WriteTo writes the packet in one Write. If it is not well formed, nothing is written.
 	WriteTo(w io.Writer) (int64, error)
-	// String describes the packet on one line, for logs: without payload, password and authentication data.
+	// String describes the packet on one line, for logs, without payload, password and authentication data.
 	String() string
-	// Dump describes all of the packet on many lines, the payload and the bytes on the wire too, for debugging. A password and
-	// authentication data are left out of the fields, but stand in the bytes of a CONNECT or AUTH, which are not shown.
+	// Dump describes the complete packet on many lines, including the payload and the bytes on the wire, for debugging. Password
+	// and authentication data are omitted from the fields; the bytes of packets that may contain them are not shown.
 	Dump() string
 
 	fault() (cause Cause, field string)
@@ -41,20 +41,20 @@ type Packet interface {
 	clone() Packet
 }
 
-// Clone copies the packet and all that it holds, into memory of its own: what a [Decoder] or [Reader] gave can be kept so.
-// The type of a packet is known more often than not: its own method Clone says so in its result.
+// Clone copies the packet and its content into memory of its own, so that a packet of a [Decoder] or [Reader] can be kept. If
+// you know the type of the packet, its own method Clone returns that type.
 func Clone(p Packet) Packet { return p.clone() }
 
 // versioned is the version of a packet.
 type versioned struct{ version Version }
 
-// Version is the version of the protocol that the packet is written for; 5.0 unless set or decoded otherwise.
+// Version returns the protocol version of the packet; 5.0 unless set or decoded otherwise.
 func (v *versioned) Version() Version { return v.version.orV5() }
 
-// SetVersion changes the version. WellFormed says whether the packet can be expressed in it.
+// SetVersion sets the version. WellFormed reports whether the version can express the packet.
 func (v *versioned) SetVersion(version Version) { v.version = version }
 
-// faultWith says what is wrong with a packet with those properties in this version.
+// faultWith returns what is wrong with a packet with those properties in this version.
 func (v *versioned) faultWith(p *props) (Cause, string) {
 	if v.version.isV5() {
 		return causeNone, ""
@@ -71,10 +71,10 @@ func (v *versioned) faultWith(p *props) (Cause, string) {
 // identified is the packet identifier of a packet that always has one.
 type identified struct{ packetID PacketID }
 
-// PacketID is the packet identifier; 0 if it has not been set.
+// PacketID returns the packet identifier; 0 if it has not been set.
 func (i *identified) PacketID() PacketID { return i.packetID }
 
-// SetPacketID sets the packet identifier. 0 is refused [MQTT-2.2.1-3].
+// SetPacketID sets the packet identifier. It fails for 0 [MQTT-2.2.1-3].
 func (i *identified) SetPacketID(id PacketID) error {
 	if id == 0 {
 		return fieldError(CausePacketIDZero, "packet_id")
@@ -107,7 +107,7 @@ func appendPacket(dst []byte, p Packet) ([]byte, error) {
 	return p.appendBody(appendVarint(append(dst, p.firstByte()), bodyLen)), nil
 }
 
-// availableBuffer is a writer that lends its own free memory: bytes.Buffer, bufio.Writer.
+// availableBuffer is a writer with free memory to write into: bytes.Buffer, bufio.Writer.
 type availableBuffer interface{ AvailableBuffer() []byte }
 
 func writePacket(w io.Writer, p Packet) (int64, error) {
@@ -129,7 +129,7 @@ func writeLent(w io.Writer, p Packet, buffer []byte) (int64, error) {
 	return int64(n), err
 }
 
-// scratchBytes is the memory kept for writing packets to writers that lend none; larger packets get memory for themselves.
+// scratchBytes is the size of pooled buffers for writers without free memory; larger packets get their own memory.
 const scratchBytes = 4096
 
 var scratches = sync.Pool{New: func() any {

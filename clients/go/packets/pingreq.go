@@ -2,13 +2,13 @@ package packets
 
 import "io"
 
-// PingReq is PINGREQ: a sign of life of the client (section 3.12).
+// PingReq is PINGREQ: the keep alive packet of the client (section 3.12).
 type PingReq struct{ versioned }
 
-// Type is [TypePingReq].
+// Type returns [TypePingReq].
 func (p *PingReq) Type() Type { return TypePingReq }
 
-// Properties are none.
+// Properties returns none.
 func (p *PingReq) Properties() Properties { return Properties{} }
 
 // WellFormed implements [Packet].

@@ -5,10 +5,10 @@ import "io"
 // PingResp is PINGRESP: the answer to PINGREQ (section 3.13).
 type PingResp struct{ versioned }
 
-// Type is [TypePingResp].
+// Type returns [TypePingResp].
 func (p *PingResp) Type() Type { return TypePingResp }
 
-// Properties are none.
+// Properties returns none.
 func (p *PingResp) Properties() Properties { return Properties{} }
 
 // WellFormed implements [Packet].

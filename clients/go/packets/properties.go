@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Properties are the properties of a packet or a will, in their order, to read. They have been checked: allowed where they
-// stand, repeated only where that is allowed, in range, well formed. Change them through the packet.
+// Properties are the read-only properties of a packet or a will, in order. They are valid: allowed in the packet, repeated only if
+// allowed, in range, well formed. Change them through the packet.
 type Properties struct{ props }
 
-// All gives the properties in their order.
+// All returns the properties in order.
 func (p Properties) All() iter.Seq[Property] {
 	return func(yield func(Property) bool) {
 		for block := p.block; len(block) > 0; {
@@ -26,10 +26,10 @@ func (p Properties) All() iter.Seq[Property] {
 	}
 }
 
-// Has says whether the property is there.
+// Has reports whether the property is present.
 func (p Properties) Has(id PropertyID) bool { return id.row() != nil && p.has(id) }
 
-// Get gives the first property of that identifier.
+// Get returns the first property with that identifier.
 func (p Properties) Get(id PropertyID) (property Property, ok bool) {
 	if !p.Has(id) {
 		return Property{ID: id}, false
@@ -39,7 +39,7 @@ func (p Properties) Get(id PropertyID) (property Property, ok bool) {
 	return property, true
 }
 
-// IsEmpty says whether there are none.
+// IsEmpty reports whether there are no properties.
 func (p Properties) IsEmpty() bool { return len(p.block) == 0 }
 
 // String lists them on one line.
@@ -51,24 +51,24 @@ func (p Properties) String() string {
 	return strings.Join(list, " ")
 }
 
-// props is a block of properties in wire form, which is checked when it is read or written to.
+// props is a block of encoded properties, validated when it is decoded or changed.
 type props struct {
 	block []byte
 	// seen has the bit of every property in the block, and viewBit.
 	seen uint32
 }
 
-// viewBit marks packets whose strings and bytes lie in memory that will be used again: what is handed out is copied, unless
-// the caller asks for a view. There are 27 properties, so that the bit is free.
+// viewBit marks packets whose strings and bytes are in memory that will be reused: returned strings are copied, unless the caller
+// requests a view. There are 27 properties, so this bit is free.
 const viewBit = 1 << 31
 
-// firstBlockBytes is the memory for the first property that is added. Most packets have few more, and to move a block takes longer than
-// to ask for the larger one.
+// firstBlockBytes is the initial capacity of a property block. Most packets have few properties, and moving a block takes longer than
+// allocating the larger one.
 const firstBlockBytes = 128
 
 func (p *props) isView() bool { return p.seen&viewBit != 0 }
 
-// text makes a string fit to be handed out.
+// text makes a string safe to return.
 func (p *props) text(view string) string {
 	if p.isView() {
 		return strings.Clone(view)
@@ -78,7 +78,7 @@ func (p *props) text(view string) string {
 
 func (p *props) has(id PropertyID) bool { return p.seen&id.bit() != 0 }
 
-// get finds the first property of that identifier; a zero Property if it is not there.
+// get returns the first property with that identifier, or a zero Property.
 func (p *props) get(id PropertyID) (found Property) {
 	if p.has(id) {
 		for block := p.block; len(block) > 0; {
@@ -96,7 +96,7 @@ func (p *props) getNumber(id PropertyID) (uint32, bool) {
 	return p.get(id).Number, p.has(id)
 }
 
-// getNumberOr is for properties whose absence has a value.
+// getNumberOr is for properties whose absence has a defined value.
 func (p *props) getNumberOr(id PropertyID, absent uint32) uint32 {
 	if !p.has(id) {
 		return absent
@@ -126,7 +126,7 @@ func (p *props) userProperties() iter.Seq2[string, string] {
 	}
 }
 
-// add appends the property if it is well formed and may stand in that place, once more.
+// add appends the property if it is valid and allowed in that place.
 func (p *props) add(where place, property Property) error {
 	row := property.ID.row()
 	cause := causeNone
@@ -162,8 +162,8 @@ func (p *props) append(property *Property) {
 	}
 }
 
-// begin notes that a property is there, and sees to it that there is a block. What follows is appended to the field itself: then its
-// pointer, of which the garbage collector keeps track, is written only where the block grows.
+// begin marks a property as present, and allocates the block. The bytes are appended to the field itself, so that its pointer, which
+// the garbage collector tracks, is written only when the block grows.
 func (p *props) begin(id PropertyID) {
 	if p.block == nil {
 		p.block = make([]byte, 0, firstBlockBytes)
@@ -186,7 +186,7 @@ func (p *props) appendNumber(id PropertyID, number uint32) {
 	}
 }
 
-// appendText appends a property whose value is, or begins with, a string or binary data.
+// appendText appends a property whose value is, or starts with, a string or binary data.
 func (p *props) appendText(id PropertyID, text string) {
 	p.begin(id)
 	p.block = append(p.block, byte(id))
@@ -205,7 +205,7 @@ func (p *props) setNumber(id PropertyID, number uint32) {
 	p.appendNumber(id, number)
 }
 
-// setChecked puts a number in the place of all properties of the same identifier, behind the others, if it is in range.
+// setChecked replaces all properties with the identifier by one number, at the end, if it is in range.
 func (p *props) setChecked(id PropertyID, number uint32) error {
 	if cause := numberCause(id.row(), number); cause != causeNone {
 		return fieldError(cause, id.String())
@@ -232,7 +232,7 @@ func (p *props) setData(id PropertyID, data []byte) error {
 	return nil
 }
 
-// addUserProperty is for places where user properties may stand, which is everywhere where there are properties.
+// addUserProperty is for all places, because every place allows user properties.
 func (p *props) addUserProperty(name, value string) error {
 	cause := stringCause(name)
 	if cause == causeNone {
@@ -246,12 +246,12 @@ func (p *props) addUserProperty(name, value string) error {
 	return nil
 }
 
-// remove takes all properties of that identifier away.
+// remove removes all properties with that identifier.
 func (p *props) remove(id PropertyID) {
 	if id.row() == nil || !p.has(id) {
 		return
 	}
-	// A block of its own: the old one may belong to a decoder, or to a copy of the packet.
+	// A separate block: the old one may belong to a decoder, or to a copy of the packet.
 	kept := make([]byte, 0, len(p.block))
 	for block := p.block; len(block) > 0; {
 		property, n := readProperty(block)
@@ -263,7 +263,7 @@ func (p *props) remove(id PropertyID) {
 	p.block, p.seen = kept, p.seen&^id.bit()
 }
 
-// setAll replaces all properties by those, as far as they may stand in that place; on an error nothing changes.
+// setAll replaces all properties, if they are allowed in that place; on an error nothing changes.
 func (p *props) setAll(where place, from Properties) error {
 	next := props{seen: p.seen & viewBit}
 	for block := from.block; len(block) > 0; {
@@ -277,18 +277,18 @@ func (p *props) setAll(where place, from Properties) error {
 	return nil
 }
 
-// lacksMethod says whether authentication data stands there without a method.
+// lacksMethod reports whether there is authentication data without a method.
 func (p *props) lacksMethod() bool { return p.has(AuthenticationData) && !p.has(AuthenticationMethod) }
 
-// size is the bytes of the property length and the block.
+// size returns the length of the property length and the block.
 func (p *props) size() int { return varintLen(len(p.block)) + len(p.block) }
 
 func (p *props) appendTo(dst []byte) []byte {
 	return append(appendVarint(dst, len(p.block)), p.block...)
 }
 
-// decode reads the property length and the block at the given byte of the body, and answers the byte behind them. mode is
-// viewBit or 0. Where it fails, next is the byte at fault.
+// decode reads the property length and the block at the given byte of the body, and returns the position after them. mode is viewBit or
+// 0. On failure, next is the position of the fault.
 func (p *props) decode(body []byte, at int, where place, mode uint32) (next int, cause Cause) {
 	if at < len(body) && body[at] == 0 {
 		p.block, p.seen = nil, mode
@@ -309,7 +309,7 @@ func (p *props) decodeBlock(body []byte, at int, where place, mode uint32) (next
 	if end > len(body) {
 		return at, CausePropertyBlockPastEnd
 	}
-	// The capacity ends where the block does: appending to it must not write over what follows.
+	// The capacity ends with the block: appending must not overwrite the bytes after it.
 	block := body[start:end:end]
 	seen, at, cause := checkBlock(block, where)
 	if cause != causeNone {
@@ -319,11 +319,11 @@ func (p *props) decodeBlock(body []byte, at int, where place, mode uint32) (next
 	return end, causeNone
 }
 
-// checkBlock checks properties in wire form.
+// checkBlock validates encoded properties.
 func checkBlock(block []byte, where place) (seen uint32, at int, cause Cause) {
 	for at < len(block) {
 		id := block[at]
-		// Every identifier fits one byte. A longer form of one is padded and as malformed as an unknown one.
+		// Every identifier fits in one byte. A longer encoding is as malformed as an unknown identifier.
 		if int(id) >= len(propertyRows) {
 			return 0, at, CausePropertyUnknown
 		}
@@ -351,7 +351,7 @@ func checkBlock(block []byte, where place) (seen uint32, at int, cause Cause) {
 	return seen, 0, causeNone
 }
 
-// checkValue checks the value at the start of b, and says how many bytes it takes or at which byte it fails.
+// checkValue validates the value at the start of b, and returns its length or the position of the fault.
 func checkValue(row *propertyRow, b []byte) (n, failedAt int, cause Cause) {
 	isFaulty := false
 	switch row.dataType {
@@ -405,7 +405,7 @@ func checkValue(row *propertyRow, b []byte) (n, failedAt int, cause Cause) {
 	return n, 0, causeNone
 }
 
-// fieldLen is the bytes of the string or binary field at the start of b, with its length; 0 if it runs past the end.
+// fieldLen returns the length of the string or binary field at the start of b, with its length prefix; 0 if it exceeds b.
 func fieldLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -427,7 +427,7 @@ func checkText(b []byte) (n, failedAt int, cause Cause) {
 	return n, 2 + failedAt, cause
 }
 
-// cloneInto copies the block to the end of a buffer that has room for it, and answers the buffer.
+// cloneInto copies the block to the end of a buffer with enough capacity, and returns the buffer.
 func (p *props) cloneInto(buffer []byte) ([]byte, props) {
 	start := len(buffer)
 	buffer = append(buffer, p.block...)

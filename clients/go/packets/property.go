@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Property is one property with its value. Which field has the value depends on the [PropertyType] of the ID; the others are
-// left alone.
+// Property is one property with its value. The [PropertyType] of the ID determines which field has the value; the others are
+// ignored.
 type Property struct {
 	ID PropertyID
-	// Number is the value of a byte or an integer of two, four or a variable number of bytes. Yes and no are 1 and 0.
+	// Number is the value of a byte or an integer of two, four or a variable number of bytes. Booleans are 1 and 0.
 	Number uint32
 	// Name is the name of a user property.
 	Name string
@@ -19,7 +19,7 @@ type Property struct {
 	Data []byte
 }
 
-// String gives the name and the value; of binary data, which may be a secret, the size alone.
+// String returns the name and the value; for binary data, which may be a secret, only the size.
 func (p Property) String() string {
 	switch p.ID.Type() {
 	case PropertyUTF8String:
@@ -32,7 +32,7 @@ func (p Property) String() string {
 	return fmt.Sprintf("%s=%d", p.ID, p.Number)
 }
 
-// check says what is wrong with the value, whatever the place.
+// check validates the value, independent of the place.
 func (p *Property) check() Cause {
 	row := p.ID.row()
 	if row == nil {
@@ -56,7 +56,7 @@ func (p *Property) check() Cause {
 	}
 }
 
-// numberCause says what is wrong with the value of a property that is a number.
+// numberCause validates the value of a numeric property.
 func numberCause(row *propertyRow, number uint32) Cause {
 	isFaulty := number == 0
 	switch row.dataType {
@@ -77,13 +77,13 @@ func numberCause(row *propertyRow, number uint32) Cause {
 	return causeNone
 }
 
-// appendString appends two bytes of length and the text.
+// appendString appends a two-byte length and the text.
 func appendString(dst []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint16(dst, uint16(len(text))), text...)
 }
 
-// readProperty reads the property at the start of a block that has been checked, and says how many bytes it takes. Its text
-// and data are views of the block.
+// readProperty reads the property at the start of a validated block, and returns its length. Its text and data are views of
+// the block.
 func readProperty(block []byte) (p Property, n int) {
 	p.ID = PropertyID(block[0])
 	value := block[1:]
@@ -116,13 +116,13 @@ func readProperty(block []byte) (p Property, n int) {
 	}
 }
 
-// fieldAt is the string or binary field at the start of bytes that have been checked.
+// fieldAt returns the string or binary field at the start of validated bytes.
 func fieldAt(b []byte) []byte {
 	end := 2 + int(binary.BigEndian.Uint16(b))
 	return b[2:end:end]
 }
 
-// textCause says what is wrong with the value of a property that is a string.
+// textCause validates the value of a string property.
 func textCause(id PropertyID, text string) Cause {
 	if cause := stringCause(text); cause != causeNone || id != ResponseTopic {
 		return cause
@@ -133,7 +133,7 @@ func textCause(id PropertyID, text string) Cause {
 	return causeNone
 }
 
-// responseTopicFault is the byte at which well-formed text is no topic name [MQTT-3.3.2-14]; -1 if it is one.
+// responseTopicFault returns the position at which well-formed text is not a topic name [MQTT-3.3.2-14]; -1 if it is valid.
 func responseTopicFault(topic string) int {
 	if topic == "" {
 		return 0

@@ -9,37 +9,37 @@ type PropertyID uint8
 const (
 	PayloadFormatIndicator          PropertyID = 0x01 // Whether the payload is UTF-8 text.
 	MessageExpiryInterval           PropertyID = 0x02 // Lifetime of the message in seconds.
-	ContentType                     PropertyID = 0x03 // What the payload is, such as a MIME type.
+	ContentType                     PropertyID = 0x03 // The content type, such as a MIME type.
 	ResponseTopic                   PropertyID = 0x08 // The topic for a response.
-	CorrelationData                 PropertyID = 0x09 // Which request a response belongs to.
+	CorrelationData                 PropertyID = 0x09 // Associates a response with its request.
 	SubscriptionIdentifier          PropertyID = 0x0B // Identifies the subscription; repeated in PUBLISH when several match.
 	SessionExpiryInterval           PropertyID = 0x11 // How long the session outlives its connection, in seconds.
-	AssignedClientIdentifier        PropertyID = 0x12 // The client identifier that the server chose.
-	ServerKeepAlive                 PropertyID = 0x13 // The keep alive that the server wants, in seconds.
+	AssignedClientIdentifier        PropertyID = 0x12 // The client identifier that the server assigned.
+	ServerKeepAlive                 PropertyID = 0x13 // The keep alive that replaces that of CONNECT, in seconds.
 	AuthenticationMethod            PropertyID = 0x15 // The name of the authentication method.
 	AuthenticationData              PropertyID = 0x16 // Data of the authentication method.
-	RequestProblemInformation       PropertyID = 0x17 // Whether reason strings and user properties may come with failures.
-	WillDelayInterval               PropertyID = 0x18 // How long the will waits after the connection is lost, in seconds.
-	RequestResponseInformation      PropertyID = 0x19 // Whether the client asks for response information.
-	ResponseInformation             PropertyID = 0x1A // The basis for response topics.
+	RequestProblemInformation       PropertyID = 0x17 // Whether failures may include reason strings and user properties.
+	WillDelayInterval               PropertyID = 0x18 // The delay of the will after the connection is lost, in seconds.
+	RequestResponseInformation      PropertyID = 0x19 // Whether the client requests response information.
+	ResponseInformation             PropertyID = 0x1A // The prefix of response topics.
 	ServerReference                 PropertyID = 0x1C // Another server to use.
-	ReasonString                    PropertyID = 0x1F // A reason for people to read.
-	ReceiveMaximum                  PropertyID = 0x21 // How many QoS 1 and 2 messages the sender of this takes at once.
-	TopicAliasMaximum               PropertyID = 0x22 // The highest topic alias that the sender of this takes.
-	TopicAlias                      PropertyID = 0x23 // A number that stands for the topic.
+	ReasonString                    PropertyID = 0x1F // A human-readable reason.
+	ReceiveMaximum                  PropertyID = 0x21 // How many QoS 1 and 2 messages the sender accepts without acknowledging them.
+	TopicAliasMaximum               PropertyID = 0x22 // The highest topic alias that the sender accepts.
+	TopicAlias                      PropertyID = 0x23 // A number that replaces the topic.
 	MaximumQoS                      PropertyID = 0x24 // The highest QoS that the server supports, if not 2.
 	RetainAvailable                 PropertyID = 0x25 // Whether the server supports retained messages.
-	UserProperty                    PropertyID = 0x26 // A name and a value of the application's own.
-	MaximumPacketSize               PropertyID = 0x27 // The largest packet that the sender of this takes, in bytes.
+	UserProperty                    PropertyID = 0x26 // A name and a value of the application.
+	MaximumPacketSize               PropertyID = 0x27 // The largest packet that the sender accepts, in bytes.
 	WildcardSubscriptionAvailable   PropertyID = 0x28 // Whether the server supports wildcard subscriptions.
 	SubscriptionIdentifierAvailable PropertyID = 0x29 // Whether the server supports subscription identifiers.
 	SharedSubscriptionAvailable     PropertyID = 0x2A // Whether the server supports shared subscriptions.
 )
 
-// PropertyType is how the value of a property is written (section 1.5).
+// PropertyType is the encoding of a property value (section 1.5).
 type PropertyType uint8
 
-// The types of properties, and where a [Property] has the value.
+// The types of properties, and the field of [Property] with the value.
 const (
 	PropertyByte                PropertyType = iota + 1 // One byte; Property.Number.
 	PropertyTwoByteInteger                              // Two bytes; Property.Number.
@@ -50,7 +50,7 @@ const (
 	PropertyBinaryData                                  // Property.Data.
 )
 
-// String gives the name of the standard in snake case, such as "content_type".
+// String returns the name of the standard in snake case, such as "content_type".
 func (id PropertyID) String() string {
 	if row := id.row(); row != nil {
 		return row.name
@@ -58,7 +58,7 @@ func (id PropertyID) String() string {
 	return fmt.Sprintf("PropertyID(0x%02X)", uint8(id))
 }
 
-// Type says how the value is written; 0 if the standard does not define the property.
+// Type returns the encoding of the value; 0 if the standard does not define the property.
 func (id PropertyID) Type() PropertyType {
 	if row := id.row(); row != nil {
 		return row.dataType
@@ -66,7 +66,7 @@ func (id PropertyID) Type() PropertyType {
 	return 0
 }
 
-// place is where a block of properties stands: a packet type, or 0 for the will.
+// place is the context of a property block: a packet type, or 0 for the will.
 type place = Type
 
 const inWill place = 0
@@ -81,14 +81,14 @@ func (id PropertyID) row() *propertyRow {
 // bit is one bit for each property, for sets of them. The property is one of the constants.
 func (id PropertyID) bit() uint32 { return propertyRows[id].bit }
 
-// propertyRow is what the standard says about a property.
+// propertyRow describes a property according to the standard.
 type propertyRow struct {
 	name     string
 	dataType PropertyType
 	bit      uint32
-	// places and repeats have one bit for each place: where it may stand, and where more than once.
+	// places and repeats have one bit for each place: where it is allowed, and where it may be repeated.
 	places, repeats uint16
-	// fault is what is wrong with a byte above 1 or an integer of 0, where the standard does not allow them.
+	// fault is the error for a byte above 1 or an integer of 0, if the standard does not allow them.
 	fault Cause
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// carriers are all that has properties.
+// carriers are all types with properties.
 func carriers() map[string]any {
 	return map[string]any{
 		"Connect": &packets.Connect{}, "Will": &packets.Will{}, "ConnAck": &packets.ConnAck{}, "Publish": &packets.Publish{},
@@ -19,7 +19,7 @@ func carriers() map[string]any {
 	}
 }
 
-// methodNames: the methods of a property, without Set. Those that repeat have others.
+// methodNames are the getters of properties. Repeatable properties have others.
 var methodNames = map[packets.PropertyID]string{
 	packets.PayloadFormatIndicator: "PayloadFormat", packets.MessageExpiryInterval: "MessageExpiryInterval",
 	packets.ContentType: "ContentType", packets.ResponseTopic: "ResponseTopic", packets.CorrelationData: "CorrelationData",
@@ -57,7 +57,7 @@ func TestEveryPropertyHasMethodsOnThePacketsItMayStandInAndOnNoOther(t *testing.
 	}
 }
 
-// setAndGet sets twice, and expects what was set last, once.
+// setAndGet sets twice, and expects only the last value.
 func setAndGet(t *testing.T, where string, p any, id packets.PropertyID, method string) {
 	t.Helper()
 	value := reflect.ValueOf(p)
@@ -93,7 +93,8 @@ func setAndGet(t *testing.T, where string, p any, id packets.PropertyID, method 
 	}
 }
 
-// users expects user properties in their order, and that they go and come with all properties.
+// users expects user properties in order, and that SetProperties copies and RemoveProperty removes
+// them.
 func users(t *testing.T, name string, carrier any) {
 	t.Helper()
 	p := carrier.(interface {

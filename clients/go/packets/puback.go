@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// PubAck is PUBACK: a QoS 1 message has been taken over (section 3.4).
+// PubAck is PUBACK: a QoS 1 message has been accepted (section 3.4).
 type PubAck struct {
 	props
 	identified
@@ -13,7 +13,7 @@ type PubAck struct {
 	reason ReasonCode
 }
 
-// NewPubAck makes the packet that reports success. The identifier 0 is refused [MQTT-2.2.1-3].
+// NewPubAck creates the packet with the reason Success. It fails for identifier 0 [MQTT-2.2.1-3].
 func NewPubAck(id PacketID) (*PubAck, error) {
 	p := &PubAck{}
 	if err := p.SetPacketID(id); err != nil {
@@ -22,13 +22,13 @@ func NewPubAck(id PacketID) (*PubAck, error) {
 	return p, nil
 }
 
-// Type is [TypePubAck].
+// Type returns [TypePubAck].
 func (p *PubAck) Type() Type { return TypePubAck }
 
-// Reason is the outcome. MQTT 3.1.1 knows success alone.
+// Reason returns the reason code. MQTT 3.1.1 has only success.
 func (p *PubAck) Reason() ReasonCode { return p.reason }
 
-// SetReason sets the outcome. Codes that PUBACK may not carry are refused [MQTT-3.4.2-1].
+// SetReason sets the reason code. It fails for codes that PUBACK may not carry [MQTT-3.4.2-1].
 func (p *PubAck) SetReason(reason ReasonCode) error {
 	if !reason.AllowedIn(TypePubAck) {
 		return fieldError(CauseReasonCodeUnknown, "reason")

@@ -13,7 +13,7 @@ type PubComp struct {
 	reason ReasonCode
 }
 
-// NewPubComp makes the packet that reports success. The identifier 0 is refused [MQTT-2.2.1-3].
+// NewPubComp creates the packet with the reason Success. It fails for identifier 0 [MQTT-2.2.1-3].
 func NewPubComp(id PacketID) (*PubComp, error) {
 	p := &PubComp{}
 	if err := p.SetPacketID(id); err != nil {
@@ -22,13 +22,13 @@ func NewPubComp(id PacketID) (*PubComp, error) {
 	return p, nil
 }
 
-// Type is [TypePubComp].
+// Type returns [TypePubComp].
 func (p *PubComp) Type() Type { return TypePubComp }
 
-// Reason is the outcome. MQTT 3.1.1 knows success alone.
+// Reason returns the reason code. MQTT 3.1.1 has only success.
 func (p *PubComp) Reason() ReasonCode { return p.reason }
 
-// SetReason sets the outcome. Codes that PUBCOMP may not carry are refused [MQTT-3.7.2-1].
+// SetReason sets the reason code. It fails for codes that PUBCOMP may not carry [MQTT-3.7.2-1].
 func (p *PubComp) SetReason(reason ReasonCode) error {
 	if !reason.AllowedIn(TypePubComp) {
 		return fieldError(CauseReasonCodeUnknown, "reason")

@@ -23,7 +23,8 @@ type Publish struct {
 	flags byte
 }
 
-// NewPublish makes a QoS 0 message. The payload is not copied. The error is an [*Error] that says why topic is no topic name.
+// NewPublish creates a QoS 0 message. The payload is not copied. The error is an [*Error] that says why topic is not a topic
+// name.
 func NewPublish(topic string, payload []byte) (*Publish, error) {
 	p := &Publish{payload: payload}
 	if err := p.SetTopic(topic); err != nil {
@@ -32,18 +33,17 @@ func NewPublish(topic string, payload []byte) (*Publish, error) {
 	return p, nil
 }
 
-// Type is [TypePublish].
+// Type returns [TypePublish].
 func (p *Publish) Type() Type { return TypePublish }
 
-// Topic is the topic name; empty where a Topic Alias stands for it.
+// Topic returns the topic name; empty if a Topic Alias replaces it.
 func (p *Publish) Topic() string { return p.text(p.topic) }
 
-// TopicView is [Publish.Topic] without a copy: of a packet of a [Decoder] or [Reader] it is good until the next call, and
-// changes then. Do not keep it; it saves an allocation where a topic is only looked at.
+// TopicView is [Publish.Topic] without a copy: for a packet of a [Decoder] or [Reader] it is valid until the next call, and
+// changes then. Do not keep it; it saves an allocation if you only inspect the topic.
 func (p *Publish) TopicView() string { return p.topic }
 
-// SetTopic sets the topic name. It is refused if it is not one [MQTT-3.3.2-2]; an empty one too, unless a Topic Alias that has
-// been set before stands for it.
+// SetTopic sets the topic name. It fails if that is invalid [MQTT-3.3.2-2], or empty without a Topic Alias.
 func (p *Publish) SetTopic(topic string) error {
 	if topic == "" && p.has(TopicAlias) {
 		p.topic = ""
@@ -56,17 +56,17 @@ func (p *Publish) SetTopic(topic string) error {
 	return nil
 }
 
-// Payload is the message itself. Of a packet of a [Decoder] or [Reader] it is good until the next call.
+// Payload returns the payload. That of a packet from a [Decoder] or [Reader] is valid until the next call.
 func (p *Publish) Payload() []byte { return p.payload }
 
-// SetPayload sets the message itself. It is not copied.
+// SetPayload sets the payload. It is not copied.
 func (p *Publish) SetPayload(payload []byte) { p.payload = payload }
 
-// QoS is the quality of service.
+// QoS returns the quality of service.
 func (p *Publish) QoS() QoS { return QoS(p.flags & flagsQoS >> 1) }
 
-// SetQoS sets the quality of service. QoS 0 takes the packet identifier [MQTT-2.2.1-2] and DUP [MQTT-3.3.1-2] away; QoS 1 and 2
-// need an identifier [MQTT-2.2.1-4].
+// SetQoS sets the quality of service. QoS 0 clears the packet identifier [MQTT-2.2.1-2] and DUP [MQTT-3.3.1-2]; QoS 1 and 2
+// require an identifier [MQTT-2.2.1-4].
 func (p *Publish) SetQoS(qos QoS) error {
 	if qos > ExactlyOnce {
 		return fieldError(CauseQoSUnknown, "qos")
@@ -78,10 +78,10 @@ func (p *Publish) SetQoS(qos QoS) error {
 	return nil
 }
 
-// PacketID is the packet identifier; 0 for QoS 0.
+// PacketID returns the packet identifier; 0 for QoS 0.
 func (p *Publish) PacketID() PacketID { return p.packetID }
 
-// SetPacketID sets the packet identifier. 0 is refused [MQTT-2.2.1-3], and all others for QoS 0 [MQTT-2.2.1-2].
+// SetPacketID sets the packet identifier. It fails for 0 [MQTT-2.2.1-3], and for any other at QoS 0 [MQTT-2.2.1-2].
 func (p *Publish) SetPacketID(id PacketID) error {
 	if id == 0 {
 		return fieldError(CausePacketIDZero, "packet_id")
@@ -93,10 +93,10 @@ func (p *Publish) SetPacketID(id PacketID) error {
 	return nil
 }
 
-// Dup says whether this is a retransmission.
+// Dup reports whether this is a retransmission.
 func (p *Publish) Dup() bool { return p.flags&flagDup != 0 }
 
-// SetDup marks a retransmission. It is refused for QoS 0 [MQTT-3.3.1-2].
+// SetDup marks a retransmission. It fails for QoS 0 [MQTT-3.3.1-2].
 func (p *Publish) SetDup(dup bool) error {
 	if dup && p.QoS() == AtMostOnce {
 		return fieldError(CauseDupWithQoSZero, "dup")
@@ -105,8 +105,8 @@ func (p *Publish) SetDup(dup bool) error {
 	return nil
 }
 
-// Retain says, to a server, that the message is to be kept as the retained one of its topic; to a client, see Retain As
-// Published (section 3.3.1.3).
+// Retain reports the retain flag. For a server: whether to retain the message; for a client, see Retain As Published (section
+// 3.3.1.3).
 func (p *Publish) Retain() bool { return p.flags&flagRetain != 0 }
 
 // SetRetain sets the retain flag.
@@ -119,7 +119,7 @@ func (p *Publish) setFlag(flag byte, on bool) {
 	}
 }
 
-// Reset makes it the zero value again. Its memory is not used again.
+// Reset resets the packet to its zero value. Its memory is not reused.
 func (p *Publish) Reset() { *p = Publish{} }
 
 // WellFormed implements [Packet].
@@ -148,7 +148,7 @@ func (p *Publish) AppendTo(dst []byte) ([]byte, error) {
 	return append(dst, p.payload...), nil
 }
 
-// AppendHeaderTo appends all of the packet but the payload, so that the payload can be sent from where it is, such as with
+// AppendHeaderTo appends the packet without the payload, so that the payload can be sent without a copy, for example with
 // [net.Buffers].
 func (p *Publish) AppendHeaderTo(dst []byte) ([]byte, error) {
 	dst, ok := p.appendHead(dst, 0, true)
@@ -183,14 +183,14 @@ func (p *Publish) Clone() *Publish {
 
 func (p *Publish) clone() Packet { return p.Clone() }
 
-// cloneText appends a string to memory that has room for it, and answers the memory and the copy.
+// cloneText appends a string to memory with enough capacity, and returns the memory and the copy.
 func cloneText(memory []byte, text string) ([]byte, string) {
 	start := len(memory)
 	memory = append(memory, text...)
 	return memory, viewString(memory[start:])
 }
 
-// cloneBytes is cloneText for bytes. nil stays nil.
+// cloneBytes is cloneText for bytes. nil remains nil.
 func cloneBytes(memory, b []byte) (rest, copied []byte) {
 	if b == nil {
 		return memory, nil
@@ -226,9 +226,9 @@ func (p *Publish) bodyLen() int {
 	return n
 }
 
-// appendHead appends everything before the payload, and makes room for so many bytes behind it. If WellFormed would find
-// something, ok is false and nothing has been appended, unless it is not to be checked. It checks and measures in one pass: this
-// is the hot path.
+// appendHead appends everything before the payload, and reserves room bytes after it. If the packet is not well formed, ok is
+// false and nothing has been appended, unless checked is false. It validates and measures in one pass, because this is the hot
+// path.
 func (p *Publish) appendHead(dst []byte, room int, checked bool) (_ []byte, ok bool) {
 	isV5 := p.version.isV5()
 	hasID := p.flags&flagsQoS != 0

@@ -13,7 +13,7 @@ type PubRec struct {
 	reason ReasonCode
 }
 
-// NewPubRec makes the packet that reports success. The identifier 0 is refused [MQTT-2.2.1-3].
+// NewPubRec creates the packet with the reason Success. It fails for identifier 0 [MQTT-2.2.1-3].
 func NewPubRec(id PacketID) (*PubRec, error) {
 	p := &PubRec{}
 	if err := p.SetPacketID(id); err != nil {
@@ -22,13 +22,13 @@ func NewPubRec(id PacketID) (*PubRec, error) {
 	return p, nil
 }
 
-// Type is [TypePubRec].
+// Type returns [TypePubRec].
 func (p *PubRec) Type() Type { return TypePubRec }
 
-// Reason is the outcome. MQTT 3.1.1 knows success alone.
+// Reason returns the reason code. MQTT 3.1.1 has only success.
 func (p *PubRec) Reason() ReasonCode { return p.reason }
 
-// SetReason sets the outcome. Codes that PUBREC may not carry are refused [MQTT-3.5.2-1].
+// SetReason sets the reason code. It fails for codes that PUBREC may not carry [MQTT-3.5.2-1].
 func (p *PubRec) SetReason(reason ReasonCode) error {
 	if !reason.AllowedIn(TypePubRec) {
 		return fieldError(CauseReasonCodeUnknown, "reason")

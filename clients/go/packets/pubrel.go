@@ -13,7 +13,7 @@ type PubRel struct {
 	reason ReasonCode
 }
 
-// NewPubRel makes the packet that reports success. The identifier 0 is refused [MQTT-2.2.1-3].
+// NewPubRel creates the packet with the reason Success. It fails for identifier 0 [MQTT-2.2.1-3].
 func NewPubRel(id PacketID) (*PubRel, error) {
 	p := &PubRel{}
 	if err := p.SetPacketID(id); err != nil {
@@ -22,13 +22,13 @@ func NewPubRel(id PacketID) (*PubRel, error) {
 	return p, nil
 }
 
-// Type is [TypePubRel].
+// Type returns [TypePubRel].
 func (p *PubRel) Type() Type { return TypePubRel }
 
-// Reason is the outcome. MQTT 3.1.1 knows success alone.
+// Reason returns the reason code. MQTT 3.1.1 has only success.
 func (p *PubRel) Reason() ReasonCode { return p.reason }
 
-// SetReason sets the outcome. Codes that PUBREL may not carry are refused [MQTT-3.6.2-1].
+// SetReason sets the reason code. It fails for codes that PUBREL may not carry [MQTT-3.6.2-1].
 func (p *PubRel) SetReason(reason ReasonCode) error {
 	if !reason.AllowedIn(TypePubRel) {
 		return fieldError(CauseReasonCodeUnknown, "reason")

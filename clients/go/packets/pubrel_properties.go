@@ -2,30 +2,30 @@ package packets
 
 import "iter"
 
-// Properties are the properties of the packet, in their order.
+// Properties returns the properties of the packet, in order.
 func (p *PubRel) Properties() Properties { return Properties{p.props} }
 
-// AddProperty appends a property. One that may not stand here, is out of range, or may stand once alone and does, is refused.
+// AddProperty appends a property. It fails if the property is not allowed here, is out of range, or is present and not repeatable.
 func (p *PubRel) AddProperty(property Property) error { return p.add(TypePubRel, property) }
 
-// SetProperties replaces all properties by those of another packet or will. If one of them may not stand here, nothing changes.
+// SetProperties replaces all properties by those of another packet or will. If one of them is not allowed here, it fails and changes nothing.
 func (p *PubRel) SetProperties(from Properties) error { return p.setAll(TypePubRel, from) }
 
-// RemoveProperty takes all properties of that identifier away.
+// RemoveProperty removes all properties with that identifier.
 func (p *PubRel) RemoveProperty(id PropertyID) { p.remove(id) }
 
-// UserProperties are the names and values of the user properties, in their order.
+// UserProperties returns the names and values of the user properties, in order.
 func (p *PubRel) UserProperties() iter.Seq2[string, string] { return p.userProperties() }
 
-// AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// AddUserProperty appends a user property. It fails if a text is not well-formed UTF-8, contains U+0000 or exceeds 65,535 bytes.
 func (p *PubRel) AddUserProperty(name, value string) error {
 	return p.addUserProperty(name, value)
 }
 
-// ReasonString is a reason for people to read.
+// ReasonString returns a human-readable reason.
 func (p *PubRel) ReasonString() (reason string, ok bool) { return p.getText(ReasonString) }
 
-// SetReasonString sets a reason for people to read. A text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// SetReasonString sets a human-readable reason. It fails if the text is not well-formed UTF-8, contains U+0000 or exceeds 65,535 bytes.
 func (p *PubRel) SetReasonString(reason string) error {
 	return p.setText(ReasonString, reason)
 }

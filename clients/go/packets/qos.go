@@ -12,13 +12,13 @@ const (
 	ExactlyOnce QoS = 2 // QoS 2: PUBREC, PUBREL, PUBCOMP.
 )
 
-// String gives "QoS 0", "QoS 1" or "QoS 2".
+// String returns "QoS 0", "QoS 1" or "QoS 2".
 func (q QoS) String() string { return fmt.Sprintf("QoS %d", uint8(q)) }
 
-// PacketID is a packet identifier (section 2.2.1): it names an exchange until its last acknowledgement. 0 stands for none.
+// PacketID is a packet identifier (section 2.2.1): it names an exchange until its last acknowledgement. 0 means none.
 type PacketID uint16
 
-// RetainHandling says when retained messages are sent for a subscription (section 3.8.3.1).
+// RetainHandling is when retained messages are sent for a subscription (section 3.8.3.1).
 type RetainHandling uint8
 
 // The ways to handle retained messages.
@@ -28,7 +28,7 @@ const (
 	DoNotSend       RetainHandling = 2 // Never.
 )
 
-// String names the value.
+// String returns the name of the value.
 func (h RetainHandling) String() string {
 	switch h {
 	case SendAtSubscribe:
@@ -41,7 +41,7 @@ func (h RetainHandling) String() string {
 	return fmt.Sprintf("RetainHandling(%d)", uint8(h))
 }
 
-// PayloadFormat says what a payload is made of (section 3.3.2.3.2).
+// PayloadFormat is the format of a payload (section 3.3.2.3.2).
 type PayloadFormat uint8
 
 // The payload formats.

@@ -39,7 +39,7 @@ func (g generator) data() []byte {
 	return b
 }
 
-// number is often one at which something changes.
+// number often returns a boundary value.
 func (g generator) number() uint32 {
 	numbers := []uint32{0, 1, 127, 128, 255, 256, 16_383, 16_384, 65_535, 65_536, 1 << 21, 1 << 24, 1<<28 - 1, 1 << 31, g.Uint32()}
 	return numbers[g.IntN(len(numbers))]
@@ -47,7 +47,7 @@ func (g generator) number() uint32 {
 
 func (g generator) is() bool { return g.IntN(2) == 0 }
 
-// properties adds random ones. What may not stand there, or not again, is refused, and that is what is wanted.
+// properties adds random properties. Invalid ones are refused, as intended.
 func (g generator) properties(p propertied) {
 	for range g.IntN(5) {
 		id := packets.PropertyID(g.IntN(0x2B))
@@ -64,7 +64,7 @@ func (g generator) properties(p propertied) {
 	}
 }
 
-// packet makes a packet; it may not be well formed for what lacks still.
+// packet makes a packet; it may lack mandatory fields.
 func (g generator) packet() packets.Packet {
 	p := g.bare()
 	version := versions[g.IntN(len(versions))]

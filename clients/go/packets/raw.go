@@ -5,32 +5,32 @@ import (
 	"io"
 )
 
-// Raw builds the bytes of one packet, right or wrong, for tests: nothing is checked. Do not use it to talk to anybody else.
+// Raw builds the bytes of one packet without validation, for tests. Do not use it in production.
 //
 //	// PUBLISH with both QoS bits set [MQTT-3.3.1-4].
 //	b := packets.NewRaw(0x36).Text("a/b").Uint16(1).Bytes([]byte("hi")).Build()
 type Raw struct {
 	// FirstByte is the type and the flags.
 	FirstByte byte
-	// Body is what follows the fixed header.
+	// Body is the content after the fixed header.
 	Body []byte
-	// length is what stands for the remaining length; nil if that is to be right.
+	// length replaces the remaining length; nil for the correct one.
 	length []byte
 }
 
-// NewRaw begins a packet with that type and those flags, and an empty body.
+// NewRaw starts a packet with that type and flags, and an empty body.
 func NewRaw(firstByte byte) *Raw { return &Raw{FirstByte: firstByte} }
 
-// RawOf begins with the bytes of a packet, well formed or not, to change them.
+// RawOf starts with the bytes of a packet, well formed or not, to modify them.
 func RawOf(p Packet) *Raw { return &Raw{FirstByte: p.firstByte(), Body: p.appendBody(nil)} }
 
-// RemainingLength says this remaining length, whatever the length of the body is. Above [MaxRemainingLength] it takes five bytes.
+// RemainingLength sets the remaining length, independent of the body. Above [MaxRemainingLength] it takes five bytes.
 func (r *Raw) RemainingLength(claimed uint32) *Raw {
 	r.length = appendVarint(nil, int(claimed))
 	return r
 }
 
-// RemainingLengthBytes puts these bytes where the remaining length stands.
+// RemainingLengthBytes sets the bytes of the remaining length.
 func (r *Raw) RemainingLengthBytes(b ...byte) *Raw {
 	r.length = append([]byte{}, b...)
 	return r
@@ -57,32 +57,32 @@ func (r *Raw) Varint(value uint32) *Raw {
 	return r
 }
 
-// Bytes appends bytes as they are.
+// Bytes appends bytes unchanged.
 func (r *Raw) Bytes(b []byte) *Raw {
 	r.Body = append(r.Body, b...)
 	return r
 }
 
-// Text appends two bytes of length and the text: a topic with wildcards, a broken filter, U+0000, what is not UTF-8. Of a text
-// of more than 65,535 bytes the length is cut to 16 bits.
-func (r *Raw) Text(text string) *Raw { return r.TextClaiming(uint16(len(text)), text) }
+// Text appends a two-byte length and the text: a topic with wildcards, an invalid filter, U+0000, invalid UTF-8. The length of a
+// text of more than 65,535 bytes is truncated to 16 bits.
+func (r *Raw) Text(text string) *Raw { return r.TextWithLength(uint16(len(text)), text) }
 
-// TextClaiming appends a text behind a length that need not be its own.
-func (r *Raw) TextClaiming(length uint16, text string) *Raw {
+// TextWithLength appends a text with any length prefix.
+func (r *Raw) TextWithLength(length uint16, text string) *Raw {
 	return r.Uint16(length).Bytes([]byte(text))
 }
 
-// Properties appends the length of a block of properties, and the block: unknown, repeated or broken ones.
+// Properties appends a property length and the block: unknown, repeated or malformed properties.
 func (r *Raw) Properties(block []byte) *Raw {
-	return r.PropertiesClaiming(uint32(len(block)), block)
+	return r.PropertiesWithLength(uint32(len(block)), block)
 }
 
-// PropertiesClaiming appends a block behind a property length that need not be its own.
-func (r *Raw) PropertiesClaiming(length uint32, block []byte) *Raw {
+// PropertiesWithLength appends a block with any property length.
+func (r *Raw) PropertiesWithLength(length uint32, block []byte) *Raw {
 	return r.Varint(length).Bytes(block)
 }
 
-// Build gives the bytes of the packet.
+// Build returns the bytes of the packet.
 func (r *Raw) Build() []byte {
 	length := r.length
 	if length == nil {

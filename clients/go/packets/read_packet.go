@@ -8,11 +8,11 @@ import (
 )
 
 // ReadPacket reads one packet into memory of its own, and not a byte more. That memory grows as bytes arrive, whatever length is
-// announced. At the end of the input the error is [io.EOF], in the middle of a packet it wraps [io.ErrUnexpectedEOF]; errors of r
-// are handed on; all others are an [*Error]. After any error the stream is of no use any more.
+// announced. At the end of the input the error is [io.EOF], within a packet it wraps [io.ErrUnexpectedEOF]; errors of r are
+// returned unchanged; all others are an [*Error]. After any error the stream is unusable.
 //
-// Of a reader that is no [io.ByteReader] it reads the fixed header in small pieces: a [*bufio.Reader] around a connection saves
-// system calls, and a [Reader] allocations.
+// If r is not an [io.ByteReader], it reads the fixed header in small pieces: a [*bufio.Reader] around a connection saves system
+// calls, and a [Reader] allocations.
 func ReadPacket(r io.Reader, o Options) (Packet, error) {
 	var h Header
 	var err error
@@ -74,7 +74,7 @@ func readHeader(r io.ByteReader, o Options) (Header, error) {
 	return h, nil
 }
 
-// readHeaderOf is readHeader for a reader of nothing but slices.
+// readHeaderOf is readHeader for a plain io.Reader.
 func readHeaderOf(r io.Reader, o Options) (Header, error) {
 	single := singles.Get().(*singleBytes)
 	single.r = r
@@ -84,7 +84,7 @@ func readHeaderOf(r io.Reader, o Options) (Header, error) {
 	return h, err
 }
 
-// singleBytes makes an io.ByteReader of a reader that is none.
+// singleBytes makes an io.ByteReader of a plain io.Reader.
 type singleBytes struct {
 	r    io.Reader
 	next [1]byte
@@ -97,7 +97,7 @@ func (s *singleBytes) ReadByte() (byte, error) {
 
 var singles = sync.Pool{New: func() any { return new(singleBytes) }}
 
-// trustedBytes is how much memory an announced length is worth before any of it has arrived.
+// trustedBytes is how much memory is allocated for an announced length before any of it has arrived.
 const trustedBytes = 4096
 
 func readBody(r io.Reader, length int) ([]byte, error) {
@@ -108,16 +108,16 @@ func readBody(r io.Reader, length int) ([]byte, error) {
 		if err != nil || at == length {
 			return body, err
 		}
-		// As much again as has arrived.
+		// Doubles the received amount.
 		next := min(length, 2*at)
 		body = slices.Grow(body, next-at)[:next]
 	}
 }
 
-// readFull is io.ReadFull with a short way for what comes in one piece.
+// readFull is io.ReadFull with a fast path for data that arrives in one piece.
 func readFull(r io.Reader, b []byte) error {
 	if len(b) == 0 {
-		// Readers may wait for something to give.
+		// A reader may block for an empty read.
 		return nil
 	}
 	n, err := r.Read(b)
@@ -130,7 +130,7 @@ func readFull(r io.Reader, b []byte) error {
 	return err
 }
 
-// cutShort names the end of the input for what it is in the middle of a packet.
+// cutShort converts the end of the input within a packet.
 func cutShort(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("the input ends inside a packet: %w", io.ErrUnexpectedEOF)

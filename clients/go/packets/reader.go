@@ -3,50 +3,51 @@ package packets
 import "io"
 
 const (
-	// readAheadBytes is the memory of a Reader for packets that are not larger.
+	// readAheadBytes is the initial buffer size of a Reader.
 	readAheadBytes = 4096
-	// keptBytes is the largest memory that a Reader keeps when a larger packet is done with.
+	// keptBytes is the largest buffer that a Reader keeps after a larger packet.
 	keptBytes = 64 << 10
-	// maxEmptyReads is how often in a row the source may give nothing and no error.
+	// maxEmptyReads is how many consecutive reads may return no bytes and no error.
 	maxEmptyReads = 100
 )
 
-// Reader reads packets without allocating: it reads ahead into memory that it uses again, and decodes views of it, see [Decoder].
-// That memory grows as bytes arrive, whatever length is announced.
+// Reader reads packets without allocating: it reads ahead into a buffer that it reuses, and decodes views of it, see [Decoder].
+// The buffer grows as bytes arrive, whatever length is announced.
 type Reader struct {
 	decoder Decoder
 	source  io.Reader
 	options Options
-	// What the options say, with their zero values given their meaning.
+	// The options, with defaults applied.
 	version       Version
 	maxPacketSize int
 	buffer        []byte
-	// What has been read and not been decoded is buffer[start:end].
+	// buffer[start:end] has been read but not decoded.
 	start, end int
 	err        error
 }
 
-// NewReader makes a Reader of what comes out of source.
+// NewReader creates a Reader of source.
 func NewReader(source io.Reader, o Options) *Reader {
 	r := &Reader{source: source}
 	r.SetOptions(o)
 	return r
 }
 
-// Options are those for the packets that follow.
+// Options returns the options for later packets.
 func (r *Reader) Options() Options { return r.options }
 
-// SetOptions changes the version and the limit for the packets that follow: both ends know them after CONNECT and CONNACK.
+// SetOptions sets the version and the limit for later packets: both sides know them after CONNECT and CONNACK.
 func (r *Reader) SetOptions(o Options) {
 	r.options, r.version, r.maxPacketSize = o, o.Version.orV5(), o.maxPacketSize()
 }
 
-// Buffered is how many bytes have been read ahead.
+// Buffered returns how many bytes have been read ahead.
 func (r *Reader) Buffered() (bytes int) { return r.end - r.start }
 
-// Next reads the next packet. It is good until the next call; [Clone] keeps it. At the end of the input the error is [io.EOF], in
-// the middle of a packet it wraps [io.ErrUnexpectedEOF]; errors of the source are handed on; all others are an [*Error]. A packet
-// that is refused ends the stream: the same error is answered from then on. Errors of the source do not, such as a deadline.
+// Next reads the next packet. It is valid until the next call; [Clone] makes a permanent copy. At the end of the input the error
+// is [io.EOF], within a packet it wraps [io.ErrUnexpectedEOF]; errors of the source are returned unchanged; all others are an
+// [*Error]. A refused packet ends the stream: later calls return the same error. Errors of the source, such as a deadline, do
+// not.
 func (r *Reader) Next() (Packet, error) {
 	for {
 		needed := 2
@@ -72,14 +73,14 @@ func (r *Reader) Next() (Packet, error) {
 	}
 }
 
-// fill reads once, into memory that is at least as large as what has arrived, and larger if a packet of that many bytes needs it.
+// fill reads once, into a buffer that is larger than the received bytes if a packet of that size needs it.
 func (r *Reader) fill(needed int) error {
 	r.makeRoom(needed)
 	for range maxEmptyReads {
 		n, err := r.source.Read(r.buffer[r.end:])
 		r.end += n
 		if n > 0 {
-			// The error, if any, comes again.
+			// The error, if any, will be returned by the next read.
 			return nil
 		}
 		if err == io.EOF && r.Buffered() > 0 {
@@ -97,14 +98,14 @@ func (r *Reader) makeRoom(needed int) {
 	buffer := r.buffer
 	switch {
 	case have == len(buffer):
-		// Full: twice of what has arrived, as far as the packet needs it.
+		// Full: double the received amount, up to the size of the packet.
 		buffer = make([]byte, max(readAheadBytes, min(2*have, needed)))
 	case have == 0 && len(buffer) > keptBytes:
 		buffer = make([]byte, readAheadBytes)
 	case have <= r.start:
-		// No more is moved than has been decoded since the last time.
+		// Moves at most as many bytes as were decoded since the last move.
 	case r.start == 0, r.end < len(buffer) && r.start+needed <= len(buffer):
-		// There is room behind what has arrived.
+		// There is room after the received bytes.
 		return
 	}
 	copy(buffer, r.buffer[r.start:r.end])

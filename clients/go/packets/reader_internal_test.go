@@ -23,7 +23,7 @@ func TestAReaderGivesTheMemoryOfALargePacketBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(r.buffer) > atMost {
-			t.Errorf("%d bytes are kept, at most %d are to be", len(r.buffer), atMost)
+			t.Errorf("%d bytes are kept, the limit is %d", len(r.buffer), atMost)
 		}
 	}
 }
@@ -42,9 +42,9 @@ func TestAReaderReadsAsMuchAsThereIs(t *testing.T) {
 	}
 	size := input.Len()
 	for _, c := range []struct{ piece, most int }{
-		// The reader asks for more than comes: every piece in one read.
+		// The reader requests more than arrives: every piece in one read.
 		{1000, size / 1000},
-		// More comes than there is room for.
+		// More arrives than there is room for.
 		{1 << 20, 2 + 2*size/readAheadBytes},
 	} {
 		source := &pieces{r: bytes.NewReader(input.Bytes()), piece: c.piece}
@@ -55,12 +55,12 @@ func TestAReaderReadsAsMuchAsThereIs(t *testing.T) {
 			}
 		}
 		if source.reads > c.most {
-			t.Errorf("%d reads of %d bytes in pieces of %d, at most %d are to be", source.reads, size, c.piece, c.most)
+			t.Errorf("%d reads of %d bytes in pieces of %d, the limit is %d", source.reads, size, c.piece, c.most)
 		}
 	}
 }
 
-// pieces gives at most so many bytes at once, and counts.
+// pieces returns at most so many bytes per read, and counts the reads.
 type pieces struct {
 	r            *bytes.Reader
 	piece, reads int

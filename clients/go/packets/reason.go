@@ -2,7 +2,7 @@ package packets
 
 import "fmt"
 
-// ReasonCode is a reason code of MQTT 5.0 (section 2.4). It stands for the return codes of MQTT 3.1.1 as well: a packet
+// ReasonCode is a reason code of MQTT 5.0 (section 2.4). It also represents the return codes of MQTT 3.1.1: a packet
 // translates them.
 type ReasonCode uint8
 
@@ -52,20 +52,20 @@ const (
 	ReasonSubscriptionIdentifiersNotSupported ReasonCode = 0xA1 // Subscription Identifiers not supported.
 	ReasonWildcardSubscriptionsNotSupported   ReasonCode = 0xA2 // Wildcard Subscriptions not supported.
 
-	ReasonNormalDisconnection = ReasonSuccess // Success, as DISCONNECT calls it.
-	ReasonGrantedQoS0         = ReasonSuccess // Success, as SUBACK calls it.
+	ReasonNormalDisconnection = ReasonSuccess // Success in DISCONNECT.
+	ReasonGrantedQoS0         = ReasonSuccess // Success in SUBACK.
 )
 
-// IsError says whether the code reports a failure: 0x80 and above.
+// IsError reports whether the code is a failure: 0x80 and above.
 func (c ReasonCode) IsError() bool { return c >= 0x80 }
 
-// IsDefined says whether the standard defines the code.
+// IsDefined reports whether the standard defines the code.
 func (c ReasonCode) IsDefined() bool { return reasons[c].name != "" }
 
-// AllowedIn says whether packets of that type may carry the code.
+// AllowedIn reports whether packets of that type may carry the code.
 func (c ReasonCode) AllowedIn(t Type) bool { return reasons[c].types>>t&1 != 0 }
 
-// String gives the standard's wording and the number: "Not authorized (0x87)".
+// String returns the standard's wording and the number: "Not authorized (0x87)".
 func (c ReasonCode) String() string {
 	name := reasons[c].name
 	if name == "" {
@@ -74,7 +74,7 @@ func (c ReasonCode) String() string {
 	return fmt.Sprintf("%s (0x%02X)", name, uint8(c))
 }
 
-// reasons holds for each code its name and one bit for each packet type that may carry it.
+// reasons has for each code its name and one bit for each packet type that may carry it.
 var reasons = [256]struct {
 	name  string
 	types uint16
@@ -124,7 +124,7 @@ var reasons = [256]struct {
 	ReasonWildcardSubscriptionsNotSupported:   {"Wildcard Subscriptions not supported", 1<<TypeSubAck | 1<<TypeDisconnect},
 }
 
-// returnCode gives the CONNACK return code of MQTT 3.1.1 (0 to 5) with the same meaning.
+// returnCode returns the CONNACK return code of MQTT 3.1.1 (0 to 5) with the same meaning.
 func (c ReasonCode) returnCode() (code byte, ok bool) {
 	for code, reason := range returnCodes {
 		if reason == c {
@@ -134,7 +134,7 @@ func (c ReasonCode) returnCode() (code byte, ok bool) {
 	return 0, false
 }
 
-// returnCodes: the reasons that the CONNACK return codes of MQTT 3.1.1 stand for.
+// returnCodes are the reason codes for the CONNACK return codes of MQTT 3.1.1.
 var returnCodes = [...]ReasonCode{
 	ReasonSuccess, ReasonUnsupportedProtocolVersion, ReasonClientIdentifierNotValid,
 	ReasonServerUnavailable, ReasonBadUserNameOrPassword, ReasonNotAuthorized,

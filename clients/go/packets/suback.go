@@ -8,13 +8,13 @@ import (
 // SubAck is SUBACK: the answer to SUBSCRIBE (section 3.9).
 type SubAck struct {
 	props
-	// codes are reason codes, all checked.
+	// codes are validated reason codes.
 	codes []byte
 	identified
 	versioned
 }
 
-// NewSubAck makes the answer to the packet of that identifier, without reasons yet: Add is to follow. The identifier 0 is refused
+// NewSubAck creates the answer to the packet with that identifier, without reason codes; call Add. It fails for identifier 0
 // [MQTT-2.2.1-3].
 func NewSubAck(id PacketID) (*SubAck, error) {
 	p := &SubAck{}
@@ -24,11 +24,11 @@ func NewSubAck(id PacketID) (*SubAck, error) {
 	return p, nil
 }
 
-// Type is [TypeSubAck].
+// Type returns [TypeSubAck].
 func (p *SubAck) Type() Type { return TypeSubAck }
 
-// Add appends the reason of the next topic filter, in the order of the filters [MQTT-3.9.3-1]. Codes that SUBACK may not carry are
-// refused [MQTT-3.9.3-2].
+// Add appends the reason code of the next topic filter, in the order of the filters [MQTT-3.9.3-1]. It fails for codes that SUBACK
+// may not carry [MQTT-3.9.3-2].
 func (p *SubAck) Add(reason ReasonCode) error {
 	if !reason.AllowedIn(TypeSubAck) {
 		return fieldError(CauseReasonCodeUnknown, "reason")
@@ -37,13 +37,13 @@ func (p *SubAck) Add(reason ReasonCode) error {
 	return nil
 }
 
-// Len is the number of reasons.
+// Len returns the number of reasons.
 func (p *SubAck) Len() int { return len(p.codes) }
 
-// Reason is the reason of a topic filter, counted from 0. It panics if there is none of that number.
+// Reason returns the reason code of a topic filter, counted from 0. It panics if the index is out of range.
 func (p *SubAck) Reason(at int) ReasonCode { return ReasonCode(p.codes[at]) }
 
-// Reasons are all of them, in the order of the topic filters.
+// Reasons returns all reason codes, in the order of the topic filters.
 func (p *SubAck) Reasons() []ReasonCode {
 	reasons := make([]ReasonCode, len(p.codes))
 	for at, code := range p.codes {

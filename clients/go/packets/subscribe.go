@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// SubscriptionOptions say how messages are to come (section 3.8.3.1). Before MQTT 5.0 there is the QoS alone.
+// SubscriptionOptions are the options of a subscription (section 3.8.3.1). Before MQTT 5.0 there is only the QoS.
 type SubscriptionOptions struct {
-	// QoS is the highest that messages may come with.
+	// QoS is the maximum QoS of the messages.
 	QoS QoS
-	// NoLocal keeps messages away that this client published. Not allowed on a shared subscription [MQTT-3.8.3-4].
+	// NoLocal excludes messages that this client published. Not allowed for a shared subscription [MQTT-3.8.3-4].
 	NoLocal bool
-	// RetainAsPublished lets forwarded messages keep their retain flag.
+	// RetainAsPublished keeps the retain flag of forwarded messages.
 	RetainAsPublished bool
-	// RetainHandling says whether retained messages are sent now.
+	// RetainHandling is whether retained messages are sent now.
 	RetainHandling RetainHandling
 }
 
@@ -53,17 +53,16 @@ func optionsCause(b byte, version Version) Cause {
 	return causeNone
 }
 
-// Subscribe is SUBSCRIBE: asks for messages (section 3.8).
+// Subscribe is SUBSCRIBE: requests messages (section 3.8).
 type Subscribe struct {
 	props
-	// list is topic filters and options in wire form, all checked.
+	// list has validated topic filters and options in encoded form.
 	list []byte
 	identified
 	versioned
 }
 
-// NewSubscribe makes a packet that asks for nothing yet: Add is to follow [MQTT-3.8.3-2]. The identifier 0 is refused
-// [MQTT-2.2.1-3].
+// NewSubscribe creates a packet without topic filters; call Add [MQTT-3.8.3-2]. It fails for identifier 0 [MQTT-2.2.1-3].
 func NewSubscribe(id PacketID) (*Subscribe, error) {
 	p := &Subscribe{}
 	if err := p.SetPacketID(id); err != nil {
@@ -72,11 +71,11 @@ func NewSubscribe(id PacketID) (*Subscribe, error) {
 	return p, nil
 }
 
-// Type is [TypeSubscribe].
+// Type returns [TypeSubscribe].
 func (p *Subscribe) Type() Type { return TypeSubscribe }
 
-// Add asks for the messages of one more topic filter. What is no topic filter and options that are out of range are refused, No
-// Local on a shared subscription too [MQTT-3.8.3-4].
+// Add adds a topic filter. It fails if the filter or the options are invalid, or for No Local with a shared subscription
+// [MQTT-3.8.3-4].
 func (p *Subscribe) Add(filter string, options SubscriptionOptions) error {
 	if err := CheckTopicFilter(filter); err != nil {
 		return err
@@ -94,7 +93,7 @@ func (p *Subscribe) Add(filter string, options SubscriptionOptions) error {
 	return nil
 }
 
-// Requests are the topic filters with their options, in their order.
+// Requests returns the topic filters with their options, in order.
 func (p *Subscribe) Requests() iter.Seq2[string, SubscriptionOptions] {
 	return func(yield func(string, SubscriptionOptions) bool) {
 		for list := p.list; len(list) > 0; {
@@ -108,7 +107,7 @@ func (p *Subscribe) Requests() iter.Seq2[string, SubscriptionOptions] {
 	}
 }
 
-// Len is the number of topic filters.
+// Len returns the number of topic filters.
 func (p *Subscribe) Len() (filters int) {
 	for list := p.list; len(list) > 0; filters++ {
 		list = list[3+len(fieldAt(list)):]
@@ -212,7 +211,7 @@ func (p *Subscribe) describe(d *description) {
 	}
 }
 
-// listBodyLen is the bytes of packet identifier, properties and list: SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK.
+// listBodyLen returns the length of packet identifier, properties and list: SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK.
 func listBodyLen(p *props, version Version, list []byte) int {
 	if version.isV5() {
 		return 2 + p.size() + len(list)
@@ -228,7 +227,7 @@ func appendListBody(dst []byte, id PacketID, p *props, version Version, list []b
 	return append(dst, list...)
 }
 
-// decodeListHead decodes what stands before the list, and answers where the list begins, or the byte at fault.
+// decodeListHead decodes the fields before the list, and returns the start of the list, or the position of the fault.
 func decodeListHead(t Type, id *PacketID, p *props, body []byte, version Version, mode uint32) (at int, cause Cause) {
 	if *id, cause = decodePacketID(body); cause != causeNone {
 		return 0, cause
@@ -240,7 +239,7 @@ func decodeListHead(t Type, id *PacketID, p *props, body []byte, version Version
 	return 2, causeNone
 }
 
-// decodeFilter checks a topic filter at the given byte of the body, and answers the byte behind it, or the one at fault.
+// decodeFilter validates a topic filter at the given byte of the body, and returns the position after it, or of the fault.
 func decodeFilter(body []byte, at int) (next int, cause Cause) {
 	filter, next, cause := decodeText(body, at)
 	if cause != causeNone {

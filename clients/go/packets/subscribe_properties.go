@@ -2,32 +2,32 @@ package packets
 
 import "iter"
 
-// Properties are the properties of the packet, in their order.
+// Properties returns the properties of the packet, in order.
 func (p *Subscribe) Properties() Properties { return Properties{p.props} }
 
-// AddProperty appends a property. One that may not stand here, is out of range, or may stand once alone and does, is refused.
+// AddProperty appends a property. It fails if the property is not allowed here, is out of range, or is present and not repeatable.
 func (p *Subscribe) AddProperty(property Property) error { return p.add(TypeSubscribe, property) }
 
-// SetProperties replaces all properties by those of another packet or will. If one of them may not stand here, nothing changes.
+// SetProperties replaces all properties by those of another packet or will. If one of them is not allowed here, it fails and changes nothing.
 func (p *Subscribe) SetProperties(from Properties) error { return p.setAll(TypeSubscribe, from) }
 
-// RemoveProperty takes all properties of that identifier away.
+// RemoveProperty removes all properties with that identifier.
 func (p *Subscribe) RemoveProperty(id PropertyID) { p.remove(id) }
 
-// UserProperties are the names and values of the user properties, in their order.
+// UserProperties returns the names and values of the user properties, in order.
 func (p *Subscribe) UserProperties() iter.Seq2[string, string] { return p.userProperties() }
 
-// AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
+// AddUserProperty appends a user property. It fails if a text is not well-formed UTF-8, contains U+0000 or exceeds 65,535 bytes.
 func (p *Subscribe) AddUserProperty(name, value string) error {
 	return p.addUserProperty(name, value)
 }
 
-// SubscriptionIdentifier is the identifier that messages for these subscriptions will carry.
+// SubscriptionIdentifier returns the identifier of messages for these subscriptions.
 func (p *Subscribe) SubscriptionIdentifier() (id uint32, ok bool) {
 	return p.getNumber(SubscriptionIdentifier)
 }
 
-// SetSubscriptionIdentifier sets the identifier that messages for these subscriptions will carry, 1 to 268,435,455; others are refused.
+// SetSubscriptionIdentifier sets the identifier of messages for these subscriptions. It fails outside of 1 to 268,435,455.
 func (p *Subscribe) SetSubscriptionIdentifier(id uint32) error {
 	return p.setChecked(SubscriptionIdentifier, id)
 }

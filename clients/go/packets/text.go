@@ -6,17 +6,18 @@ import (
 	"unsafe"
 )
 
-// maxFieldBytes is the longest string or binary field: its length has two bytes (sections 1.5.4 and 1.5.6).
+// maxFieldBytes is the maximum length of a string or binary field: its length has two bytes (sections 1.5.4 and 1.5.6).
 const maxFieldBytes = 65_535
 
-// viewString is the bytes as a string without a copy. The bytes must not change for as long as the string is used: they
-// belong to a packet of its own memory, or the string does not leave this package, or the caller asked for a view.
+// viewString returns the bytes as a string without a copy. The bytes must not change while the string is used: they belong
+// to a packet that owns its memory, or the string does not leave this package, or the caller requested a view.
 func viewString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// stringBytes is the bytes of a string without a copy, to be read only.
+// stringBytes returns the bytes of a string without a copy. They must not be modified.
 func stringBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// textFault checks a UTF-8 string: well-formed [MQTT-1.5.4-1], no U+0000 [MQTT-1.5.4-2]. Answers where it fails.
+// textFault validates a UTF-8 string: well-formed [MQTT-1.5.4-1], no U+0000 [MQTT-1.5.4-2]. It returns the position of the
+// fault.
 func textFault(text []byte) (Cause, int) {
 	if isPlainASCII(text) {
 		return causeNone, 0
@@ -36,7 +37,7 @@ func textFaultSlowly(text []byte) (Cause, int) {
 	return causeNone, 0
 }
 
-// stringCause is textFault with the limit on the length, for strings that an application gives.
+// stringCause is textFault with the length limit, for strings of the application.
 func stringCause(text string) Cause {
 	if len(text) > maxFieldBytes {
 		return CauseFieldTooLong
@@ -48,7 +49,7 @@ func stringCause(text string) Cause {
 	return cause
 }
 
-// topicFault checks what a topic name must be besides not being empty: a UTF-8 string without wildcards [MQTT-3.3.2-2].
+// topicFault validates a non-empty topic name: a UTF-8 string without wildcards [MQTT-3.3.2-2].
 func topicFault(topic []byte) (Cause, int) {
 	if isPlainTopic(topic) {
 		return causeNone, 0
@@ -79,11 +80,11 @@ func validUpTo(text []byte) int {
 const (
 	ones     = 0x0101_0101_0101_0101
 	highBits = 0x8080_8080_8080_8080
-	// padding fills a word with a byte that nothing looks for.
+	// padding fills a word with a byte that matches no search.
 	padding = 0x6161_6161_6161_6161
 )
 
-// isPlainASCII says whether every byte is ASCII and not zero.
+// isPlainASCII reports whether every byte is ASCII and not zero.
 func isPlainASCII(text []byte) bool {
 	if len(text) < 8 {
 		return notPlain(shortWord(text)) == 0
@@ -95,11 +96,11 @@ func isPlainASCII(text []byte) bool {
 		}
 		text = text[8:]
 	}
-	// It overlaps the word before it, unless they meet.
+	// It overlaps the previous word, unless they are adjacent.
 	return notPlain(last) == 0
 }
 
-// isPlainTopic says whether every byte is ASCII, not zero, and no wildcard.
+// isPlainTopic reports whether every byte is ASCII, not zero, and no wildcard.
 func isPlainTopic(text []byte) bool {
 	if len(text) < 8 {
 		word := shortWord(text)
@@ -116,12 +117,12 @@ func isPlainTopic(text []byte) bool {
 	return notPlain(last)|wildcards(last) == 0
 }
 
-// notPlain is zero exactly if no byte of the word is zero or above 0x7F. Of bytes above zero, subtracting one sets no high
-// bit that was not set; a borrow needs a zero byte, which is a hit.
+// notPlain is zero exactly if no byte of the word is zero or above 0x7F. Subtracting one from bytes above zero sets no new
+// high bit; a borrow requires a zero byte, which is a match.
 func notPlain(word uint64) uint64 { return (word - ones | word) & highBits }
 
 // wildcards is zero exactly if no byte of the word is + or #, given that notPlain is zero. The two (0x2B and 0x23) differ in
-// one bit alone: with it masked out, one comparison finds both.
+// only one bit: with it masked out, one comparison finds both.
 func wildcards(word uint64) uint64 { return ((word&^(0x08*ones) ^ 0x23*ones) - ones) & highBits }
 
 // shortWord is up to seven bytes, padded or overlapping.

@@ -4,8 +4,8 @@ import "strings"
 
 const sharePrefix = "$share/"
 
-// CheckTopicName says whether the text is a topic name (section 4.7): at least one character, at most 65,535 bytes of UTF-8,
-// without wildcards and U+0000. The error is an [*Error] whose Offset is the byte at fault.
+// CheckTopicName validates a topic name (section 4.7): at least one character, at most 65,535 bytes of UTF-8, without
+// wildcards and U+0000. The error is an [*Error] whose Offset is the byte at fault.
 func CheckTopicName(name string) error {
 	if cause, at := topicNameFault(name); cause != causeNone {
 		return &Error{Cause: cause, Offset: at, Field: "topic"}
@@ -23,9 +23,9 @@ func topicNameFault(name string) (Cause, int) {
 	return topicFault(stringBytes(name))
 }
 
-// CheckTopicFilter says whether the text is a topic filter (sections 4.7 and 4.8.2): at least one character, at most 65,535
-// bytes of UTF-8 without U+0000, each wildcard alone in its level, # last, and $share/NAME/FILTER whole if it begins so. The
-// error is an [*Error] whose Offset is the byte at fault.
+// CheckTopicFilter validates a topic filter (sections 4.7 and 4.8.2): at least one character, at most 65,535 bytes of UTF-8
+// without U+0000, each wildcard a complete level, # last, and a complete $share/NAME/FILTER if it starts so. The error is an
+// [*Error] whose Offset is the byte at fault.
 func CheckTopicFilter(filter string) error {
 	if cause, at := topicFilterFault(filter); cause != causeNone {
 		return &Error{Cause: cause, Offset: at, Field: "topic_filter"}
@@ -43,7 +43,7 @@ func topicFilterFault(filter string) (Cause, int) {
 	return filterFault(filter)
 }
 
-// filterFault is the rules of a filter for text that is well formed.
+// filterFault applies the rules of filters to well-formed text.
 func filterFault(filter string) (Cause, int) {
 	shared, isShared := strings.CutPrefix(filter, sharePrefix)
 	if !isShared {
@@ -62,7 +62,7 @@ func filterFault(filter string) (Cause, int) {
 	return levelsFault(rest, len(filter)-len(rest))
 }
 
-// levelsFault checks the wildcards. base is where the filter begins in what offsets speak of.
+// levelsFault checks the wildcards. base is the offset of the filter.
 func levelsFault(filter string, base int) (Cause, int) {
 	if filter == "" {
 		return CauseTopicFilterEmpty, base
@@ -85,8 +85,8 @@ func levelsFault(filter string, base int) (Cause, int) {
 	return causeNone, 0
 }
 
-// SplitShare splits the filter of a shared subscription, $share/NAME/FILTER, into its share name and the filter that topics
-// are matched with (section 4.8.2). For others shared is false and topicFilter is the filter itself.
+// SplitShare splits the filter of a shared subscription, $share/NAME/FILTER, into its share name and topic filter (section
+// 4.8.2). For other filters shared is false and topicFilter is the filter itself.
 func SplitShare(filter string) (shareName, topicFilter string, shared bool) {
 	rest, isShared := strings.CutPrefix(filter, sharePrefix)
 	if isShared {
@@ -97,12 +97,12 @@ func SplitShare(filter string) (shareName, topicFilter string, shared bool) {
 	return "", filter, false
 }
 
-// HasWildcard says whether + or # stands in the filter.
+// HasWildcard reports whether the filter contains + or #.
 func HasWildcard(filter string) bool { return strings.ContainsAny(filter, "+#") }
 
-// MatchTopic says whether a message with topic name is for the filter (section 4.7). A filter of a shared subscription is
-// matched without its $share/NAME/. Levels are compared byte by byte [MQTT-4.7.3-4]. "a/#" matches "a" too. A filter that
-// begins with a wildcard does not match a name that begins with $ [MQTT-4.7.2-1]. Both must be valid.
+// MatchTopic reports whether a topic name matches a filter (section 4.7). A filter of a shared subscription is matched
+// without its $share/NAME/. Levels are compared byte by byte [MQTT-4.7.3-4]. "a/#" matches "a" too. A filter that starts
+// with a wildcard does not match a name that starts with $ [MQTT-4.7.2-1]. Both must be valid.
 func MatchTopic(filter, name string) bool {
 	_, filter, _ = SplitShare(filter)
 	if filter == "" || name == "" {

@@ -21,7 +21,7 @@ const (
 	TypePingReq     Type = 12 // PINGREQ, client to server.
 	TypePingResp    Type = 13 // PINGRESP, server to client.
 	TypeDisconnect  Type = 14 // DISCONNECT, both ways; client to server before MQTT 5.0.
-	TypeAuth        Type = 15 // AUTH, both ways; MQTT 5.0 alone.
+	TypeAuth        Type = 15 // AUTH, both ways; MQTT 5.0 only.
 )
 
 var typeNames = [...]string{
@@ -29,7 +29,7 @@ var typeNames = [...]string{
 	"UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT", "AUTH",
 }
 
-// String gives the name of the standard, such as "PUBLISH".
+// String returns the name of the standard, such as "PUBLISH".
 func (t Type) String() string {
 	if t < TypeConnect || t > TypeAuth {
 		return fmt.Sprintf("Type(%d)", uint8(t))
@@ -37,7 +37,7 @@ func (t Type) String() string {
 	return typeNames[t]
 }
 
-// firstByte is the first byte of the packet with the flags that section 2.1.3 demands; for PUBLISH without flags.
+// firstByte returns the first byte of the packet with the flags of section 2.1.3; for PUBLISH without flags.
 func (t Type) firstByte() byte {
 	switch t {
 	case TypePubRel, TypeSubscribe, TypeUnsubscribe:
@@ -46,8 +46,7 @@ func (t Type) firstByte() byte {
 	return byte(t) << 4
 }
 
-// isFirstByte says for each byte whether packets of all versions may begin so: a type, and flags that are right for it
-// [MQTT-2.1.3-1].
+// isFirstByte says for each byte whether it is a valid first byte in some version: a type with valid flags [MQTT-2.1.3-1].
 var isFirstByte = func() (is [256]bool) {
 	for t := TypeConnect; t <= TypeAuth; t++ {
 		is[t.firstByte()] = true
@@ -59,13 +58,13 @@ var isFirstByte = func() (is [256]bool) {
 	return is
 }()
 
-// mayBegin says whether packets of that version may begin so.
+// mayBegin reports whether the byte is a valid first byte in that version.
 func mayBegin(first byte, version Version) bool {
 	return isFirstByte[first] || version == V31 && isSentAgain(first)
 }
 
-// isSentAgain says whether a PUBREL, SUBSCRIBE or UNSUBSCRIBE begins so when MQTT 3.1 sends it again: with DUP, which later
-// versions reserve on these packets.
+// isSentAgain reports whether it is the first byte of a PUBREL, SUBSCRIBE or UNSUBSCRIBE that MQTT 3.1 sends again: with
+// DUP, which later versions reserve for these packets.
 func isSentAgain(first byte) bool {
 	switch Type(first >> 4) {
 	case TypePubRel, TypeSubscribe, TypeUnsubscribe:
@@ -74,7 +73,7 @@ func isSentAgain(first byte) bool {
 	return false
 }
 
-// flagsCause says what is wrong with flags that are not allowed.
+// flagsCause returns the error for invalid flags.
 func flagsCause(first byte) Cause {
 	switch t := Type(first >> 4); {
 	case t == 0:

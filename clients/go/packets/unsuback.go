@@ -8,13 +8,13 @@ import (
 // UnsubAck is UNSUBACK: the answer to UNSUBSCRIBE (section 3.11).
 type UnsubAck struct {
 	props
-	// codes are reason codes, all checked.
+	// codes are validated reason codes.
 	codes []byte
 	identified
 	versioned
 }
 
-// NewUnsubAck makes the answer to the packet of that identifier, without reasons yet: Add is to follow. The identifier 0 is refused
+// NewUnsubAck creates the answer to the packet with that identifier, without reason codes; call Add. It fails for identifier 0
 // [MQTT-2.2.1-3].
 func NewUnsubAck(id PacketID) (*UnsubAck, error) {
 	p := &UnsubAck{}
@@ -24,11 +24,11 @@ func NewUnsubAck(id PacketID) (*UnsubAck, error) {
 	return p, nil
 }
 
-// Type is [TypeUnsubAck].
+// Type returns [TypeUnsubAck].
 func (p *UnsubAck) Type() Type { return TypeUnsubAck }
 
-// Add appends the reason of the next topic filter, in the order of the filters [MQTT-3.11.3-1]. Codes that UNSUBACK may not carry are
-// refused [MQTT-3.11.3-2].
+// Add appends the reason code of the next topic filter, in the order of the filters [MQTT-3.11.3-1]. It fails for codes that UNSUBACK
+// may not carry [MQTT-3.11.3-2].
 func (p *UnsubAck) Add(reason ReasonCode) error {
 	if !reason.AllowedIn(TypeUnsubAck) {
 		return fieldError(CauseReasonCodeUnknown, "reason")
@@ -37,13 +37,13 @@ func (p *UnsubAck) Add(reason ReasonCode) error {
 	return nil
 }
 
-// Len is the number of reasons.
+// Len returns the number of reasons.
 func (p *UnsubAck) Len() int { return len(p.codes) }
 
-// Reason is the reason of a topic filter, counted from 0. It panics if there is none of that number.
+// Reason returns the reason code of a topic filter, counted from 0. It panics if the index is out of range.
 func (p *UnsubAck) Reason(at int) ReasonCode { return ReasonCode(p.codes[at]) }
 
-// Reasons are all of them, in the order of the topic filters.
+// Reasons returns all reason codes, in the order of the topic filters.
 func (p *UnsubAck) Reasons() []ReasonCode {
 	reasons := make([]ReasonCode, len(p.codes))
 	for at, code := range p.codes {

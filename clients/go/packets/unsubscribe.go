@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Unsubscribe is UNSUBSCRIBE: asks for no more messages (section 3.10).
+// Unsubscribe is UNSUBSCRIBE: ends subscriptions (section 3.10).
 type Unsubscribe struct {
 	props
-	// list is topic filters in wire form, all checked.
+	// list has validated topic filters in encoded form.
 	list []byte
 	identified
 	versioned
 }
 
-// NewUnsubscribe makes a packet that ends nothing yet: Add is to follow [MQTT-3.10.3-2]. The identifier 0 is refused
+// NewUnsubscribe creates a packet without topic filters; call Add [MQTT-3.10.3-2]. It fails for identifier 0
 // [MQTT-2.2.1-3].
 func NewUnsubscribe(id PacketID) (*Unsubscribe, error) {
 	p := &Unsubscribe{}
@@ -25,10 +25,10 @@ func NewUnsubscribe(id PacketID) (*Unsubscribe, error) {
 	return p, nil
 }
 
-// Type is [TypeUnsubscribe].
+// Type returns [TypeUnsubscribe].
 func (p *Unsubscribe) Type() Type { return TypeUnsubscribe }
 
-// Add ends the subscription of one more topic filter. What is no topic filter is refused.
+// Add adds a topic filter. It fails if the filter is invalid.
 func (p *Unsubscribe) Add(filter string) error {
 	if err := CheckTopicFilter(filter); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (p *Unsubscribe) Add(filter string) error {
 	return nil
 }
 
-// Filters are the topic filters, in their order.
+// Filters returns the topic filters, in order.
 func (p *Unsubscribe) Filters() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for list := p.list; len(list) > 0; {
@@ -50,7 +50,7 @@ func (p *Unsubscribe) Filters() iter.Seq[string] {
 	}
 }
 
-// Len is the number of topic filters.
+// Len returns the number of topic filters.
 func (p *Unsubscribe) Len() (filters int) {
 	for list := p.list; len(list) > 0; filters++ {
 		list = list[2+len(fieldAt(list)):]

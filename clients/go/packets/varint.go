@@ -1,10 +1,10 @@
 package packets
 
-// MaxRemainingLength is the largest value of a variable byte integer, and so the longest body of a packet: 268,435,455 bytes
+// MaxRemainingLength is the largest variable byte integer, and so the maximum length of a packet body: 268,435,455 bytes
 // (section 1.5.5).
 const MaxRemainingLength = 1<<28 - 1
 
-// varintLen is the number of bytes that the value takes, 1 to 4.
+// varintLen returns the encoded length of the value, 1 to 4 bytes.
 func varintLen(value int) int {
 	switch {
 	case value < 1<<7:
@@ -25,7 +25,7 @@ func appendVarint(dst []byte, value int) []byte {
 	return append(dst, byte(value))
 }
 
-// putVarint writes the value at the start of dst, which has room for it, and says how many bytes that took.
+// putVarint writes the value at the start of dst, which must have room for it, and returns its length.
 func putVarint(dst []byte, value int) int {
 	if value < 0x80 {
 		dst[0] = byte(value)
@@ -43,8 +43,8 @@ func putLongVarint(dst []byte, value int) (n int) {
 	return n + 1
 }
 
-// readVarint reads a variable byte integer at the start of b. n is the number of bytes it takes; 0 with a cause if it is not
-// one: incomplete, too long, or not in its shortest form [MQTT-1.5.5-1].
+// readVarint reads a variable byte integer at the start of b. n is its length; 0 with a cause if it is incomplete, too long,
+// or not in its shortest form [MQTT-1.5.5-1].
 func readVarint(b []byte) (value, n int, cause Cause) {
 	for n < len(b) && n < 4 {
 		c := b[n]

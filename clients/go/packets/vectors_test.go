@@ -67,7 +67,7 @@ func packetVectors(t testing.TB) (all []vector) {
 	return all
 }
 
-// verdict is how a way to decode judges.
+// verdict is the result of a way to decode.
 func verdict(err error) (result string, reason uint8) {
 	var problem *packets.Error
 	if err == nil {
@@ -116,8 +116,8 @@ func TestEveryVectorGetsItsVerdict(t *testing.T) {
 	}
 }
 
-// mayNotBeSent: a server has to read a CONNECT without client identifier that keeps its session, to refuse it. A client may not send it
-// before MQTT 5.0 [MQTT-3.1.3-7].
+// mayNotBeSent: a server has to read a CONNECT without client identifier and with Clean Session 0, to refuse it. A client must not send
+// it before MQTT 5.0 [MQTT-3.1.3-7].
 func mayNotBeSent(p packets.Packet) bool {
 	connect, isConnect := p.(*packets.Connect)
 	return isConnect && connect.Version() != packets.V5 && connect.ClientID() == "" && !connect.CleanStart()
@@ -175,7 +175,7 @@ func TestEveryPrefixOfAValidVectorIsIncomplete(t *testing.T) {
 		}
 		whole := v.bytes()
 		for cut := range whole {
-			// The middle of a long run tells nothing new.
+			// The middle of a long run adds nothing.
 			if cut > 1000 && cut < len(whole)-1000 {
 				continue
 			}
@@ -191,7 +191,7 @@ func TestEveryPrefixOfAValidVectorIsIncomplete(t *testing.T) {
 	}
 }
 
-// readers are the ways to read a stream, each with sources that give it in different pieces.
+// readers are the ways to read a stream, each with sources that return it in different pieces.
 func readers(input []byte, o packets.Options) map[string]func() (packets.Packet, error) {
 	sources := map[string]func() io.Reader{
 		"in one piece":        func() io.Reader { return onlyReader{bytes.NewReader(input)} },
@@ -220,7 +220,7 @@ func TestEveryVectorIsReadFromStreamsInAnyPieces(t *testing.T) {
 		if v.Result == "incomplete" {
 			continue
 		}
-		// Two in a row: the first one must leave the second one alone.
+		// Two in a row: reading the first one must not consume the second one.
 		input := append(v.bytes(), v.bytes()...)
 		for way, next := range readers(input, v.options()) {
 			for range 2 {

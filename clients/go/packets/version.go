@@ -2,7 +2,7 @@ package packets
 
 import "fmt"
 
-// Version is a version of the protocol; its number is the protocol level of CONNECT. The zero value stands for [V5].
+// Version is a version of the protocol; its number is the protocol level of CONNECT. The zero value means [V5].
 type Version uint8
 
 // The versions that this package reads and writes.
@@ -12,7 +12,7 @@ const (
 	V5   Version = 5 // MQTT 5.0.
 )
 
-// String gives the version as the standard writes it: "3.1", "3.1.1" or "5.0".
+// String returns the version in the standard's notation: "3.1", "3.1.1" or "5.0".
 func (v Version) String() string {
 	switch v {
 	case V31:
@@ -29,7 +29,7 @@ func (v Version) isV5() bool { return v == V5 || v == 0 }
 
 func (v Version) isKnown() bool { return v == 0 || v >= V31 && v <= V5 }
 
-// orV5 gives the zero value its meaning.
+// orV5 replaces the zero value.
 func (v Version) orV5() Version {
 	if v == 0 {
 		return V5
@@ -45,5 +45,5 @@ func (v Version) protocolName() string {
 	return "MQTT"
 }
 
-// SessionNeverExpires is the Session Expiry Interval of a session without an end (section 3.1.2.11.2).
+// SessionNeverExpires is the Session Expiry Interval of a session that never expires (section 3.1.2.11.2).
 const SessionNeverExpires = 0xFFFF_FFFF

@@ -194,7 +194,7 @@ func TestWellFormedSaysWhatIsMissingAndWhatDoesNotGoTogether(t *testing.T) {
 			continue
 		}
 		if dst, got := c.p.AppendTo([]byte("before")); got == nil || got.Error() != err.Error() || string(dst) != "before" {
-			t.Errorf("%s: AppendTo answers %q, %v", c.name, dst, got)
+			t.Errorf("%s: AppendTo returns %q, %v", c.name, dst, got)
 		}
 		var written bytes.Buffer
 		if n, got := c.p.WriteTo(&written); got == nil || n != 0 || written.Len() != 0 {
@@ -203,7 +203,7 @@ func TestWellFormedSaysWhatIsMissingAndWhatDoesNotGoTogether(t *testing.T) {
 	}
 }
 
-// with changes a packet before a test looks at it.
+// with modifies a packet for a test.
 func with[P any](p P, change func(P) error) P {
 	if err := change(p); err != nil {
 		panic(err)
@@ -241,8 +241,8 @@ func TestRawBuildsWhatNoPacketSays(t *testing.T) {
 		{packets.NewRaw(0x36).Text("a").Uint16(1), "\x36\x05\x00\x01a\x00\x01", packets.CausePublishQoSThree},
 		{packets.NewRaw(0xC0).RemainingLengthBytes(0x80, 0), "\xc0\x80\x00", packets.CauseVariableByteIntegerNotMinimal},
 		{packets.NewRaw(0xC0).RemainingLength(1).Byte(7), "\xc0\x01\x07", packets.CauseTrailingBytes},
-		{packets.NewRaw(0x30).TextClaiming(9, "a").Bytes([]byte("b")), "\x30\x04\x00\x09ab", packets.CauseFieldPastEnd},
-		{packets.NewRaw(0xE0).Byte(0).PropertiesClaiming(3, []byte{0x11}), "\xe0\x03\x00\x03\x11", packets.CausePropertyBlockPastEnd},
+		{packets.NewRaw(0x30).TextWithLength(9, "a").Bytes([]byte("b")), "\x30\x04\x00\x09ab", packets.CauseFieldPastEnd},
+		{packets.NewRaw(0xE0).Byte(0).PropertiesWithLength(3, []byte{0x11}), "\xe0\x03\x00\x03\x11", packets.CausePropertyBlockPastEnd},
 		{packets.NewRaw(0xE0).Byte(0).Properties([]byte{0x7F}), "\xe0\x03\x00\x01\x7f", packets.CausePropertyUnknown},
 		{packets.NewRaw(0xE0).Byte(0).Varint(5).Byte(0x11).Uint32(9).Byte(1), "\xe0\x08\x00\x05\x11\x00\x00\x00\x09\x01",
 			packets.CauseTrailingBytes},

@@ -2,7 +2,7 @@ package packets
 
 import "bytes"
 
-// Will is the message that the server publishes when the connection is lost (section 3.1.2.5), a part of CONNECT.
+// Will is the message that the server publishes if the connection is lost (section 3.1.2.5), a part of CONNECT.
 type Will struct {
 	topic   string
 	payload []byte
@@ -11,7 +11,7 @@ type Will struct {
 	retain bool
 }
 
-// NewWill makes a QoS 0 message. The payload, at most 65,535 bytes, is not copied.
+// NewWill creates a QoS 0 message. The payload, at most 65,535 bytes, is not copied.
 func NewWill(topic string, payload []byte) (*Will, error) {
 	w := &Will{}
 	if err := w.SetTopic(topic); err != nil {
@@ -23,10 +23,10 @@ func NewWill(topic string, payload []byte) (*Will, error) {
 	return w, nil
 }
 
-// Topic is the topic name.
+// Topic returns the topic name.
 func (p *Will) Topic() string { return p.text(p.topic) }
 
-// SetTopic sets the topic name. What is none is refused [MQTT-4.7.0-1].
+// SetTopic sets the topic name. It fails if that is invalid [MQTT-4.7.0-1].
 func (p *Will) SetTopic(topic string) error {
 	if err := CheckTopicName(topic); err != nil {
 		return err
@@ -35,10 +35,10 @@ func (p *Will) SetTopic(topic string) error {
 	return nil
 }
 
-// Payload is the message itself. Of a packet of a [Decoder] or [Reader] it is good until the next call.
+// Payload returns the payload. That of a packet from a [Decoder] or [Reader] is valid until the next call.
 func (p *Will) Payload() []byte { return p.payload }
 
-// SetPayload sets the message itself. It is not copied. More than 65,535 bytes are refused.
+// SetPayload sets the payload. It is not copied. It fails above 65,535 bytes.
 func (p *Will) SetPayload(payload []byte) error {
 	if len(payload) > maxFieldBytes {
 		return fieldError(CauseFieldTooLong, "will.payload")
@@ -47,7 +47,7 @@ func (p *Will) SetPayload(payload []byte) error {
 	return nil
 }
 
-// QoS is the quality of service.
+// QoS returns the quality of service.
 func (p *Will) QoS() QoS { return p.qos }
 
 // SetQoS sets the quality of service.
@@ -59,10 +59,10 @@ func (p *Will) SetQoS(qos QoS) error {
 	return nil
 }
 
-// Retain says whether it is published as a retained message.
+// Retain reports whether it is published as a retained message.
 func (p *Will) Retain() bool { return p.retain }
 
-// SetRetain says whether it is published as a retained message.
+// SetRetain sets whether it is published as a retained message.
 func (p *Will) SetRetain(retain bool) { p.retain = retain }
 
 // Clone copies the will into memory of its own.
@@ -73,7 +73,7 @@ func (p *Will) Clone() *Will {
 
 func (p *Will) memory() int { return len(p.topic) + len(p.payload) + len(p.block) }
 
-// cloneWith copies the will into memory that has room for it.
+// cloneWith copies the will into memory with enough capacity.
 func (p *Will) cloneWith(memory []byte) Will {
 	c := Will{qos: p.qos, retain: p.retain}
 	memory, c.topic = cloneText(memory, p.topic)
@@ -112,7 +112,7 @@ func willTopicFault(topic []byte) (Cause, int) {
 		return CauseWillTopicInvalid, 0
 	}
 	cause, at := topicFault(topic)
-	// Of a wildcard and U+0000, the first one.
+	// If there are both a wildcard and U+0000, report the first one.
 	if wildcard := bytes.IndexAny(topic, "+#"); wildcard >= 0 && wildcard <= at && cause != CauseUTF8Invalid {
 		return CauseWillTopicInvalid, wildcard
 	}

@@ -15,13 +15,13 @@ import (
 const (
 	readBufferBytes = 16 * 1024
 	keptBufferBytes = 256 * 1024
-	// closeTimeout bounds the wait for a client to take what was sent before the connection is closed.
+	// closeTimeout limits the wait for a client to read the remaining output before the connection is closed.
 	closeTimeout = time.Second
 )
 
 // Conn is a connection of a client. Its methods may be called from any goroutine.
 type Conn struct {
-	// Value is the application's own. The server does not look at it.
+	// Value is for the application. The server does not use it.
 	Value any
 
 	server  *Server
@@ -31,10 +31,10 @@ type Conn struct {
 
 	mutex  sync.Mutex
 	output []byte
-	// finishing: what is in the output is the last. failed: the connection is over.
+	// finishing: no more output is accepted. failed: the connection has ended.
 	finishing bool
 	failed    bool
-	// accepted says that CONNACK was sent, before which there is no DISCONNECT [MQTT-3.14.0-1].
+	// accepted says that CONNACK was sent; before that there is no DISCONNECT [MQTT-3.14.0-1].
 	accepted bool
 	wake     chan struct{}
 	stop     chan struct{}
@@ -45,7 +45,7 @@ func newConn(s *Server, conn net.Conn) *Conn {
 	return &Conn{server: s, conn: conn, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
-// RemoteAddr gives the client's network address.
+// RemoteAddr returns the client's network address.
 func (c *Conn) RemoteAddr() net.Addr { return c.transport().RemoteAddr() }
 
 func (c *Conn) transport() net.Conn {
@@ -54,14 +54,14 @@ func (c *Conn) transport() net.Conn {
 	return c.conn
 }
 
-// wrap puts TLS or WebSocket on top of the connection.
+// wrap adds TLS or WebSocket to the connection.
 func (c *Conn) wrap(conn net.Conn) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.conn = conn
 }
 
-// ClientID gives the client identifier of CONNECT; empty before that.
+// ClientID returns the client identifier of CONNECT; empty before that.
 func (c *Conn) ClientID() string {
 	if connect := c.Connect(); connect != nil {
 		return connect.ClientID()
@@ -69,23 +69,23 @@ func (c *Conn) ClientID() string {
 	return ""
 }
 
-// Connect gives the client's CONNECT, which is not to be changed; nil before it came.
+// Connect returns the client's CONNECT, which must not be modified; nil before it arrives.
 func (c *Conn) Connect() *packets.Connect {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.connect
 }
 
-// Version gives the version that the client speaks.
+// Version returns the protocol version of the client.
 func (c *Conn) Version() packets.Version {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.version
 }
 
-// Send queues packets to be written together. It does not wait: it returns [ErrOutputFull] when the client does not take what it
-// is sent, [net.ErrClosed] when the connection is over, or why a packet is not well formed in the client's version. Either all
-// are queued, or none.
+// Send queues packets to be written together. It does not block: it returns [ErrOutputFull] if the client does not read its
+// output, [net.ErrClosed] if the connection has ended, or the error of a packet that is not well formed in the client's version.
+// It queues either all packets or none.
 func (c *Conn) Send(all ...packets.Packet) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -107,7 +107,7 @@ func (c *Conn) send(all ...packets.Packet) error {
 	return c.queued(start)
 }
 
-// SendRaw queues bytes as they are, such as packets that are not well formed, for tests.
+// SendRaw queues raw bytes, such as packets that are not well formed, for tests.
 func (c *Conn) SendRaw(bytes []byte) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -116,7 +116,7 @@ func (c *Conn) SendRaw(bytes []byte) error {
 	return c.queued(start)
 }
 
-// queued keeps what was appended from start on, if it may be sent. The mutex is held.
+// queued keeps the bytes appended from start on, if they may be sent. The mutex is held.
 func (c *Conn) queued(start int) error {
 	switch {
 	case c.failed || c.finishing:
@@ -137,7 +137,8 @@ func (c *Conn) signal() {
 	}
 }
 
-// Close sends what is queued, then DISCONNECT with the reason to a client of 5.0, and ends the connection. It does not wait.
+// Close sends the queued packets, then DISCONNECT with the reason to a client of 5.0, and ends the connection. It does not
+// block.
 func (c *Conn) Close(reason packets.ReasonCode) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -150,14 +151,14 @@ func (c *Conn) Close(reason packets.ReasonCode) {
 		}
 	}
 	c.finishing = true
-	// A client that takes nothing does not hold up the end.
+	// A client that does not read must not delay the end.
 	_ = c.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 	_ = c.conn.SetReadDeadline(time.Now())
 	c.signal()
 }
 
-// Abort cuts the connection, without a word. It does not wait for a hook that was called before: what takes over a session
-// [MQTT-3.1.4-3] waits for [Hooks.Closed] of the older connection, or ignores what its hooks still bring.
+// Abort cuts the connection without DISCONNECT. It does not wait for a running hook: code that takes over a session
+// [MQTT-3.1.4-3] waits for [Hooks.Closed] of the older connection, or ignores later calls of its hooks.
 func (c *Conn) Abort() {
 	c.mutex.Lock()
 	c.failed = true
@@ -169,7 +170,7 @@ func (c *Conn) Abort() {
 	})
 }
 
-// run serves the connection to its end.
+// run serves the connection until it ends.
 func (c *Conn) run() error {
 	written := make(chan struct{})
 	defer func() { <-written }()
@@ -191,7 +192,7 @@ func (c *Conn) run() error {
 	connect, ok := first.(*packets.Connect)
 	if !ok {
 		// [MQTT-3.1.0-1]
-		return &Error{Reason: packets.ReasonProtocolError, Err: fmt.Errorf("%v came before CONNECT", first.Type())}
+		return &Error{Reason: packets.ReasonProtocolError, Err: fmt.Errorf("%v before CONNECT", first.Type())}
 	}
 	connect = connect.Clone()
 	c.mutex.Lock()
@@ -219,7 +220,7 @@ func (c *Conn) serve(connect *packets.Connect, reader *packets.Reader) error {
 		}
 		return err
 	}
-	// Together: from CONNACK on, and not before, Close says DISCONNECT.
+	// Both with the mutex held: Close sends DISCONNECT only after CONNACK.
 	c.mutex.Lock()
 	err = c.send(connAck)
 	c.accepted = err == nil && connAck.Reason() == packets.ReasonSuccess
@@ -257,7 +258,7 @@ func (c *Conn) serve(connect *packets.Connect, reader *packets.Reader) error {
 	}
 }
 
-// await sets how long the next packet may take, unless the connection is about to be closed.
+// await sets the deadline for the next packet, unless the connection is being closed.
 func (c *Conn) await(patience time.Duration) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -313,8 +314,8 @@ func (c *Conn) handle(p packets.Packet) error {
 	case *packets.Auth:
 		return hooks.Auth(c, p)
 	}
-	// A second CONNECT [MQTT-3.1.0-2], or what only servers send.
-	return &Error{Reason: packets.ReasonProtocolError, Err: fmt.Errorf("%v is not for a server here", p.Type())}
+	// A second CONNECT [MQTT-3.1.0-2], or a packet that only servers send.
+	return &Error{Reason: packets.ReasonProtocolError, Err: fmt.Errorf("unexpected %v", p.Type())}
 }
 
 // end closes the connection with the reason of an error.
@@ -331,7 +332,7 @@ func (c *Conn) end(err error) {
 	c.mutex.Unlock()
 }
 
-// write sends all that is queued with one call, while more gathers.
+// write sends all queued output with one call, while more accumulates.
 func (c *Conn) write() {
 	var spare []byte
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// broker hands each message on at QoS 0, to all whose filters match.
+// broker forwards each message at QoS 0 to all clients with a matching filter.
 type broker struct {
 	mutex   sync.Mutex
 	filters map[*server.Conn][]string
@@ -57,7 +57,7 @@ func (b *broker) closed(c *server.Conn, _ error) {
 	delete(b.filters, c)
 }
 
-// A broker in 60 lines, and a client of it.
+// A broker in 60 lines, with a client.
 func Example() {
 	b := &broker{filters: map[*server.Conn][]string{}}
 	s := server.New(server.Options{

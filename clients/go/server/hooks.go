@@ -4,40 +4,40 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// Hooks are called with the packets of a connection, one after another, on the connection's own goroutine; those of different
-// connections at the same time. A packet is good until the hook returns: keep a Clone. An error ends the connection; make it
-// an [*Error] to tell the client a reason.
+// Hooks are called with the packets of a connection, one after another, on the connection's own goroutine; hooks of different
+// connections run concurrently. A packet is valid until the hook returns: keep a Clone. An error ends the connection; return an
+// [*Error] to send a reason to the client.
 //
-// A hook that is nil has a default, which keeps the protocol going: it agrees to all, and delivers nothing. One that is set does
-// all of it: with Publish set, the server sends no PUBACK or PUBREC by itself.
+// A hook that is nil has a default, which keeps the protocol running: it accepts everything, and delivers nothing. A hook that is
+// set replaces it completely: with Publish set, the server sends no PUBACK or PUBREC by itself.
 type Hooks struct {
-	// Connect judges a client, and answers CONNACK. One with a reason code of failure ends the connection, after it was sent;
-	// so does nil, without any. The default agrees, without a session.
+	// Connect accepts or refuses a client, and returns CONNACK. A CONNACK with a failure ends the connection after it was sent; nil
+	// ends it without one. The default accepts, without a session.
 	Connect func(c *Conn, p *packets.Connect) (*packets.ConnAck, error)
 	// Connected is called after CONNACK was sent, before any other packet.
 	Connected func(c *Conn) error
 	// Publish gets a message. The default acknowledges it.
 	Publish func(c *Conn, p *packets.Publish) error
-	// PubAck, PubRec, PubRel and PubComp get acknowledgements. The defaults go on with PUBREL after PUBREC, and PUBCOMP after PUBREL.
+	// PubAck, PubRec, PubRel and PubComp get acknowledgements. The defaults send PUBREL after PUBREC, and PUBCOMP after PUBREL.
 	PubAck  func(c *Conn, p *packets.PubAck) error
 	PubRec  func(c *Conn, p *packets.PubRec) error
 	PubRel  func(c *Conn, p *packets.PubRel) error
 	PubComp func(c *Conn, p *packets.PubComp) error
-	// Subscribe answers SUBACK. The default grants what is asked for.
+	// Subscribe answers SUBSCRIBE. The default grants the requested QoS.
 	Subscribe func(c *Conn, p *packets.Subscribe) error
-	// Unsubscribe answers UNSUBACK. The default agrees.
+	// Unsubscribe answers UNSUBSCRIBE. The default accepts.
 	Unsubscribe func(c *Conn, p *packets.Unsubscribe) error
-	// Ping answers PINGRESP. The default does.
+	// Ping answers PINGREQ. The default does.
 	Ping func(c *Conn, p *packets.PingReq) error
-	// Auth is of enhanced authentication, during the handshake too. The default ends the connection.
+	// Auth handles enhanced authentication, also during the handshake. The default ends the connection.
 	Auth func(c *Conn, p *packets.Auth) error
 	// Disconnect gets the client's last packet. The connection ends after it.
 	Disconnect func(c *Conn, p *packets.Disconnect)
-	// Closed is called once for each connection that got to Connect, when it has ended. err is nil after DISCONNECT.
+	// Closed is called once when a connection that reached Connect has ended. err is nil after DISCONNECT.
 	Closed func(c *Conn, err error)
 }
 
-// withDefaults sets what is nil.
+// withDefaults sets the nil hooks.
 func (h Hooks) withDefaults() Hooks {
 	if h.Connect == nil {
 		h.Connect = func(*Conn, *packets.Connect) (*packets.ConnAck, error) {
@@ -75,7 +75,7 @@ func (h Hooks) withDefaults() Hooks {
 		h.Subscribe = Grant
 	}
 	if h.Unsubscribe == nil {
-		h.Unsubscribe = AgreeToUnsubscribe
+		h.Unsubscribe = AcceptUnsubscribe
 	}
 	if h.Ping == nil {
 		h.Ping = func(c *Conn, _ *packets.PingReq) error { return c.Send(&packets.PingResp{}) }
@@ -92,7 +92,7 @@ func (h Hooks) withDefaults() Hooks {
 	return h
 }
 
-// Acknowledge answers a message with PUBACK or PUBREC, as its QoS wants; nothing at QoS 0. It is the default of Hooks.Publish.
+// Acknowledge answers a message with PUBACK or PUBREC, according to its QoS; nothing at QoS 0. It is the default of Hooks.Publish.
 func Acknowledge(c *Conn, p *packets.Publish) error {
 	switch p.QoS() {
 	case packets.AtLeastOnce:
@@ -105,7 +105,7 @@ func Acknowledge(c *Conn, p *packets.Publish) error {
 	return nil
 }
 
-// Grant answers SUBACK with the QoS that each filter asks for. It is the default of Hooks.Subscribe.
+// Grant answers SUBSCRIBE with the requested QoS of each filter. It is the default of Hooks.Subscribe.
 func Grant(c *Conn, p *packets.Subscribe) error {
 	answer, err := packets.NewSubAck(p.PacketID())
 	if err != nil {
@@ -119,8 +119,8 @@ func Grant(c *Conn, p *packets.Subscribe) error {
 	return c.Send(answer)
 }
 
-// AgreeToUnsubscribe answers UNSUBACK with success for each filter. It is the default of Hooks.Unsubscribe.
-func AgreeToUnsubscribe(c *Conn, p *packets.Unsubscribe) error {
+// AcceptUnsubscribe answers UNSUBSCRIBE with success for each filter. It is the default of Hooks.Unsubscribe.
+func AcceptUnsubscribe(c *Conn, p *packets.Unsubscribe) error {
 	answer, err := packets.NewUnsubAck(p.PacketID())
 	if err != nil {
 		return err

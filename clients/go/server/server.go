@@ -14,7 +14,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// The defaults of [Options], each for the option of its name.
+// The defaults of [Options], each for the option of the same name.
 const (
 	DefaultMaximumPacketSize = 16 * 1024 * 1024
 	DefaultMaxOutputBytes    = 4 * 1024 * 1024
@@ -24,19 +24,19 @@ const (
 )
 
 // ErrClosed is what Serve returns after Close.
-var ErrClosed = errors.New("server: it was closed [server_closed]")
+var ErrClosed = errors.New("server: the server was closed [server_closed]")
 
-// ErrOutputFull means that a client does not take what is sent to it: [Options.MaxOutputBytes] is reached.
+// ErrOutputFull means that a client does not read its output: [Options.MaxOutputBytes] is reached.
 var ErrOutputFull = errors.New("server: the output of the connection is full [output_full]")
 
 // Error ends a connection with a reason, in CONNACK or DISCONNECT.
 type Error struct {
 	Reason packets.ReasonCode
-	// Err is the cause, if there is another error.
+	// Err is the underlying error, if any.
 	Err error
 }
 
-// Error gives one line.
+// Error returns one line.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("server: %v: %v", e.Reason, e.Err)
@@ -44,32 +44,32 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("server: %v", e.Reason)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Options adjust a server. The zero value is right for most.
+// Options configure a server. The zero value suits most programs.
 type Options struct {
 	Hooks Hooks
-	// MaximumPacketSize bounds incoming packets, in bytes. Tell it to clients of 5.0 in CONNACK.
+	// MaximumPacketSize limits incoming packets, in bytes. Announce it to clients of 5.0 in CONNACK.
 	MaximumPacketSize int
-	// MaxOutputBytes bounds what waits to be written to a connection; beyond it [Conn.Send] fails with [ErrOutputFull].
+	// MaxOutputBytes limits the unsent output of a connection; beyond it [Conn.Send] fails with [ErrOutputFull].
 	MaxOutputBytes int
-	// MaxConnections bounds connections at once. Further ones are closed, and logged.
+	// MaxConnections limits open connections. Further ones are closed, and logged.
 	MaxConnections int
-	// ConnectTimeout bounds the time from accepting a connection to CONNECT, TLS and WebSocket included.
+	// ConnectTimeout limits the time from accepting a connection to CONNECT, including TLS and WebSocket.
 	ConnectTimeout time.Duration
-	// WriteTimeout bounds a write that a client does not take.
+	// WriteTimeout limits a write to a client.
 	WriteTimeout time.Duration
-	// TLS makes it a server of mqtts, or wss.
+	// TLS enables mqtts, or wss.
 	TLS *tls.Config
-	// WebSocket makes it a server of MQTT over WebSocket at WebSocketPath; an empty path allows all.
+	// WebSocket enables MQTT over WebSocket at WebSocketPath; an empty path allows all.
 	WebSocket     bool
 	WebSocketPath string
-	// Logger is told of connections at Debug and of trouble at Warn; nil for no logs.
+	// Logger logs connections at Debug and problems at Warn; nil for no logs.
 	Logger *slog.Logger
 }
 
-// Server serves MQTT connections. Make it with [New].
+// Server serves MQTT connections. Create it with [New].
 type Server struct {
 	options Options
 
@@ -80,7 +80,7 @@ type Server struct {
 	running     sync.WaitGroup
 }
 
-// New makes a server.
+// New creates a server.
 func New(options Options) *Server {
 	for _, each := range []struct {
 		value    *int
@@ -106,11 +106,11 @@ func New(options Options) *Server {
 	return &Server{options: options, listeners: map[net.Listener]struct{}{}, connections: map[*Conn]struct{}{}}
 }
 
-// acceptRetry is the wait after an error of accepting that may pass, such as too many open files.
+// acceptRetry is the delay after a temporary accept error, such as too many open files.
 const acceptRetry = 10 * time.Millisecond
 
-// Serve accepts connections until ctx ends or the server is closed, and returns the cause: the context's, [ErrClosed], or an
-// error of the listener. It closes the listener. Connections go on until Close.
+// Serve accepts connections until ctx ends or the server is closed, and returns the cause: the context's error, [ErrClosed], or an error
+// of the listener. It closes the listener. Connections remain open until Close.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer listener.Close()
 	s.mutex.Lock()
@@ -156,7 +156,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// ServeConn serves one connection, of whatever kind, and returns when it has ended, with the error that Hooks.Closed gets.
+// ServeConn serves one connection of any kind, and returns when it has ended, with the error for Hooks.Closed.
 func (s *Server) ServeConn(conn net.Conn) error {
 	c := s.add(conn)
 	if c == nil {
@@ -182,7 +182,7 @@ func (s *Server) add(conn net.Conn) *Conn {
 		return nil
 	}
 	if len(s.connections) >= s.options.MaxConnections {
-		s.options.Logger.Warn("server: a connection was refused", "max_connections", s.options.MaxConnections)
+		s.options.Logger.Warn("server: refused a connection, the limit is reached", "max_connections", s.options.MaxConnections)
 		return nil
 	}
 	c := newConn(s, conn)
@@ -201,11 +201,11 @@ func (s *Server) serve(c *Conn) error {
 	s.mutex.Lock()
 	delete(s.connections, c)
 	s.mutex.Unlock()
-	s.options.Logger.Debug("server: a connection ended", "remote", c.RemoteAddr(), "client_id", c.ClientID(), "error", err)
+	s.options.Logger.Debug("server: connection ended", "remote", c.RemoteAddr(), "client_id", c.ClientID(), "error", err)
 	return err
 }
 
-// prepare does the handshakes below MQTT.
+// prepare performs the TLS and WebSocket handshakes.
 func (s *Server) prepare(c *Conn) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.ConnectTimeout)
 	defer cancel()
@@ -226,7 +226,7 @@ func (s *Server) prepare(c *Conn) error {
 	return nil
 }
 
-// Connections gives the connections of now, those that have not finished the handshake too.
+// Connections returns the current connections, including those that have not finished the handshake.
 func (s *Server) Connections() []*Conn {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -240,8 +240,8 @@ func (s *Server) Connections() []*Conn {
 // hookGrace is how long Close waits for hooks of connections that it has cut.
 const hookGrace = time.Second
 
-// Close stops accepting, tells clients of 5.0 that the server shuts down, ends all connections, and waits until that is done or ctx
-// ends. Connections that do not take the message in time are cut, and hooks that do not return within a second of that are left running.
+// Close stops accepting, sends DISCONNECT (Server shutting down) to clients of 5.0, closes all connections, and waits until that is done
+// or ctx ends. Connections that do not read it in time are cut; hooks that do not return within a second after that are left running.
 func (s *Server) Close(ctx context.Context) error {
 	s.mutex.Lock()
 	s.closed = true

@@ -209,7 +209,7 @@ func TestServeEndsWithItsContextAndRefusesTooMany(t *testing.T) {
 	if err := <-served; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	// Its connections go on until it is closed.
+	// Its connections remain open until it is closed.
 	first.send(&packets.PingReq{})
 	first.expect("PINGRESP")
 	if err := s.Close(context.Background()); err != nil {

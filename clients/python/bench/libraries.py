@@ -1,4 +1,4 @@
-"""One library under measurement: `libraries.py NAME HOST PORT`. Commands are `trips N` and `flood N`; answers are seconds."""
+"""Runs the benchmark of one library: `libraries.py NAME HOST PORT`. Commands are `trips N` and `flood N`; results are seconds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Protocol
 
 PAYLOAD_BYTES = 16
 AT_ONCE = 100
-"""Messages of a flood that are published without waiting for each other."""
+"""The number of messages of a flood that are published concurrently."""
 QOS = 1
 
 
 class Library(Protocol):
     async def trips(self, count: int) -> None: ...
     async def flood(self, count: int) -> None:
-        """Not of the bare socket."""
+        """Not supported by the bare socket."""
 
 
 def payload(number: int) -> bytes:
@@ -70,7 +70,7 @@ class Aiomqtt:
             max_queued_outgoing_messages=0,
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
-        # Otherwise it warns of more than ten calls at a time.
+        # Otherwise it warns about more than ten concurrent calls.
         self.client.pending_calls_threshold = AT_ONCE + 1
         self.topic = "bench/aiomqtt"
 
@@ -100,7 +100,7 @@ class Aiomqtt:
 
 
 class Paho:
-    """With its own thread, as most programs use it."""
+    """Runs with its own thread, as most programs use it."""
 
     def __init__(self, host: str, port: int) -> None:
         import paho.mqtt.client as mqtt
@@ -152,13 +152,13 @@ class Paho:
 
 
 class Raw:
-    """No client: a socket at an event loop, with bytes that were put together by hand. Its rate is what the way through the broker
+    """No client: a socket on an event loop, with prepared bytes. Its rate is the maximum that the path through the broker
     and back allows."""
 
     def __init__(self, host: str, port: int) -> None:
         topic = b"bench/raw"
         self.publish = bytes([0x32, 2 + len(topic) + 2 + PAYLOAD_BYTES]) + text(topic)
-        # What comes for each message: it and its acknowledgement.
+        # Received for each message: the message and its acknowledgement.
         self.due_bytes = len(self.publish) + 2 + PAYLOAD_BYTES + 4
         self.socket = socket.create_connection((host, port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""Measures the client beside aiomqtt, paho-mqtt and a bare socket, by turns. See README.md."""
+"""Compares the client with aiomqtt, paho-mqtt and a bare socket, alternating. See README.md."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 PEERS = ("aiomqtt", "paho-mqtt")
-# By task; the bare socket is no client, and has no queue to flood.
+# The libraries of each task. The bare socket has no queue to flood.
 NAMES = {"trips": ("tautwire", *PEERS, "raw"), "flood": ("tautwire", *PEERS)}
-# How many in a round, and how many times as fast as aiomqtt the client must be.
+# The number of messages of a round, and how many times as fast as aiomqtt the client must be.
 TASKS = {"trips": (500, 3.0), "flood": (5000, 8.0)}
 QUICK_DIVISOR = 5
 
 
 class Process:
-    """A library in a process of its own."""
+    """A library in a separate process."""
 
     def __init__(self, name: str, host: str, port: str) -> None:
         command = [sys.executable, str(HERE / "libraries.py"), name, host, port]
@@ -36,7 +36,7 @@ class Process:
         return self._process.stdout.readline().strip()
 
     def rate(self, task: str, count: int) -> float:
-        """Messages in a second."""
+        """Messages per second."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{task} {count}\n")
         return count / float(self.line())

@@ -1,4 +1,4 @@
-"""The agent of the scenario in tests/scenario, on the client for asyncio: `agent.py ADDRESS`. Its README has the commands."""
+"""The agent of the scenario in tests/scenario, with the client for asyncio: `agent.py ADDRESS`. The README there has the commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Agent:
         self.timeout_s = 30.0
 
     def run(self, command: str) -> None:
-        """Begins a command. What it prints comes later."""
+        """Starts a command. Its output follows later."""
         name, _, rest = command.partition(" ")
         task = asyncio.ensure_future(getattr(self, f"do_{name}")(rest))
         self.tasks.add(task)
@@ -33,7 +33,7 @@ class Agent:
     def ended(self, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # A mistake of this program: the runner shows it.
+            # A bug in this program: the runner shows it.
             print(f"agent: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
     async def do_connect(self, rest: str) -> None:
@@ -75,7 +75,7 @@ class Agent:
         return given
 
     async def follow(self, client: tautwire.Client) -> None:
-        """Prints what happens to the connection."""
+        """Prints the events of the connection."""
         if self.client.done():
             self.client = asyncio.get_running_loop().create_future()
         self.client.set_result(client)
@@ -178,14 +178,14 @@ def say(*words: Optional[str]) -> None:
 
 async def main(address: str) -> None:
     loop = asyncio.get_running_loop()
-    # What a responder does not expect is told to the requester alone.
+    # An unexpected exception of a responder is reported only to the requester.
     loop.set_exception_handler(lambda _loop, _context: None)
     commands = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     agent = Agent(address)
     while line := (await commands.readline()).decode().rstrip("\n"):
         agent.run(line)
-        # It begins before the next one is read.
+        # It starts before the next command is read.
         await asyncio.sleep(0)
     if agent.client.done():
         await agent.client.result().close()

@@ -6,7 +6,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use tautwire_client::{Authenticator, BoxError, Error};
 
-/// An object of Python with `begin`, `respond` and `finish`. It is called without any lock of the client, since it may wait.
+/// A Python object with `begin`, `respond` and `finish`. It is called without a lock of the client, because it may block.
 pub(crate) struct PythonAuthenticator {
     method: String,
     object: Py<PyAny>,
@@ -17,7 +17,7 @@ impl PythonAuthenticator {
         PythonAuthenticator { method, object }
     }
 
-    /// What Python raises becomes the cause of the error, and ends the connection.
+    /// A Python exception becomes the cause of the error, and ends the connection.
     fn call(&self, name: &'static str, data: Option<Option<&[u8]>>) -> Result<Option<Vec<u8>>, Error> {
         let called = Python::try_attach(|py| -> PyResult<Option<Vec<u8>>> {
             let object = self.object.bind(py);
@@ -41,7 +41,7 @@ impl PythonAuthenticator {
     }
 }
 
-/// An `MqttError` with the code `authentication_failed` says that trying again cannot help; others may come from anything.
+/// An `MqttError` with the code `authentication_failed` is permanent; other exceptions may have any cause.
 fn failed(error: PyErr) -> Error {
     let refusal = Python::try_attach(|py| {
         let raised = error.value(py);

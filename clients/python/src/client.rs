@@ -16,17 +16,17 @@ use crate::operation::{Operation, Pending, Value, on_a_thread};
 use crate::options::{Settings, SubscribeSettings};
 use crate::publication::{Extra, publication, text, with_payload};
 
-/// A client with the thread that drives it. It ends when nothing of it is left.
+/// A client with the thread that drives it. It ends when its last reference is dropped.
 #[pyclass(frozen, module = "tautwire._native")]
 pub(crate) struct Client(Owned<blocking::Client>);
 
-/// Follows how a client stands.
+/// Follows the status of a client.
 #[pyclass(frozen, module = "tautwire._native")]
 pub(crate) struct Watch(Owned<Arc<Mutex<StatusWatch>>>);
 
 #[pymethods]
 impl Client {
-    /// Begins to connect, and goes on trying.
+    /// Connects in the background until it succeeds.
     #[staticmethod]
     fn start(py: Python<'_>, settings: Settings) -> PyResult<Client> {
         error::class(py)?;
@@ -35,8 +35,8 @@ impl Client {
         started.map(|client| Client(Owned::new(client))).map_err(|error| error::raise(py, &error))
     }
 
-    /// Takes a message to be published, and fails with `queue_full` where there is no room. The operation gives the reason code of the
-    /// server's answer; `None` where none will come.
+    /// Queues a message, or fails with `queue_full`. The operation returns the reason code of the
+    /// acknowledgement; `None` if there is none.
     #[pyo3(signature = (topic, payload, qos, retain, extra))]
     fn publish(
         &self,
@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// As `publish`, and waits for room: the operation gives what that would have given.
+    /// Like `publish`, but waits for space in the queue. The operation returns the result of `publish`.
     #[pyo3(signature = (topic, payload, qos, retain, extra))]
     fn publish_when_room(
         &self,
@@ -81,7 +81,7 @@ impl Client {
         Ok(Operation::work(poll_fn(move |cx| waiting.poll(cx))))
     }
 
-    /// The operation gives a `Subscription`.
+    /// The operation returns a `Subscription`.
     fn subscribe(&self, py: Python<'_>, settings: SubscribeSettings) -> PyResult<Operation> {
         let client = self.0.get(py)?;
         let subscribing = settings.subscribe().and_then(|subscribe| client.subscribing(subscribe));
@@ -89,7 +89,7 @@ impl Client {
         Ok(Operation::work(async move { subscribing.await.map(Value::Subscription) }))
     }
 
-    /// Acknowledges a message of QoS 1 or 2; others need none.
+    /// Acknowledges a message of QoS 1 or 2; QoS 0 needs no acknowledgement.
     fn acknowledge(&self, py: Python<'_>, message: &Message) -> PyResult<()> {
         if let Some(token) = message.0.token() {
             self.0.get(py)?.acknowledge(token);
@@ -97,7 +97,7 @@ impl Client {
         Ok(())
     }
 
-    /// As `acknowledge`; it leaves with what is sent next, or with `flush`.
+    /// Like `acknowledge`, but the acknowledgement is sent with the next packet, or by `flush`.
     fn acknowledge_with_next(&self, py: Python<'_>, message: &Message) -> PyResult<()> {
         if let Some(token) = message.0.token() {
             self.0.get(py)?.acknowledge_with_next(token);
@@ -110,18 +110,18 @@ impl Client {
         Ok(())
     }
 
-    /// Follows how the client stands, from now on.
+    /// Follows the status of the client, from now on.
     fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
         Ok(Watch(Owned::new(Arc::new(Mutex::new(self.0.get(py)?.watch())))))
     }
 
-    /// Authenticates again on the connection that there is.
+    /// Re-authenticates on the current connection.
     fn reauthenticate(&self, py: Python<'_>) -> PyResult<Operation> {
         let client = self.0.get(py)?.clone();
         Ok(on_a_thread(move || client.reauthenticate().map(|()| Value::Nothing)))
     }
 
-    /// Ends the client. That a connection was lost before is no failure.
+    /// Closes the client. A connection that was lost before is not a failure.
     #[pyo3(signature = (session_expiry_s=None))]
     fn close(&self, py: Python<'_>, session_expiry_s: Option<u32>) -> PyResult<Operation> {
         let client = self.0.get(py)?.clone();
@@ -139,7 +139,7 @@ impl Client {
         Ok(self.0.get(py)?.client_id())
     }
 
-    /// What has been counted, by name.
+    /// Returns the counters, by name.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = self.0.get(py)?.counters();
         let machine = counters.machine;
@@ -167,13 +167,13 @@ impl Client {
         Ok(named)
     }
 
-    /// Without the address, the name of the user, and the password.
+    /// Omits the address, the user name and the password.
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("<Client client_id={:?}>", self.0.get(py)?.client_id()))
     }
 }
 
-/// A message that waits for room.
+/// A message that waits for space in the queue.
 struct Waiting {
     client: blocking::Client,
     topic: String,
@@ -195,7 +195,7 @@ impl Waiting {
 
 #[pymethods]
 impl Watch {
-    /// The status when called first, then each time the one it has changed to: its name, whether the server had the session,
+    /// Returns the current status first, then each new one: its name, whether the server had the session,
     /// and why there is no connection.
     fn next(&self, py: Python<'_>) -> PyResult<Operation> {
         let watch = self.0.get(py)?.clone();

@@ -1,4 +1,4 @@
-//! Credentials that Python is asked for at each attempt to connect.
+//! Gets credentials from Python for each attempt to connect.
 
 use std::future::{Ready, ready};
 
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use tautwire_client::{BoxError, Credentials};
 
-/// Asks Python, on the thread of the client and without any of its locks. What it raises becomes the cause of `callback_failed`.
+/// Calls Python on the thread of the client, without its locks. An exception becomes the cause of `callback_failed`.
 pub(crate) fn asking(ask: Py<PyAny>) -> impl FnMut() -> Ready<Result<Credentials, BoxError>> + Send + 'static {
     move || {
         let asked = Python::try_attach(|py| asked(ask.bind(py)));
@@ -17,7 +17,7 @@ pub(crate) fn asking(ask: Py<PyAny>) -> impl FnMut() -> Ready<Result<Credentials
     }
 }
 
-/// Python gives a user name and a password, each of which may be `None`.
+/// Python returns a user name and a password, each of which may be `None`.
 fn asked(ask: &Bound<'_, PyAny>) -> PyResult<Credentials> {
     let (user_name, password): (Option<String>, Option<PyBackedBytes>) = ask.call0()?.extract()?;
     Ok(match (user_name, password) {

@@ -1,4 +1,4 @@
-//! Errors of the Rust client, in the words of spec/errors.
+//! Converts errors of the Rust client, with the texts of spec/errors.
 
 use std::error::Error as _;
 
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use tautwire_client::Error;
 
-/// `tautwire.MqttError`. Kept, because nothing can be imported any more while Python ends.
+/// `tautwire.MqttError`. Cached, because nothing can be imported during the shutdown of Python.
 static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// The class of the exceptions.
@@ -16,7 +16,7 @@ pub(crate) fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     found.map(|class| class.bind(py))
 }
 
-/// An exception `tautwire.MqttError`. The text that belongs to the code is with its class, in Python.
+/// Creates a `tautwire.MqttError`. The Python class has the text of the code.
 pub(crate) fn new(py: Python<'_>, code: &str, detail: Option<&str>, reason: Option<u8>) -> PyErr {
     let made = class(py).and_then(|class| class.call1((code, detail, reason)));
     match made {
@@ -33,7 +33,7 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
     };
-    // What a function of the application raised.
+    // The exception that a function of the application raised.
     if let Some(cause) = error.source().and_then(|cause| cause.downcast_ref::<PyErr>()) {
         raised.set_cause(py, Some(cause.clone_ref(py)));
     }

@@ -1,5 +1,5 @@
-//! What a fork leaves behind: the child has the objects of its parent, but none of the threads that drive them, and their
-//! locks may be held by threads that are gone.
+//! Handles forks: the child process has the objects of its parent, but not the threads that drive them, and their
+//! locks may be held by threads that do not exist.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,17 +7,17 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// Forks between the first process and this one.
+/// The number of forks between the first process and this one.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Python calls it in a child process, before anything else runs there.
+/// Python calls it first in a child process.
 #[pyfunction]
 pub(crate) fn after_fork_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Something that belongs to the process that made it. In a child it cannot be had, and is not dropped either, since that might wait
-/// for a lock for ever.
+/// A value that belongs to the process that created it. A child process cannot access it, and does not drop it, because that might wait
+/// forever for a lock.
 pub(crate) struct Owned<T> {
     forks: u64,
     value: Option<T>,

@@ -1,4 +1,4 @@
-//! What has happened since Python looked last. However much it is, the event loop is woken once for it.
+//! Collects results for Python. The event loop is woken once for all of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::fork::Owned;
 use crate::operation::{Outcome, Pending};
 
-/// Keys of what can go on, and the operations behind them.
+/// The keys that can progress, with their operations.
 #[pyclass(frozen, module = "tautwire._native")]
 pub(crate) struct Inbox(Owned<Arc<Shared>>);
 
@@ -23,23 +23,23 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Keys that have been called since the last look.
+    /// The keys that were woken since the last drain.
     ready: Vec<u64>,
-    /// Operations that somebody waits for.
+    /// The awaited operations.
     pending: HashMap<u64, Pending>,
-    /// The event loop has been told, and has not looked yet.
+    /// Whether the event loop was woken and has not drained yet.
     is_rung: bool,
-    /// Threads in `wait`.
+    /// The number of threads in `wait`.
     waiting: usize,
 }
 
-/// Leaves a key in the inbox.
+/// A waker that adds a key to the inbox.
 struct Note {
     shared: Arc<Shared>,
     key: u64,
 }
 
-/// What comes of an operation, by its key. A key without an operation is a stream's: there may be messages.
+/// The result of an operation, by its key. A key without an operation belongs to a stream that may have messages.
 type Arrival = (u64, Outcome);
 
 #[pymethods]
@@ -50,12 +50,12 @@ impl Inbox {
         Ok(Inbox(Owned::new(Arc::new(Shared { state: Mutex::default(), bell: Condvar::new(), wire }))))
     }
 
-    /// What becomes readable when something has happened; `None` where this system has no such thing, and `wait` is the way.
+    /// Returns a file descriptor that becomes readable when there are results; `None` if the system has none and `wait` must be used.
     fn fileno(&self, py: Python<'_>) -> PyResult<Option<i32>> {
         Ok(self.0.get(py)?.wire.fileno())
     }
 
-    /// Waits until something has happened; whether it has.
+    /// Waits for results. Returns whether there are any.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
         let shared = self.0.get(py)?;
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or(Duration::MAX);
@@ -69,10 +69,10 @@ impl Inbox {
         }))
     }
 
-    /// All that has happened: a key, what it gives, and the exception where it failed.
+    /// Returns all results: the key, and the value or the exception.
     fn drain(&self, py: Python<'_>) -> PyResult<Vec<Arrival>> {
         let shared = self.0.get(py)?;
-        // Before the flag is taken back, so that a byte written later is still there.
+        // Before the flag is cleared, so that a byte written later is not lost.
         shared.wire.quiet();
         let due: Vec<(u64, Option<Pending>)> = {
             let mut state = shared.lock();
@@ -90,10 +90,10 @@ impl Inbox {
         Ok(arrivals)
     }
 
-    /// Nobody waits for the operation any more.
+    /// Drops an operation that is no longer awaited.
     fn forget(&self, py: Python<'_>, key: u64) -> PyResult<()> {
         let forgotten = self.0.get(py)?.lock().pending.remove(&key);
-        // Only now, without the lock: it may wake others.
+        // Dropped without the lock, because it may wake others.
         drop(forgotten);
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on with an operation; what comes of it, if it is done. No lock is held meanwhile, since operations wake others.
+    /// Polls an operation and returns its result, if it is done. No lock is held, because operations wake others.
     pub(crate) fn advance(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -156,7 +156,7 @@ impl Wake for Note {
     }
 }
 
-/// What an event loop can listen to.
+/// A socket pair that an event loop can watch.
 #[cfg(unix)]
 struct Wire {
     reader: std::os::unix::net::UnixStream,
@@ -178,7 +178,7 @@ impl Wire {
     }
 
     fn ring(&self) {
-        // Where it is full, the loop has been told often enough.
+        // If it is full, the loop has been woken already.
         let _ = std::io::Write::write(&mut &self.writer, &[1]);
     }
 

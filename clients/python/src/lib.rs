@@ -1,7 +1,7 @@
 //! The Rust client for Python.
 //!
-//! What happens is noted in an [`inbox::Inbox`], and Python fetches it, as much as there is at a time. No lock is held while Python code runs,
-//! and no thread from here runs any, but for the [`credentials`] of an attempt to connect, and an [`authenticator`].
+//! Results are collected in an [`inbox::Inbox`], and Python fetches them in batches. No lock is held while Python code runs,
+//! and threads of this module run Python code only for the [`credentials`] of an attempt to connect, and for an [`authenticator`].
 #![forbid(unsafe_code)]
 
 mod authenticator;

@@ -1,4 +1,4 @@
-//! A message received, for Python.
+//! A received message, for Python.
 
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::types::PyBytes;
 
 use crate::error;
 
-/// A message received. Parts become objects of Python when they are asked for.
+/// A received message. Its fields are converted to Python objects on access.
 #[pyclass(frozen, module = "tautwire._native")]
 pub(crate) struct Message(pub(crate) tautwire_client::Message);
 
@@ -26,7 +26,7 @@ impl Message {
     #[getter]
     fn text(&self, py: Python<'_>) -> PyResult<&str> {
         std::str::from_utf8(self.0.payload()).map_err(|cause| {
-            let raised = error::new(py, "payload_invalid", Some("it is not UTF-8"), None);
+            let raised = error::new(py, "payload_invalid", Some("the payload is not UTF-8"), None);
             let cause = PyUnicodeDecodeError::new_utf8(py, self.0.payload(), cause);
             raised.set_cause(py, cause.ok().map(|cause| PyErr::from_value(cause.into_any())));
             raised
@@ -83,7 +83,7 @@ impl Message {
         self.0.properties().subscription_identifiers().map(|identifier| identifier.get()).collect()
     }
 
-    /// Says the size of the payload, never the payload.
+    /// Contains the size of the payload, never the payload.
     fn __repr__(&self) -> String {
         let Message(message) = self;
         let (topic, bytes) = (message.topic(), message.payload().len());

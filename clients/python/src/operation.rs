@@ -1,4 +1,4 @@
-//! Something that has been begun and takes its time: waited for by an event loop, or by a thread.
+//! Pending operations, awaited by an event loop or by a thread.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,16 +17,16 @@ use crate::fork::Owned;
 use crate::inbox::Inbox;
 use crate::subscription::Subscription;
 
-/// So long a thread waits before it looks whether Python has had a signal: the delay of Ctrl-C.
+/// The interval at which a waiting thread checks for Python signals: the delay of Ctrl-C.
 const SIGNALS: Duration = Duration::from_millis(50);
 
-/// What an operation gives.
+/// The result of an operation.
 pub(crate) enum Value {
     Nothing,
     /// Reason codes.
     Reason(u8),
     Reasons(Vec<u8>),
-    /// The first step is done, and this is the second.
+    /// The first step is done; this is the second.
     Operation(Pending),
     Subscription(tautwire_client::Subscription),
     Status(Status),
@@ -34,14 +34,14 @@ pub(crate) enum Value {
 
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
 
-/// An operation under way.
+/// A pending operation.
 pub(crate) enum Pending {
-    /// By far the most frequent, hence without a box.
+    /// The most frequent operation, therefore not boxed.
     Publishing(Publishing),
     Other(Work),
 }
 
-/// What it came to, and the exception where it failed.
+/// The value, or the exception.
 pub(crate) type Outcome = (Py<PyAny>, Option<Py<PyAny>>);
 
 impl Future for Pending {
@@ -57,7 +57,7 @@ impl Future for Pending {
     }
 }
 
-/// An operation in the hands of Python. It is waited for once, by `start` or by `wait`.
+/// An operation that Python awaits once, with `start` or with `wait`.
 #[pyclass(frozen, module = "tautwire._native")]
 pub(crate) struct Operation(Owned<Mutex<Option<Pending>>>);
 
@@ -72,18 +72,18 @@ impl Operation {
 
     fn take(&self, py: Python<'_>) -> PyResult<Pending> {
         let taken = self.0.get(py)?.lock().unwrap_or_else(PoisonError::into_inner).take();
-        taken.ok_or_else(|| PyRuntimeError::new_err("this operation has been waited for"))
+        taken.ok_or_else(|| PyRuntimeError::new_err("this operation has already been awaited"))
     }
 }
 
 #[pymethods]
 impl Operation {
-    /// Has the inbox told when it is done. Where it is done already, gives what it came to.
+    /// Notifies the inbox when the operation is done. Returns its result if it is already done.
     fn start(&self, py: Python<'_>, inbox: &Inbox, key: u64) -> PyResult<Option<Outcome>> {
         inbox.shared(py)?.advance(py, key, self.take(py)?)
     }
 
-    /// Waits for it. Signals are handled meanwhile, so that Ctrl-C works. After `TimeoutError` it can be waited for again.
+    /// Waits for the operation and handles signals, so that Ctrl-C works. After `TimeoutError`, it can be called again.
     #[pyo3(signature = (timeout_s=None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<Py<PyAny>> {
         let mut pending = self.take(py)?;
@@ -100,17 +100,17 @@ impl Operation {
     }
 }
 
-/// Waits without holding up other threads of Python, and handles its signals meanwhile.
+/// Waits without blocking other Python threads, and handles signals.
 ///
 /// # Errors
-/// `TimeoutError`, or what a handler of a signal raised, such as `KeyboardInterrupt`.
+/// `TimeoutError`, or the exception of a signal handler, such as `KeyboardInterrupt`.
 pub(crate) fn wait_for<R: Send>(
     py: Python<'_>,
     timeout_s: Option<f64>,
     mut wait_until: impl FnMut(Instant) -> Option<R> + Send,
 ) -> PyResult<R> {
     let began = Instant::now();
-    // Less than nothing, such as what is left of a time that is over, is nothing. A time that no clock can show is for ever.
+    // A negative timeout counts as 0. One that no clock can represent is infinite.
     let timeout = timeout_s.and_then(|timeout_s| Duration::try_from_secs_f64(timeout_s.max(0.0)).ok());
     let end = timeout.and_then(|timeout| began.checked_add(timeout));
     loop {
@@ -121,12 +121,12 @@ pub(crate) fn wait_for<R: Send>(
         }
         py.check_signals()?;
         if end.is_some_and(|end| Instant::now() >= end) {
-            return Err(PyTimeoutError::new_err("the time is over"));
+            return Err(PyTimeoutError::new_err("timed out"));
         }
     }
 }
 
-/// What an operation came to, for Python.
+/// Converts the result of an operation for Python.
 pub(crate) fn outcome(py: Python<'_>, result: Result<Value, Error>) -> PyResult<Outcome> {
     match result {
         Ok(value) => Ok((value.into_python(py)?, None)),
@@ -139,7 +139,7 @@ impl Value {
         match self {
             Value::Nothing => Ok(py.None()),
             Value::Reason(reason) => to_python(py, reason),
-            // As numbers, not as bytes.
+            // As a list of integers, not as bytes.
             Value::Reasons(reasons) => to_python(py, reasons.into_iter().map(u32::from).collect::<Vec<u32>>()),
             Value::Operation(pending) => Ok(Py::new(py, Operation::new(pending))?.into_any()),
             Value::Subscription(stream) => Ok(Py::new(py, Subscription::new(stream))?.into_any()),
@@ -156,7 +156,7 @@ where
     Ok(value.into_pyobject(py)?.into_any().unbind())
 }
 
-/// The name of a status, whether the server had the session, and why there is no connection.
+/// Returns the name of a status, whether the server had the session, and the reason why there is no connection.
 fn told(py: Python<'_>, status: &Status) -> (&'static str, bool, Option<Py<PyAny>>) {
     let exception = |why: &Error| Some(error::raise(py, why).into_value(py).into_any());
     match status {
@@ -167,7 +167,7 @@ fn told(py: Python<'_>, status: &Status) -> (&'static str, bool, Option<Py<PyAny
     }
 }
 
-/// Does something that holds its thread up, on a thread of its own. For what is done once in the life of a client.
+/// Runs a blocking action on a separate thread. For actions that a client performs once.
 pub(crate) fn on_a_thread(action: impl FnOnce() -> Result<Value, Error> + Send + 'static) -> Operation {
     type Slot = (Option<Result<Value, Error>>, Option<Waker>);
     let slot: Arc<Mutex<Slot>> = Arc::default();
@@ -184,7 +184,7 @@ pub(crate) fn on_a_thread(action: impl FnOnce() -> Result<Value, Error> + Send +
         }
     });
     if let Err(error) = spawned {
-        let text = format!("a thread for the client cannot be started: {error}");
+        let text = format!("cannot start a thread for the client: {error}");
         return Operation::work(async move { Err(Error::Options(text)) });
     }
     Operation::work(poll_fn(move |cx| {

@@ -1,4 +1,4 @@
-//! Options of Python, as options of the Rust client.
+//! Converts Python options to options of the Rust client.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::authenticator::PythonAuthenticator;
 use crate::credentials;
 use crate::publication::Extra;
 
-/// What Python gives to connect with: a dictionary that has all of these keys. Ranges have been checked there.
+/// The options of a connection: a dictionary with all of these keys. Python has validated the ranges.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {
@@ -42,9 +42,9 @@ pub(crate) struct Settings {
     in_flight: u16,
     store: Option<PathBuf>,
     websocket_headers: Vec<(String, String)>,
-    /// Called at each attempt.
+    /// Called for each attempt.
     credentials: Option<Py<PyAny>>,
-    /// Its method, and the object.
+    /// The method name and the object.
     authenticator: Option<(String, Py<PyAny>)>,
 }
 
@@ -72,7 +72,7 @@ struct TlsSettings {
 
 impl Settings {
     /// # Errors
-    /// What is wrong with them.
+    /// Invalid options.
     pub(crate) fn options(&self) -> Result<Options, Error> {
         let version = if self.version == 4 { ProtocolVersion::V3_1_1 } else { ProtocolVersion::V5 };
         let mut options = Options::new(&self.address)?
@@ -109,7 +109,7 @@ impl Settings {
             options = options.tls(tls.tls()?);
         }
         options = self.with_credentials(options)?;
-        // Last: it resumes the session whatever was said before.
+        // Last, because it resumes the session regardless of other options.
         match &self.store {
             Some(path) => Ok(options.store(FileStore::open(path)?)),
             None => Ok(options),
@@ -152,7 +152,8 @@ impl Settings {
 
 impl WillSettings {
     fn will(&self) -> Result<Will, Error> {
-        let qos = QoS::from_u8(self.qos).ok_or_else(|| Error::Options("the QoS of the will is 0, 1 or 2".into()))?;
+        let qos =
+            QoS::from_u8(self.qos).ok_or_else(|| Error::Options("the QoS of the will must be 0, 1 or 2".into()))?;
         let mut will = Will::new(&self.topic, self.payload.to_vec())?.qos(qos).retain(self.retain);
         if let Some(delay_s) = self.delay_s {
             will = will.property(Property::WillDelayInterval(delay_s))?;
@@ -191,7 +192,7 @@ impl TlsSettings {
     }
 }
 
-/// What Python gives to subscribe with.
+/// The options of a subscription.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SubscribeSettings {
@@ -207,13 +208,13 @@ pub(crate) struct SubscribeSettings {
 }
 
 impl SubscribeSettings {
-    /// Acknowledgements are always Python's to give: several messages are fetched at a time, and each is acknowledged when it has
-    /// been handled.
+    /// Python always acknowledges manually: several messages are fetched at a time, and each is acknowledged when it has
+    /// been processed.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Invalid options.
     pub(crate) fn subscribe(&self) -> Result<Subscribe, Error> {
-        let qos = QoS::from_u8(self.qos).ok_or_else(|| Error::Options("the QoS is 0, 1 or 2".into()))?;
+        let qos = QoS::from_u8(self.qos).ok_or_else(|| Error::Options("the QoS must be 0, 1 or 2".into()))?;
         let mut filters = self.filters.iter().map(String::as_str);
         let first = filters.next().ok_or_else(|| Error::Options("a subscription needs a filter".into()))?;
         let mut subscribe = filters.fold(Subscribe::to(first), |subscribe, filter| subscribe.and(filter));

@@ -1,4 +1,4 @@
-//! Messages to publish, as Python hands them over.
+//! Converts messages to publish from Python.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tautwire_client::{Error, Property, Publication, QoS, TopicName};
 
 use crate::error;
 
-/// What few messages have, from a dictionary that has all of these keys.
+/// The optional properties of a message, from a dictionary with all of these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Extra {
@@ -23,7 +23,7 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
-    /// The properties of a PUBLISH; its expiry is apart.
+    /// The properties of a PUBLISH, without its expiry.
     pub(crate) fn properties(&self) -> Result<Vec<Property<'_>>, Error> {
         let mut properties = Vec::new();
         if self.is_text {
@@ -43,7 +43,7 @@ impl Extra {
     }
 }
 
-/// Puts a message together. It borrows everything.
+/// Creates a message that borrows everything.
 pub(crate) fn publication<'a>(
     topic: &'a str,
     payload: &'a [u8],
@@ -62,7 +62,7 @@ pub(crate) fn publication<'a>(
     Ok(publication)
 }
 
-/// Uses the bytes of a payload: of bytes and text as they lie in Python, of the others a copy.
+/// Passes the bytes of a payload to a function: borrowed from `bytes` and `str`, copied from other types.
 pub(crate) fn with_payload<R>(payload: &Bound<'_, PyAny>, action: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
     if let Ok(bytes) = payload.cast::<PyBytes>() {
         return Ok(action(bytes.as_bytes()));
@@ -78,19 +78,19 @@ pub(crate) fn with_payload<R>(payload: &Bound<'_, PyAny>, action: impl FnOnce(&[
         Ok(bytes) => Ok(action(&bytes)),
         Err(_) => {
             let kind = payload.get_type().name()?;
-            let detail = format!("a payload is bytes or str, or a topic has a codec for it; this is {kind}");
+            let detail = format!("a payload must be bytes or str, unless the topic has a codec; this is {kind}");
             Err(error::new(payload.py(), "invalid_argument", Some(&detail), None))
         }
     }
 }
 
-/// The text of a string.
+/// Returns the UTF-8 of a string.
 ///
 /// # Errors
 /// `invalid_argument`.
 pub(crate) fn text<'a>(name: &str, string: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
     string.to_cow().map_err(|cause| {
-        let detail = format!("{name} has half of a surrogate pair, which UTF-8 cannot hold");
+        let detail = format!("{name} contains a lone surrogate, which UTF-8 cannot encode");
         let raised = error::new(string.py(), "invalid_argument", Some(&detail), None);
         raised.set_cause(string.py(), Some(cause));
         raised
@@ -101,5 +101,5 @@ pub(crate) fn text<'a>(name: &str, string: &'a Bound<'_, PyString>) -> PyResult<
 /// `invalid_argument`.
 pub(crate) fn qos(given: &Bound<'_, PyAny>) -> PyResult<QoS> {
     let found = given.extract::<u8>().ok().and_then(QoS::from_u8);
-    found.ok_or_else(|| error::new(given.py(), "invalid_argument", Some("the QoS is 0, 1 or 2"), None))
+    found.ok_or_else(|| error::new(given.py(), "invalid_argument", Some("the QoS must be 0, 1 or 2"), None))
 }

@@ -1,4 +1,4 @@
-//! The messages of a subscription, for Python.
+//! A subscription, for Python.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -16,7 +16,7 @@ use crate::operation::{Operation, Value, wait_for};
 #[pyclass(frozen, module = "tautwire._native")]
 pub(crate) struct Subscription(Owned<Mutex<Option<tautwire_client::Subscription>>>);
 
-/// Messages; `None` where there will be no more.
+/// Messages; `None` if the subscription has ended.
 type Batch = Option<Vec<Message>>;
 
 impl Subscription {
@@ -24,7 +24,7 @@ impl Subscription {
         Subscription(Owned::new(Mutex::new(Some(stream))))
     }
 
-    /// Never held while anything is waited for, or Python is called.
+    /// Never locked while waiting, or while calling Python.
     fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<tautwire_client::Subscription>>> {
         Ok(self.0.get(py)?.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -32,7 +32,7 @@ impl Subscription {
 
 #[pymethods]
 impl Subscription {
-    /// The messages that are there, `most` of them at most. Where there are none, the inbox gets the key when there are.
+    /// Returns the available messages, at most `most`. If there are none, the inbox gets the key when messages arrive.
     fn take(&self, py: Python<'_>, inbox: &Inbox, key: u64, most: usize) -> PyResult<Batch> {
         let waker = inbox.shared(py)?.waker(key);
         let mut stream = self.lock(py)?;
@@ -42,7 +42,7 @@ impl Subscription {
         })
     }
 
-    /// As `take`, and waits for one.
+    /// Like `take`, but waits for a message.
     #[pyo3(signature = (most, timeout_s=None))]
     fn take_waiting(&self, py: Python<'_>, most: usize, timeout_s: Option<f64>) -> PyResult<Batch> {
         let stream = self.0.get(py)?;
@@ -54,21 +54,21 @@ impl Subscription {
         })
     }
 
-    /// Filters with the QoS that the server grants for each.
+    /// The filters with their granted QoS.
     fn granted(&self, py: Python<'_>) -> PyResult<Vec<(String, u8)>> {
         let stream = self.lock(py)?;
         let granted = stream.iter().flat_map(|stream| stream.granted());
         Ok(granted.map(|(filter, qos)| (filter.to_owned(), qos.as_u8())).collect())
     }
 
-    /// Why there are no more messages, once there are none.
+    /// The error that ended the subscription.
     fn ended(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let ended = self.lock(py)?.as_ref().and_then(|stream| stream.ended());
         Ok(ended.map(|why| error::raise(py, &why).into_value(py).into_any()))
     }
 
-    /// Ends it without a word to the server, where the session lasts: messages wait there for the next subscription. What has been
-    /// taken and not handled comes back with it.
+    /// Ends the subscription without an UNSUBSCRIBE, if the session persists: the server queues messages for the next subscription.
+    /// Unprocessed messages are delivered to it again.
     fn leave(&self, py: Python<'_>, unhandled: Vec<PyRef<'_, Message>>) -> PyResult<()> {
         if let Some(mut stream) = self.lock(py)?.take() {
             stream.put_back(unhandled.iter().map(|message| message.0.clone()));
@@ -76,7 +76,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// Ends it. The operation gives the reason codes; `None` where there is nothing to be asked of the server.
+    /// Ends the subscription. The operation returns the reason codes; `None` if no UNSUBSCRIBE is needed.
     fn close(&self, py: Python<'_>) -> PyResult<Option<Operation>> {
         let Some(stream) = self.lock(py)?.take() else { return Ok(None) };
         let unsubscribing = stream.close().map_err(|error| error::raise(py, &error))?;
@@ -97,7 +97,7 @@ fn poll_batch(stream: &mut Option<tautwire_client::Subscription>, most: usize, c
         Poll::Pending => return Poll::Pending,
     };
     let mut batch = vec![Message(first)];
-    // What is not there yet is asked for when this has been used up.
+    // Further messages are fetched when these are used up.
     let mut idle = Context::from_waker(Waker::noop());
     while batch.len() < most
         && let Poll::Ready(Some(message)) = stream.poll_next(&mut idle)

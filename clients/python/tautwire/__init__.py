@@ -16,7 +16,7 @@ import os as _os
 
 from . import _native
 from ._native import Message
-from .client import Client, Connecting, connect, start
+from .client import Client, ConnectContext, connect, start
 from .codecs import BYTES, JSON, MSGPACK, TEXT, Codec, json, msgpack
 from .errors import MqttError, ResponseFailure
 from .events import Event
@@ -34,8 +34,8 @@ __all__ = [
     "Authenticator",
     "Client",
     "Codec",
+    "ConnectContext",
     "ConnectOptions",
-    "Connecting",
     "Credentials",
     "Event",
     "FileStore",

@@ -1,4 +1,4 @@
-"""What has happened in the native client, brought to an event loop: the loop is woken once, however much it is."""
+"""Delivers the results of the native client to an event loop, which is woken once for all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._native import Client, Inbox, Message, Operation
 from .errors import MqttError
 
 WATCH_S = 0.25
-"""Where a thread has to watch, so often it looks whether the program is about to end."""
+"""The interval at which a watching thread checks whether the program is about to end."""
 
 
 class Bridge:
@@ -29,11 +29,11 @@ class Bridge:
         self._listen()
 
     def key(self) -> int:
-        """A new name for something that can be waited for."""
+        """Returns a new key for something that can be awaited."""
         return next(self._keys)
 
     async def run(self, operation: Operation) -> Any:
-        """Waits for an operation, and gives or raises what it came to. Cancelled, it is forgotten."""
+        """Waits for an operation, and returns its result or raises its error. Cancelling drops it."""
         key = next(self._keys)
         done = operation.start(self.inbox, key)
         if done is not None:
@@ -42,7 +42,7 @@ class Bridge:
                 raise error
             return value
         if self.is_stopped:
-            # Nobody would be told.
+            # The result would never be delivered.
             self.inbox.forget(key)
             raise MqttError("closed")
         future = self.loop.create_future()
@@ -54,7 +54,7 @@ class Bridge:
                 self.inbox.forget(key)
 
     def future(self, operation: Operation) -> asyncio.Future[Any]:
-        """As `run`, without waiting."""
+        """Like `run`, but returns a future."""
         key = next(self._keys)
         future = self.loop.create_future()
         done = operation.start(self.inbox, key)
@@ -68,7 +68,7 @@ class Bridge:
         return future
 
     async def called(self, key: int) -> None:
-        """Waits until the inbox has had this key."""
+        """Waits until the inbox has received this key."""
         if self.is_stopped:
             return
         future = self.loop.create_future()
@@ -76,7 +76,7 @@ class Bridge:
         try:
             await future
         except MqttError:
-            # The bridge has been stopped, which its callers see.
+            # The bridge was stopped, which the callers check.
             pass
         finally:
             self._futures.pop(key, None)
@@ -92,27 +92,27 @@ class Bridge:
         self.loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Sends what has been held."""
+        """Sends the held acknowledgement."""
         core, self._holding = self._holding, None
         if core is not None:
             core.flush()
 
     def wake(self, key: int) -> None:
-        """Wakes who waits for this key."""
+        """Wakes the task that waits for this key."""
         future = self._futures.pop(key, None)
         if future is not None:
             _settle(future, None, None)
 
     def abandon(self) -> None:
-        """As `stop`, from any thread."""
+        """Like `stop`, but from any thread."""
         try:
             self.loop.call_soon_threadsafe(self.stop)
         except RuntimeError:
-            # The loop is closed, and listens to nothing.
+            # The loop is closed.
             pass
 
     def stop(self) -> None:
-        """Nothing more will come."""
+        """Stops the bridge: pending futures fail with `closed`."""
         if self.is_stopped:
             return
         self.is_stopped = True
@@ -133,7 +133,7 @@ class Bridge:
             else:
                 self._fileno = fileno
                 return
-        # Loops that cannot listen to it, such as that of Windows.
+        # Some loops, such as that of Windows, do not support `add_reader`.
         threading.Thread(target=self._watch, name="tautwire-inbox").start()
 
     def _watch(self) -> None:
@@ -159,8 +159,8 @@ class Bridge:
                 _settle(future, value, error)
 
 
-def noticed(done: asyncio.Future[Any]) -> None:
-    """For what several may wait for, or nobody any more: asyncio does not report that nobody has asked for its error."""
+def retrieve_exception(done: asyncio.Future[Any]) -> None:
+    """Marks the exception of a future as retrieved, so that asyncio does not report it if nothing awaits the future."""
     if not done.cancelled():
         done.exception()
 

@@ -1,4 +1,4 @@
-# The native module: what the rest of the package is built on, and no part of its interface.
+# The native module, which the package uses. It is not part of the public interface.
 
 from typing import Any, Mapping, Optional, Union
 
@@ -18,7 +18,7 @@ class Inbox:
     def forget(self, key: int) -> None: ...
 
 class Message:
-    """A message received."""
+    """A received message."""
 
     @property
     def topic(self) -> str:
@@ -30,47 +30,47 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The payload as UTF-8 text. Raises `payload_invalid` where it is none."""
+        """The payload as UTF-8 text. Raises `payload_invalid` if it is not UTF-8."""
 
     @property
     def qos(self) -> int:
-        """The QoS at which it came."""
+        """The QoS of the message."""
 
     @property
     def retain(self) -> bool:
-        """Whether it was there before the subscription; with Retain As Published, the flag of its publisher."""
+        """Whether it was retained before the subscription; with Retain As Published, the flag of the publisher."""
 
     @property
     def duplicate(self) -> bool:
-        """Whether the server says that it may have come before."""
+        """Whether the server may have sent it before (DUP)."""
 
     @property
     def content_type(self) -> Optional[str]:
-        """What the payload is, such as a MIME type."""
+        """The type of the payload, such as a MIME type."""
 
     @property
     def is_text(self) -> bool:
-        """Whether the publisher says that the payload is UTF-8 text."""
+        """Whether the payload format indicator says that the payload is UTF-8 text."""
 
     @property
     def response_topic(self) -> Optional[str]:
-        """Where a response is expected."""
+        """The topic for the response."""
 
     @property
     def correlation_data(self) -> Optional[bytes]:
-        """Tells the requester which request a response belongs to."""
+        """Identifies the request of a response."""
 
     @property
     def expiry(self) -> Optional[int]:
-        """The rest of its lifetime, in seconds."""
+        """The remaining lifetime, in seconds."""
 
     @property
     def user_properties(self) -> list[tuple[str, str]]:
-        """Names and values, in their order."""
+        """Names and values, in order."""
 
     @property
     def subscription_identifiers(self) -> list[int]:
-        """The identifiers of the subscriptions that it matched."""
+        """The identifiers of the matching subscriptions."""
 
 class Subscription:
     def take(self, inbox: Inbox, key: int, most: int) -> Optional[list[Message]]: ...

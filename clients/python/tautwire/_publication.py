@@ -1,4 +1,4 @@
-"""What is published and subscribed to, in the form that the native client takes."""
+"""Converts the arguments of publish and subscribe for the native client."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .options import ARGUMENT, U32_MAX, UserProperties, binary, pairs, text, who
 from .topics import Address, Topic, TypedMessage
 
 CAPACITY = 10_000
-"""Messages that a subscription holds until they are asked for."""
+"""The number of messages that a subscription buffers."""
 BATCH = 256
-"""Messages fetched from the native client at a time."""
+"""The number of messages that are fetched from the native client at a time."""
 IDENTIFIER_MAX = 268_435_455
 OVERFLOWS = ("wait", "drop_newest", "drop_oldest")
 FULL = ("queue_full", "output_full")
-"""Codes that mean: wait for room."""
+"""The codes after which to wait for space."""
 
 Filters = Union[str, Sequence[str], Topic[Any]]
 
@@ -24,12 +24,12 @@ Filters = Union[str, Sequence[str], Topic[Any]]
 def encoded(
     topic: Union[str, Address[Any]], value: Any, content_type: Optional[str], is_text: bool
 ) -> tuple[str, Any, Optional[str], bool]:
-    """Name, payload, content type, and whether it is text."""
+    """Returns topic name, payload, content type, and whether it is text."""
     if isinstance(topic, str):
         return topic, value, content_type, is_text
     if not isinstance(topic, Address):
-        hint = "make an address of it by at()" if isinstance(topic, Topic) else "it is a str"
-        raise MqttError("invalid_argument", f"{type(topic).__name__} is no topic to publish to; {hint}")
+        hint = "use its at() method" if isinstance(topic, Topic) else "use a str"
+        raise MqttError("invalid_argument", f"cannot publish to a {type(topic).__name__}; {hint}")
     codec = topic.codec
     payload = codec.encode(value)
     return topic.name, payload, codec.content_type if content_type is None else content_type, is_text or codec.is_text
@@ -43,7 +43,7 @@ def extra(
     correlation_data: Optional[bytes],
     user_properties: UserProperties,
 ) -> Optional[dict[str, Any]]:
-    """What few messages have; `None` where there is nothing of it."""
+    """Returns the optional properties of a message; `None` if there are none."""
     if (
         expiry is None
         and content_type is None
@@ -75,9 +75,9 @@ def subscribing(
     overflow: str,
     user_properties: UserProperties,
 ) -> dict[str, Any]:
-    """Checks what is to be subscribed to."""
+    """Checks and converts the arguments of a subscription."""
     if overflow not in OVERFLOWS:
-        raise MqttError("invalid_argument", f"overflow is one of {', '.join(OVERFLOWS)}")
+        raise MqttError("invalid_argument", f"overflow must be one of {', '.join(OVERFLOWS)}")
     return {
         "filters": names(filters),
         "qos": whole("qos", qos, 0, 2, ARGUMENT),
@@ -92,7 +92,7 @@ def subscribing(
 
 
 def names(filters: Filters) -> list[str]:
-    """The filters, at least one."""
+    """Returns the filters as a list with at least one."""
     if isinstance(filters, Topic):
         return [filters.filter]
     listed = [filters] if isinstance(filters, str) or not isinstance(filters, Iterable) else list(filters)
@@ -104,7 +104,7 @@ def names(filters: Filters) -> list[str]:
 
 
 def converter(filters: Filters) -> Optional[Callable[[Message], Any]]:
-    """What makes of a message what the application gets; `None` where that is the message itself."""
+    """Returns the function that converts messages for the application; `None` if there is no conversion."""
     if not isinstance(filters, Topic):
         return None
     topic = filters

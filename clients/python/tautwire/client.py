@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def connect(address: str, **given: Unpack[ConnectOptions]) -> Connecting:
-    """Makes one attempt to connect and tells how it ended; afterwards lost connections are made again. For `async with`, or `await`.
+def connect(address: str, **given: Unpack[ConnectOptions]) -> ConnectContext:
+    """Makes one attempt to connect, and reconnects after a lost connection. For `async with`, or `await`.
 
     `address` is `mqtt://`, `mqtts://`, `ws://` or `wss://HOST[:PORT]`, or `unix:/PATH`. Options: `tautwire.ConnectOptions`.
 
-    Raises `MqttError`: why there is no connection, such as `unreachable`, `name_not_found`, `connection_refused` or a code that begins with `tls_`;
+    Raises `MqttError` if the attempt fails: `unreachable`, `name_not_found`, `connection_refused`, a code that begins with `tls_`, and others;
     or `store_failed`.
     """
-    return Connecting(options(address, **given))
+    return ConnectContext(options(address, **given))
 
 
 def start(address: str, **given: Unpack[ConnectOptions]) -> Client:
-    """Returns at once and goes on trying, also where the first attempt fails. What is published and subscribed meanwhile waits.
+    """Returns at once and connects in the background until it succeeds. You can publish and subscribe in the meantime.
 
-    For programs that may start before their broker. Options are those of `connect`. `Client.events` tells about failed attempts.
+    For programs that may start before their broker. It takes the options of `connect`. `Client.events` reports failed attempts.
     """
     return Client(options(address, **given))
 
 
-class Connecting:
-    """What `connect` gives: `async with` it, or `await` it."""
+class ConnectContext:
+    """The result of `connect`, for `async with` or `await`."""
 
     def __init__(self, settings: Options) -> None:
         self._settings = settings
@@ -78,14 +78,14 @@ class Connecting:
 
 
 class Client:
-    """A client. Made by `connect` or `start`; belongs to the event loop in which it was made."""
+    """A client. Created by `connect` or `start`; belongs to the event loop in which it was created."""
 
     def __init__(self, settings: Options) -> None:
         self._settings = settings
         loop = asyncio.get_running_loop()
         self._bridge = Bridge(loop)
         try:
-            self._core = _native.Client.start({**settings.settings, "credentials": _asking(settings, loop)})
+            self._core = _native.Client.start({**settings.settings, "credentials": _credentials_function(settings, loop)})
         except BaseException:
             self._bridge.stop()
             raise
@@ -109,7 +109,7 @@ class Client:
 
     @property
     def client_id(self) -> str:
-        """The client identifier; the server's choice where it made one."""
+        """The client identifier, possibly assigned by the server."""
         return self._core.client_id
 
     @property
@@ -143,13 +143,13 @@ class Client:
         correlation_data: Optional[bytes] = None,
         user_properties: UserProperties = (),
     ) -> int:
-        """Publishes a message, and waits until the server has acknowledged it to the end, however often the connection is lost meanwhile.
-        At QoS 0 it waits only for room in the client. `expiry` is in seconds.
+        """Publishes a message, and waits until its exchange is complete, also across lost connections.
+        At QoS 0 it waits only for space in the queue. `expiry` is in seconds.
 
-        Gives the reason code of the acknowledgement: 0, or 0x10 where nobody has subscribed. Cancelled, the message may still be delivered.
+        Returns the reason code of the acknowledgement: 0, or 0x10 if there is no subscriber. If cancelled, the message may still be delivered.
 
         Raises `MqttError`: `publish_refused`, `expired`, `session_lost`, `packet_too_large`, `qos_not_supported`, `retain_not_supported`,
-        `closed`, or what is wrong with the message.
+        `closed`, `invalid_argument`, `payload_invalid`.
         """
         if type(topic) is not str:
             topic, payload, content_type, is_text = encoded(topic, payload, content_type, is_text)
@@ -190,7 +190,7 @@ class Client:
         correlation_data: Optional[bytes] = None,
         user_properties: UserProperties = (),
     ) -> asyncio.Future[int]:
-        """As `publish`, and returns once the client has taken the message. The future tells what became of it."""
+        """Like `publish`, but returns when the client has queued the message. The future has the result of `publish`."""
         if type(topic) is not str:
             topic, payload, content_type, is_text = encoded(topic, payload, content_type, is_text)
         more = extra(expiry, content_type, is_text, response_topic, correlation_data, user_properties)
@@ -232,14 +232,14 @@ class Client:
         overflow: str = "wait",
         user_properties: UserProperties = (),
     ) -> Subscription[Any]:
-        """A subscription, to loop over: `async for message in client.subscribe("a/#", qos=1)`. The server is asked when the loop begins;
-        `await` the subscription to have its answer before.
+        """Returns a subscription to iterate over: `async for message in client.subscribe("a/#", qos=1)`. It subscribes when the loop starts;
+        `await` the subscription to wait for the server's response first.
 
-        `filters` is a filter, several of them, or a typed topic. `capacity` messages are held until they are asked for; `overflow` says what
-        happens to QoS 0 messages beyond: `"wait"` stops reading from the server, `"drop_newest"` and `"drop_oldest"` drop and count.
+        `filters` is a filter, several of them, or a typed topic. The subscription buffers `capacity` messages; `overflow` says what
+        happens to further QoS 0 messages: `"wait"` pauses reading from the server, `"drop_newest"` and `"drop_oldest"` drop and count them.
 
-        Raises `MqttError`: `subscribe_refused` where the server refuses one of the filters: there is no subscription then; `not_supported`,
-        `closed`, or what is wrong with the filter. A loop over it raises why the client ended, if it did not end as wanted.
+        Raises `MqttError`: `subscribe_refused` if the server refuses one of the filters, then there is no subscription; `not_supported`,
+        `closed`, `invalid_argument`. A loop over it raises the error that ended the client, unless the application closed it.
         """
         settings = subscribing(
             filters, qos=qos, no_local=no_local, retain_as_published=retain_as_published, retain_handling=retain_handling,
@@ -269,10 +269,10 @@ class Client:
         is_text: bool = False,
         user_properties: UserProperties = (),
     ) -> Message:
-        """Publishes a request and waits for its response (section 4.10). MQTT 5.0. Any number of requests may wait at a time.
+        """Publishes a request and waits for its response (section 4.10). MQTT 5.0. Any number of requests can be pending.
 
-        Raises `MqttError`: `request_timeout`, `no_responder` where nobody has subscribed (not at QoS 0), `request_failed` where the responder
-        says so, and as `publish`.
+        Raises `MqttError`: `request_timeout`, `no_responder` if there is no subscriber (not at QoS 0), `request_failed` if the responder
+        reports a failure, and as `publish`.
         """
         return await self._requests.request(
             topic, payload, timeout=timeout,
@@ -297,12 +297,12 @@ class Client:
         qos: int = 2,
         codec: Optional[Codec[Any]] = None,
     ) -> Responder:
-        """Answers requests with what `handler` returns: a payload, `None` for an empty one, or a value for `codec`. It may be a coroutine.
+        """Responds to requests with the result of `handler`: a payload, `None` for an empty one, or a value for `codec`. It may be a coroutine.
 
-        Requests are answered one after the other, until the responder or the client is closed. A handler that raises `ResponseFailure` tells
-        the requester its sentence; of any other exception the requester learns only that the responder failed, and the event loop's
-        exception handler gets it. A request comes at the QoS at which it was published, or at `qos` if that is lower, and its response goes out
-        at the same.
+        Requests are handled sequentially, until the responder or the client is closed. If the handler raises `ResponseFailure`, the requester
+        gets its message; for any other exception the requester learns only that the responder failed, and the event loop's
+        exception handler gets it. A request is delivered at the QoS of its PUBLISH, or at `qos` if that is lower, and its response is published
+        at the same QoS.
 
         Raises `MqttError` as `subscribe`.
         """
@@ -311,7 +311,7 @@ class Client:
         return responder
 
     async def connected(self) -> None:
-        """Waits until there is a connection. Raises `MqttError` where the client is closed, or has given up."""
+        """Waits until the client is connected. Raises `MqttError` if the client has ended."""
         async for event in self.events():
             if event.kind == CONNECTED:
                 return
@@ -319,23 +319,23 @@ class Client:
                 raise event.error or MqttError("closed")
 
     def events(self) -> AsyncIterator[Event]:
-        """What happens to the connection, beginning with how it stands at this call. Ends after `ended`. Steps in between may be left out."""
+        """Iterates over the events of the connection, starting with the current state, until `ended`. Intermediate states may be skipped."""
         return _Events(self._core.watch(), self._bridge)
 
     async def reauthenticate(self) -> None:
-        """Authenticates again on the connection that there is (section 4.12.1). Messages flow meanwhile.
+        """Re-authenticates on the current connection (section 4.12.1) while messages keep flowing.
 
-        Raises `MqttError`: there is no `scram` or `authenticator`, no connection, or either side refuses.
+        Raises `MqttError` if there is no `scram` or `authenticator`, no connection, or either side refuses.
         """
         await self._bridge.run(self._core.reauthenticate())
 
     def counters(self) -> dict[str, int]:
-        """What has been counted since the client was made, by name."""
+        """Returns the counters of the client since its creation, by name."""
         return {**self._core.counters(), "late_responses": self._requests.late}
 
     async def close(self) -> None:
-        """Ends the client: waits until all that was published is acknowledged, for 5 s at most, and says DISCONNECT. Loops over subscriptions
-        end; what still waits fails with `closed`. The session ends with it, unless `session_expiry` was given. Again, it does nothing.
+        """Closes the client: waits until all messages are acknowledged, for at most 5 s, and sends DISCONNECT. Loops over subscriptions
+        end; pending operations fail with `closed`. The session ends, too, unless `session_expiry` was set. A second call does nothing.
         """
         if self._is_closed:
             return
@@ -345,7 +345,7 @@ class Client:
         try:
             await asyncio.wait_for(closing, CLOSE_TIMEOUT)
         except asyncio.TimeoutError:
-            # An attempt to connect that nobody answers is under way. The client ends after it.
+            # A connection attempt is still running. The client ends after it.
             pass
         finally:
             self._bridge.stop()
@@ -358,22 +358,22 @@ class Client:
                 raise event.error or MqttError("closed")
 
     async def _give_up(self) -> None:
-        """The attempt to connect has failed. When this returns the file of the store can be opened again."""
+        """Closes the client after a failed attempt. Afterwards the file of the store can be opened again."""
         if self._settings.settings["store"] is None:
             self._abandon()
         else:
             await self.close()
 
     def _abandon(self) -> None:
-        """Ends it without waiting: there has been no connection."""
+        """Ends the client without waiting, because it was never connected."""
         self._is_closed = True
         self._bridge.stop()
-        # Nobody waits for it: there is nobody to say goodbye to.
+        # The operation is not awaited, because there is no connection to close.
         self._core.close()
 
 
-def _asking(settings: Options, loop: asyncio.AbstractEventLoop) -> Optional[Callable[[], tuple[Optional[str], Optional[bytes]]]]:
-    """Asks for credentials on the thread of the native client; coroutines run on the loop meanwhile."""
+def _credentials_function(settings: Options, loop: asyncio.AbstractEventLoop) -> Optional[Callable[[], tuple[Optional[str], Optional[bytes]]]]:
+    """Returns a function that gets credentials on the thread of the native client; coroutines run on the event loop."""
     ask, timeout = settings.settings["credentials"], settings.settings["connect_timeout_s"]
     if ask is None:
         return None
@@ -381,7 +381,7 @@ def _asking(settings: Options, loop: asyncio.AbstractEventLoop) -> Optional[Call
     async def finish(given: Awaitable[Credentials]) -> Credentials:
         return await given
 
-    def asked() -> tuple[Optional[str], Optional[bytes]]:
+    def get() -> tuple[Optional[str], Optional[bytes]]:
         given = ask()
         if inspect.isawaitable(given):
             running = asyncio.run_coroutine_threadsafe(finish(given), loop)
@@ -391,17 +391,17 @@ def _asking(settings: Options, loop: asyncio.AbstractEventLoop) -> Optional[Call
                 running.cancel()
         return credentials_of(given)
 
-    return asked
+    return get
 
 
 class _Events:
-    """What happens to the connection of one client."""
+    """An iterator over the events of a client."""
 
     def __init__(self, watch: _native.Watch, bridge: Bridge) -> None:
         self._watch = watch
         self._bridge = bridge
         self._history = History()
-        # How it stands is known at once. Later it might be the loss of a connection that was never told.
+        # Get the current state now. Later, a lost connection might be the first event.
         self._first = self._history.event(*watch.next().wait())
         self._is_over = False
 

@@ -1,4 +1,4 @@
-"""Turning values into payloads and back."""
+"""Codecs, which convert values to payloads and back."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Codec(Generic[T]):
-    """How values of one type are written as payloads and read again.
+    """Encodes values of one type to payloads and decodes them.
 
-    `content_type` goes with MQTT 5.0 messages, and `is_text` says there that payloads are UTF-8 text. `encode` and `decode` may raise what
-    they like: it becomes the cause of `payload_invalid`, unless it is an `MqttError`.
+    MQTT 5.0 messages carry `content_type`, and `is_text` as payload format indicator. `encode` and `decode` may raise any exception:
+    it becomes the cause of `payload_invalid`, unless it is an `MqttError`.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Codec(Generic[T]):
         self.is_text = is_text
 
     def encode(self, value: T) -> Union[bytes, str]:
-        """The payload for a value. Raises `payload_invalid`."""
+        """Encodes a value. Raises `payload_invalid`."""
         try:
             return self._encode(value)
         except MqttError:
@@ -41,7 +41,7 @@ class Codec(Generic[T]):
             raise MqttError("payload_invalid", f"{type(error).__name__} while it was encoded") from error
 
     def decode(self, payload: bytes) -> T:
-        """The value of a payload. Raises `payload_invalid`."""
+        """Decodes a payload. Raises `payload_invalid`."""
         try:
             return self._decode(payload)
         except MqttError:
@@ -51,7 +51,7 @@ class Codec(Generic[T]):
 
 
 def json(parse: Optional[Callable[[Any], T]] = None, *, content_type: str = "application/json") -> Codec[T]:
-    """JSON. `parse` makes a value of what was read, and may refuse it, such as a class method of a model."""
+    """JSON. `parse` converts and validates the decoded value, for example a class method of a model."""
     write = _json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
     def decode(payload: bytes) -> T:
@@ -62,11 +62,11 @@ def json(parse: Optional[Callable[[Any], T]] = None, *, content_type: str = "app
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def msgpack(parse: Optional[Callable[[Any], T]] = None, *, content_type: str = "application/msgpack") -> Codec[T]:
-    """MessagePack, as `tautwire.messagepack` writes it. `parse` makes a value of what was read, and may refuse it."""
+    """MessagePack, with `tautwire.messagepack`. `parse` converts and validates the decoded value."""
 
     def decode(payload: bytes) -> T:
         value: Any = _messagepack.decode(payload)
@@ -76,9 +76,9 @@ def msgpack(parse: Optional[Callable[[Any], T]] = None, *, content_type: str = "
 
 
 JSON: Codec[Any] = json()
-"""JSON, unchecked."""
+"""JSON without validation."""
 MSGPACK: Codec[Any] = msgpack()
-"""MessagePack, unchecked."""
+"""MessagePack without validation."""
 TEXT: Codec[str] = Codec(str.encode, bytes.decode, content_type="text/plain", is_text=True)
 """UTF-8 text."""
 BYTES: Codec[bytes] = Codec(bytes, bytes, content_type="application/octet-stream")

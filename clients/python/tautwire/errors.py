@@ -1,4 +1,4 @@
-"""What can go wrong: one class of exceptions, with stable codes."""
+"""Exceptions, with stable codes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ._texts import TEXTS
 
 
 class MqttError(Exception):
-    """Why something was not done.
+    """The exception class of this package.
 
-    The codes are listed in the documentation; a code never changes its meaning. `str()` is a sentence for people: what is wrong, what to do,
-    what it was in this case, and the code in square brackets. It holds no payload and no password.
+    The codes are listed in the documentation; a code never changes its meaning. `str()` says what is wrong, what to do, the detail of this
+    case, and the code in square brackets. It contains no payload and no password.
     """
 
     code: str
     """A stable name for programs and logs, such as `unreachable`."""
     reason: Optional[int]
-    """The reason code of the packet that brought the error, such as 0x87; `None` where no packet did."""
+    """The reason code of the packet that caused the error, such as 0x87, or `None`."""
     detail: Optional[str]
-    """What it was in this case: an address, a filter, sizes, what the server said."""
+    """The details of this case: an address, a filter, sizes, the reason string of the server."""
 
     def __init__(self, code: str, detail: Optional[str] = None, reason: Optional[int] = None) -> None:
         super().__init__(code, detail, reason)
@@ -29,7 +29,7 @@ class MqttError(Exception):
 
     @classmethod
     def of_message(cls, code: str, message: str, reason: Optional[int]) -> MqttError:
-        """The error of a message `TEXT (DETAIL) [CODE]`, or of one in words of its own."""
+        """Parses a message of the form `TEXT (DETAIL) [CODE]`, or one with a custom text."""
         said = message.removesuffix(f" [{code}]")
         text = TEXTS.get(code)
         if text is None or not said.startswith(text):
@@ -44,8 +44,8 @@ class MqttError(Exception):
 
 
 class ResponseFailure(Exception):
-    """Raised by a responder to tell the requester why it failed, in this sentence. What other exceptions say is never told."""
+    """Raised by a responder to send the requester this message. The messages of other exceptions are never sent."""
 
-    def __init__(self, sentence: str) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message

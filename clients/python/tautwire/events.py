@@ -1,4 +1,4 @@
-"""What happens to the connection."""
+"""Events of the connection."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ ENDED = "ended"
 
 @dataclass(frozen=True)
 class Event:
-    """Something has happened to the connection."""
+    """An event of the connection."""
 
     kind: str
-    """`connected`; `disconnected`, and the client tries again; `attempt_failed`; `ended`, for good."""
+    """`connected`; `disconnected`, the client reconnects; `attempt_failed`; `ended`, the client has ended."""
     session_present: bool = False
-    """Of `connected`: the server went on with a session that it had."""
+    """For `connected`: whether the server resumed an existing session."""
     error: Optional[MqttError] = None
-    """Why there is no connection. Of `ended`: `None` where the application has closed the client."""
+    """The reason why there is no connection. For `ended`: `None` if the application closed the client."""
 
 
 class History:
-    """Makes events of one status after the other."""
+    """Converts a sequence of statuses to events."""
 
     def __init__(self) -> None:
         self._was_connected = False
 
     def event(self, status: str, session_present: bool, error: Optional[MqttError]) -> Optional[Event]:
-        """What the status tells that is new; `None` where it is nothing."""
+        """Returns the event of a status; `None` if the status is not an event."""
         if status == "online":
             self._was_connected = True
             return Event(CONNECTED, session_present)
@@ -45,7 +45,7 @@ class History:
 
     @staticmethod
     def _named(error: MqttError, was_connected: bool) -> MqttError:
-        """A connection that breaks before the server has accepted it is no connection yet."""
+        """Before the server has accepted the connection, a lost connection is a failed handshake."""
         if error.code == "connection_lost" and not was_connected:
             return MqttError("handshake_failed", error.detail)
         return error

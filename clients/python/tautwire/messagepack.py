@@ -1,4 +1,4 @@
-"""MessagePack: values to bytes, bytes to values. Always the shortest form; NaN, timestamps and extensions included."""
+"""MessagePack: encodes values to bytes in the shortest form and decodes them, including NaN, timestamps and extensions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 DEPTH_MAX = 256
-"""Arrays and maps within each other."""
+"""The maximum depth of nested arrays and maps."""
 TIMESTAMP_TYPE = -1
 NANOSECONDS = 1_000_000_000
 
@@ -16,7 +16,7 @@ _EPOCH = _datetime.datetime(1970, 1, 1, tzinfo=_datetime.timezone.utc)
 
 
 class MsgpackError(ValueError):
-    """The bytes are not MessagePack, or the value cannot be written. `code` is a stable name."""
+    """The bytes are not MessagePack, or the value cannot be encoded. `code` is a stable name."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{text} [{code}]")
@@ -25,18 +25,18 @@ class MsgpackError(ValueError):
 
 @dataclass(frozen=True)
 class Timestamp:
-    """A moment, as seconds since 1970 and nanoseconds of the second."""
+    """A time, as seconds since 1970 and nanoseconds of the second."""
 
     seconds: int
     nanoseconds: int = 0
 
     def datetime(self) -> _datetime.datetime:
-        """The moment in UTC, cut to microseconds."""
+        """Returns the time in UTC, truncated to microseconds."""
         return _EPOCH + _datetime.timedelta(seconds=self.seconds, microseconds=self.nanoseconds // 1000)
 
     @classmethod
     def of(cls, moment: _datetime.datetime) -> Timestamp:
-        """The timestamp of a moment whose time zone is known."""
+        """Creates a timestamp from an aware `datetime`."""
         if moment.utcoffset() is None:
             raise MsgpackError("no_time_zone", "the datetime has no time zone: give it one")
         since = moment - _EPOCH
@@ -45,14 +45,14 @@ class Timestamp:
 
 @dataclass(frozen=True)
 class Extension:
-    """Bytes of an application's own type, -128 to 127; -1 is that of timestamps."""
+    """A value of a custom extension type, -128 to 127; -1 is the timestamp."""
 
     type: int
     data: bytes
 
 
 def encode(value: Any) -> bytes:
-    """The bytes of a value: `None`, `bool`, `int`, `float`, `str`, bytes, lists, tuples, mappings, aware `datetime`, `Timestamp`, `Extension`.
+    """Encodes a value: `None`, `bool`, `int`, `float`, `str`, bytes, lists, tuples, mappings, aware `datetime`, `Timestamp`, `Extension`.
 
     Raises `MsgpackError` with `too_deep`, `out_of_range`, `no_time_zone` or `not_supported`.
     """
@@ -60,12 +60,12 @@ def encode(value: Any) -> bytes:
     try:
         _write(value, out, 0)
     except UnicodeEncodeError as error:
-        raise MsgpackError("not_supported", "a string has half of a surrogate pair, which UTF-8 cannot hold") from error
+        raise MsgpackError("not_supported", "a string contains a lone surrogate, which UTF-8 cannot encode") from error
     return bytes(out)
 
 
 def decode(payload: bytes, *, depth_max: int = DEPTH_MAX, needs_text_keys: bool = False) -> Any:
-    """The value of bytes that hold exactly one. Keys that are arrays become tuples. With `needs_text_keys` all keys are strings. Arrays and
+    """Decodes exactly one value. Keys that are arrays become tuples. With `needs_text_keys` all keys must be strings. Arrays and
     maps are at most `depth_max` deep, which is at most 256.
 
     Raises `MsgpackError` with `truncated`, `invalid_format`, `invalid_utf8`, `invalid_timestamp`, `too_deep`, `invalid_key` or `trailing_bytes`.
@@ -115,7 +115,7 @@ def _write_other(value: Any, out: bytearray, depth: int) -> None:
     elif isinstance(value, Extension):
         _write_extension(value.type, value.data, out)
     elif isinstance(value, str):
-        # Subclasses, such as enumerations.
+        # For subclasses, such as enumerations.
         _write(str.__str__(value), out, depth)
     elif isinstance(value, int):
         _write(int(value), out, depth)
@@ -127,7 +127,7 @@ def _write_other(value: Any, out: bytearray, depth: int) -> None:
 
 def _write_array(value: Sequence[Any], out: bytearray, depth: int) -> None:
     _deeper(depth)
-    # A copy, so that the length stays what the head says.
+    # A copy, so that the length cannot change after the header.
     items = tuple(value)
     _head(out, len(items), ((0x90, 15),), (0, 0xDC, 0xDD))
     for item in items:
@@ -144,7 +144,7 @@ def _write_map(value: dict[Any, Any], out: bytearray, depth: int) -> None:
 
 
 def _head(out: bytearray, size: int, short: tuple[tuple[int, int], ...], codes: tuple[int, int, int]) -> None:
-    """What stands before content of this size. `short` is a code that holds the size itself, and the largest that it holds."""
+    """Returns the header for content of this size. `short`: the code that includes the size, and the largest size that it can include."""
     one, two, four = codes
     if short and size <= short[0][1]:
         out.append(short[0][0] | size)
@@ -203,7 +203,7 @@ def _deeper(depth: int, depth_max: int = DEPTH_MAX) -> None:
 
 
 class _Reader:
-    """Reads from `at` on. Nothing is allocated by announced lengths: each item is read before the next."""
+    """Decodes from `at` on. Announced lengths allocate nothing: each item is read before the next."""
 
     def __init__(self, payload: bytes, depth_max: int, needs_text_keys: bool) -> None:
         self.payload = payload
@@ -235,7 +235,7 @@ class _Reader:
             return read(self, self.number(form), depth)
         if code in _FIXED_SIZES:
             return self.extension(_FIXED_SIZES[code], depth)
-        raise MsgpackError("invalid_format", f"no value begins with {code:#04x}")
+        raise MsgpackError("invalid_format", f"no value starts with {code:#04x}")
 
     def number(self, form: str) -> Any:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]

@@ -18,23 +18,23 @@ Payload = Union[bytes, bytearray, memoryview, str]
 UserProperties = Union[Mapping[str, str], Sequence[tuple[str, str]]]
 
 SESSION_EXPIRY = 300
-"""How long the server keeps the session after a connection is lost, unless the application says otherwise."""
+"""How long the server keeps the session after a connection is lost, by default."""
 CONNECT_TIMEOUT = 20.0
-"""From the first byte of an attempt to connect to the server's answer."""
+"""The time from the first byte of an attempt to connect to the server's response."""
 RECONNECT = (0.5, 30.0)
-"""The pause after the first failed attempt, and the longest."""
+"""The delay after the first failed attempt, and the maximum delay."""
 QUEUE_MESSAGES = 10_000
-"""Messages that may wait to be sent."""
+"""The maximum number of queued messages."""
 QUEUE_BYTES = 16 << 20
 """Bytes of those messages."""
 IN_FLIGHT = 1000
-"""QoS 1 and 2 messages that may be sent and not acknowledged yet."""
+"""The maximum number of QoS 1 and 2 messages in flight."""
 RECEIVE_MAXIMUM = 1000
 """QoS 1 and 2 messages that the server may send before they are acknowledged."""
 CLOSE_TIMEOUT = 8.0
-"""`close` waits so long at most: 5 s for acknowledgements, 2 s for the server to close, and a little more."""
+"""The maximum time of `close`: 5 s for acknowledgements, 2 s for the server to close, and some slack."""
 KEEP_ALIVE = 60
-"""The longest silence of the client."""
+"""The keep alive."""
 
 U16_MAX = 0xFFFF
 U32_MAX = 0xFFFF_FFFF
@@ -46,10 +46,10 @@ WEBSOCKET = ("ws://", "wss://")
 
 OPTIONS = "invalid_options"
 ARGUMENT = "invalid_argument"
-"""Codes of what is wrong: with a client's options, or with a call."""
+"""The error codes for invalid options and invalid arguments."""
 
-# Names that other clients use for the same thing.
-KNOWN_AS = {
+# Names that other clients use for the same option.
+ALIASES = {
     "username": "user_name",
     "user": "user_name",
     "passwd": "password",
@@ -74,9 +74,9 @@ KNOWN_AS = {
 
 @dataclass(frozen=True)
 class Will:
-    """The message that the server publishes when the client is gone without a word (section 3.1.2.5).
+    """The message that the server publishes when the connection is lost (section 3.1.2.5).
 
-    `delay` and `expiry` are in seconds. They, `content_type` and `user_properties` need MQTT 5.0.
+    `delay` and `expiry` are in seconds. `delay`, `expiry`, `content_type` and `user_properties` need MQTT 5.0.
     """
 
     topic: str
@@ -91,11 +91,11 @@ class Will:
 
 @dataclass(frozen=True)
 class Tls:
-    """Whom to trust and who to be, for `mqtts://` and `wss://`. By default the system's authorities, and nobody in particular.
+    """TLS options for `mqtts://` and `wss://`. Default: the system's authorities, and no client certificate.
 
-    Files are PEM. `ca_file` replaces the system's authorities. `crl_file` lists revoked certificates. `cert_file` and `key_file` are the
-    certificate of this client with its chain, and its key, which is not encrypted. `server_name` is the name that the server's certificate must
-    have, where it is not the host of the address. `alpn` lists protocols, the preferred one first.
+    Files are PEM. `ca_file` replaces the system's authorities. `crl_file` has certificate revocation lists. `cert_file` and `key_file` are the
+    client certificate with its chain, and its key, which must not be encrypted. `server_name` is the name that the server's certificate must
+    contain, by default the host of the address. `alpn` lists protocols in order of preference.
     """
 
     ca_file: Optional[Union[str, os.PathLike[str]]] = None
@@ -105,11 +105,11 @@ class Tls:
     server_name: Optional[str] = None
     alpn: Sequence[str] = ()
     dangerously_accept_any_certificate: bool = False
-    """Takes any certificate of anybody for the server's. Whoever is on the way can read and change everything: only for trying things."""
+    """Accepts any certificate of the server. An attacker on the network can read and change everything: only for tests."""
 
     def settings(self) -> dict[str, Any]:
         if (self.cert_file is None) != (self.key_file is None):
-            raise MqttError("invalid_options", "cert_file and key_file belong together")
+            raise MqttError("invalid_options", "cert_file and key_file must be set together")
         files = None
         if self.cert_file is not None and self.key_file is not None:
             files = (os.fspath(self.cert_file), os.fspath(self.key_file))
@@ -125,34 +125,34 @@ class Tls:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Who a client is, for one connection. A password without a user name, such as a token, needs MQTT 5.0."""
+    """User name and password of one connection. A password without a user name, such as a token, needs MQTT 5.0."""
 
     user_name: Optional[str] = None
     password: Optional[Union[str, bytes]] = field(default=None, repr=False)
 
 
 class Authenticator(Protocol):
-    """This client's side of an extended authentication by AUTH packets (section 4.12). MQTT 5.0.
+    """The client's side of an extended authentication with AUTH packets (section 4.12). MQTT 5.0.
 
-    It is called on a thread of the client, and may block. What it raises is the cause of `callback_failed`, and ends the connection; an
-    `MqttError` with the code `authentication_failed` ends the client, because trying again cannot help. `data` is `None` where the server sent none.
+    It is called on a thread of the client, and may block. An exception ends the connection as the cause of `callback_failed`; an
+    `MqttError` with the code `authentication_failed` ends the client, because a retry would fail, too. `data` is `None` if the server sent none.
     """
 
     @property
     def method(self) -> str:
-        """Name of the method, such as `GS2-KRB5`. It stays the same."""
+        """The name of the method, such as `GS2-KRB5`. It must not change."""
         ...
 
     def begin(self) -> Optional[bytes]:
-        """The data that goes with CONNECT, or with the AUTH that begins a re-authentication. An exchange begins anew."""
+        """Starts an exchange. Returns the data for CONNECT, or for the AUTH of a re-authentication."""
         ...
 
     def respond(self, data: Optional[bytes]) -> Optional[bytes]:
-        """The answer to what the server sent in AUTH."""
+        """Returns the response to the data of an AUTH from the server."""
         ...
 
     def finish(self, data: Optional[bytes]) -> None:
-        """The server says that the exchange has succeeded, with its last data. Here its proof is checked, if it owes one."""
+        """Called when the server has accepted, with its final data. Checks the proof of the server, if the method has one."""
         ...
 
 
@@ -161,78 +161,78 @@ CredentialsSource = Callable[[], Union[Credentials, Awaitable[Credentials]]]
 
 @dataclass(frozen=True)
 class FileStore:
-    """Keeps messages of QoS 1 and 2 in the file `path` until they are acknowledged, safe against a crash of the process or the machine.
+    """Persists QoS 1 and 2 messages in the file `path` until they are acknowledged, across a crash of the process or the machine.
 
-    Messages that were not acknowledged when a process ended are sent by the next one that opens the file, with the packet identifiers of before:
-    a QoS 2 message is still delivered once. The file belongs to one session, so its client identifier is in it. One client at a time may have it
-    open. Beside it there is a file with the ending `.lock`, and at times one with `.new`.
+    The next process that opens the file sends the messages that were not acknowledged, with their previous packet identifiers:
+    a QoS 2 message is still delivered once. The file belongs to one session and contains its client identifier. One client at a time can have it
+    open. Next to it there are a file with the suffix `.lock`, and temporarily one with `.new`.
     """
 
     path: Union[str, os.PathLike[str]]
 
 
 class ConnectOptions(TypedDict, total=False):
-    """What can be said to `connect` and `start` besides the address. Times are in seconds."""
+    """The options of `connect` and `start`. Times are in seconds."""
 
     version: int
     """4 for MQTT 3.1.1, 5 for MQTT 5.0. Default: 5."""
     client_id: Optional[str]
-    """Names the session. Default: that of the store, or a random one. Empty lets the server choose."""
+    """Names the session. Default: that of the store, or a random one. If it is empty, the server assigns one."""
     clean_start: Optional[bool]
-    """Whether a session that the server has is discarded at the first connection; later ones resume it. Default: `True`; with a store `False`,
+    """Whether the first connection discards an existing session; later ones resume it. Default: `True`; with a store `False`,
     which it must be."""
     session_expiry: Optional[int]
-    """How long the server keeps the session after a connection is lost. Default: 300, and `close` ends the session then,
+    """How long the server keeps the session after a connection is lost. Default: 300, and `close` ends the session,
     unless there is a store."""
     keep_alive: int
-    """The longest silence of the client; 0 turns it off. Default: 60."""
+    """The keep alive; 0 disables it. Default: 60."""
     user_name: Optional[str]
     password: Optional[Union[str, bytes]]
     credentials: Optional[CredentialsSource]
-    """Is asked for user name and password at each attempt to connect, such as for a token that expires. It runs on a thread of the client and
-    may block; the coroutine of a coroutine function runs on the event loop. What it raises is the cause of `callback_failed`, and the next
-    attempt asks again. The time that it takes is part of `connect_timeout`."""
+    """A function that returns user name and password for each attempt to connect, for tokens that expire. It runs on a thread of the client and
+    may block; a coroutine runs on the event loop. An exception is the cause of `callback_failed`, and the next
+    attempt calls it again. Its time is part of `connect_timeout`."""
     scram: Optional[str]
-    """`"sha256"` or `"sha512"`: the password is proved by SCRAM and never sent. MQTT 5.0."""
+    """`"sha256"` or `"sha512"`: authenticates with SCRAM, which never sends the password. MQTT 5.0."""
     authenticator: Optional[Authenticator]
-    """This client's side of an extended authentication of your own. MQTT 5.0."""
+    """A custom extended authentication. MQTT 5.0."""
     will: Optional[Will]
-    """What the server publishes when the client is gone without a word."""
+    """The message that the server publishes when the connection is lost."""
     tls: Optional[Tls]
-    """Whom to trust and who to be, for `mqtts://` and `wss://`."""
+    """TLS options for `mqtts://` and `wss://`."""
     websocket_headers: UserProperties
-    """Names and values of header fields in the handshake of `ws://` and `wss://`, 8 KiB at most."""
+    """HTTP headers of the WebSocket handshake for `ws://` and `wss://`, at most 8 KiB."""
     connect_timeout: float
-    """For an attempt to connect, up to the server's answer. Default: 20."""
+    """The timeout of an attempt to connect, up to the server's response. Default: 20."""
     reconnect: Optional[tuple[float, float]]
-    """The pause after the first failed attempt and the longest one; `None` never connects again. Default: (0.5, 30)."""
+    """The delay after the first failed attempt and the maximum delay; `None` disables reconnection. Default: (0.5, 30)."""
     queue_messages: int
-    """Messages that may wait to be sent; `publish` waits above it. Default: 10,000."""
+    """The maximum number of queued messages; `publish` waits if it is reached. Default: 10,000."""
     queue_bytes: int
-    """Bytes of those messages. Default: 16 MiB."""
+    """The maximum size of the queued messages. Default: 16 MiB."""
     in_flight: int
-    """QoS 1 and 2 messages that may be sent and not acknowledged yet. Default: 1,000."""
+    """The maximum number of QoS 1 and 2 messages in flight. Default: 1,000."""
     receive_maximum: int
     """QoS 1 and 2 messages that the server may send before they are acknowledged. Default: 1,000."""
     maximum_packet_bytes: Optional[int]
-    """The largest packet taken from the server. Default: what MQTT can express."""
+    """The maximum size of packets from the server. Default: the limit of MQTT."""
     topic_alias_maximum: int
     """Topic aliases that the server may use. Default: 0."""
     topic_aliases: int
-    """So many of the first topics published get an alias, as far as the server takes aliases. Default: 0."""
+    """How many of the first published topics get an alias, up to the limit of the server. Default: 0."""
     user_properties: UserProperties
-    """Names and values for the server, in CONNECT."""
+    """The user properties of CONNECT."""
     store: Optional[FileStore]
-    """Keeps messages of QoS 1 and 2 beyond the life of the process. Default: they end with it."""
+    """Persists QoS 1 and 2 messages beyond the process. Default: they are only in memory."""
 
 
 class PublishOptions(TypedDict, total=False):
-    """What can be said to `Client.publish` besides topic and payload."""
+    """The options of `Client.publish`."""
 
     qos: int
     retain: bool
     expiry: Optional[int]
-    """Lifetime in seconds."""
+    """The lifetime in seconds."""
     content_type: Optional[str]
     is_text: bool
     response_topic: Optional[str]
@@ -241,7 +241,7 @@ class PublishOptions(TypedDict, total=False):
 
 
 class SubscribeOptions(TypedDict, total=False):
-    """What can be said to `Client.subscribe` besides the filters."""
+    """The options of `Client.subscribe`."""
 
     qos: int
     no_local: bool
@@ -258,15 +258,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def refuses_unknown(function: F) -> F:
-    """Names the option that was probably meant when an unknown one is given."""
+    """Refuses unknown options with a suggestion."""
     parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def checked(*positional: Any, **named: Any) -> Any:
         for name in named:
             if name not in parameters:
-                meant = KNOWN_AS.get(name)
-                close = [meant] if meant in parameters else difflib.get_close_matches(name, parameters, 1)
+                alias = ALIASES.get(name)
+                close = [alias] if alias in parameters else difflib.get_close_matches(name, parameters, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise MqttError("invalid_options", f"there is no option {name}{hint}")
         return function(*positional, **named)
@@ -276,13 +276,13 @@ def refuses_unknown(function: F) -> F:
 
 @dataclass(frozen=True)
 class Options:
-    """All options of `connect`, checked, as the native client takes them."""
+    """The validated options of `connect`, converted for the native client."""
 
     settings: Mapping[str, Any] = field(repr=False)
     closing_expiry: Optional[int]
-    """What DISCONNECT says of the session; `None` leaves it as it is."""
+    """The session expiry in DISCONNECT; `None` does not change it."""
     outlives: bool
-    """The session is meant to outlive the client, and its subscriptions with it."""
+    """Whether the session and its subscriptions outlive the client."""
 
 
 @refuses_unknown
@@ -321,28 +321,28 @@ def options(
     if version not in (4, 5):
         raise wrong("version", version, "4 for MQTT 3.1.1, or 5")
     if isinstance(tls, ssl.SSLContext) or (tls is not None and not isinstance(tls, Tls)):
-        raise MqttError("invalid_options", "tls takes a tautwire.Tls")
+        raise MqttError("invalid_options", "tls must be a tautwire.Tls")
     if tls is not None and not where.startswith(SECURE):
-        # Without a word, everything would go out readable.
-        raise MqttError("invalid_options", "tls is for mqtts:// and wss://")
+        # Otherwise the connection would be unencrypted without notice.
+        raise MqttError("invalid_options", "tls needs an mqtts:// or wss:// address")
     if websocket_headers and not where.startswith(WEBSOCKET):
-        raise MqttError("invalid_options", f"websocket_headers are for {' and '.join(WEBSOCKET)}")
+        raise MqttError("invalid_options", f"websocket_headers need a {' or '.join(WEBSOCKET)} address")
     if will is not None and not isinstance(will, Will):
-        raise MqttError("invalid_options", "will takes a tautwire.Will")
+        raise MqttError("invalid_options", "will must be a tautwire.Will")
     if scram not in (None, "sha256", "sha512"):
-        raise MqttError("invalid_options", "scram is 'sha256' or 'sha512'")
+        raise MqttError("invalid_options", "scram must be 'sha256' or 'sha512'")
     if scram is not None and (version != 5 or not user_name or not password):
         raise MqttError("invalid_options", "scram needs MQTT 5.0, a user name and a password")
     if credentials is not None and not callable(credentials):
-        raise MqttError("invalid_options", "credentials takes a function that gives tautwire.Credentials")
+        raise MqttError("invalid_options", "credentials must be a function that returns tautwire.Credentials")
     if credentials is not None and (user_name, password, scram) != (None, None, None):
-        raise MqttError("invalid_options", "credentials take the place of user name, password and scram")
+        raise MqttError("invalid_options", "credentials cannot be combined with user_name, password or scram")
     if authenticator is not None and (version != 5 or scram is not None):
-        raise MqttError("invalid_options", "an authenticator needs MQTT 5.0, and takes the place of scram")
+        raise MqttError("invalid_options", "an authenticator needs MQTT 5.0, and cannot be combined with scram")
     if store is not None and not isinstance(store, FileStore):
-        raise MqttError("invalid_options", "store takes a tautwire.FileStore")
+        raise MqttError("invalid_options", "store must be a tautwire.FileStore")
     if store is not None and clean_start:
-        raise MqttError("invalid_options", "a store goes on with its session, which clean_start discards")
+        raise MqttError("invalid_options", "a store resumes its session, which clean_start would discard")
     if client_id is None and store is None:
         client_id = _client_id()
     expiry = SESSION_EXPIRY if session_expiry is None else session_expiry
@@ -375,42 +375,42 @@ def options(
         "credentials": credentials,
         "authenticator": None if authenticator is None else _authenticator(authenticator),
     }
-    # What the application has asked for stays; our own default ends with the client, but for a session that outlives the process.
+    # Without session_expiry and store, the session ends with the client.
     closing_expiry = 0 if version == 5 and session_expiry is None and store is None else None
     outlives = expiry > 0 and closing_expiry is None if version == 5 else not settings["clean_start"]
     return Options(settings, closing_expiry, outlives)
 
 
 def credentials_of(given: object) -> tuple[Optional[str], Optional[bytes]]:
-    """What a function that was asked for credentials gave, as the native client takes it."""
+    """Converts the result of a credentials function for the native client."""
     if inspect.iscoroutine(given):
         given.close()
-        raise TypeError("a coroutine function for credentials needs the client for asyncio")
+        raise TypeError("a coroutine function for credentials needs the asyncio client")
     if not isinstance(given, Credentials):
-        raise TypeError(f"credentials gives tautwire.Credentials, not {type(given).__name__}")
+        raise TypeError(f"the credentials function must return tautwire.Credentials, not {type(given).__name__}")
     return given.user_name, given.password.encode() if isinstance(given.password, str) else given.password
 
 
 def split_address(address: str) -> tuple[str, Optional[str], Optional[str]]:
-    """The address without user name and password, and those two. Errors never show them."""
+    """Returns the address without user name and password, and these. Errors never contain them."""
     if not isinstance(address, str):
-        raise MqttError("invalid_options", "the address is a str such as mqtt://127.0.0.1:1883")
+        raise MqttError("invalid_options", "the address must be a str such as mqtt://127.0.0.1:1883")
     if address.startswith(("unix:", "mqtt+unix://")):
         return address, None, None
     if not address:
         raise MqttError("invalid_options", "the address is empty; write it as mqtt://HOST:PORT")
     if "://" not in address:
-        # What stands before @ may be a secret.
+        # The part before @ may be a secret.
         shown = address.rpartition("@")[2]
         raise MqttError("invalid_options", f"{shown} has no scheme; write it as mqtt://{shown}")
     try:
         parts = urlsplit(address)
-        # Asking for the port finds out whether it is a number.
+        # Reading the port checks that it is a number.
         parts.port  # noqa: B018
     except ValueError:
-        raise MqttError("invalid_options", "the address cannot be read; write it as mqtt://HOST:PORT") from None
+        raise MqttError("invalid_options", "the address is invalid; write it as mqtt://HOST:PORT") from None
     if parts.scheme not in (*SCHEMES, "tcp", "ssl"):
-        raise MqttError("invalid_options", f"the scheme {parts.scheme} is none of {', '.join(SCHEMES)}")
+        raise MqttError("invalid_options", f"the scheme {parts.scheme} is not one of {', '.join(SCHEMES)}")
     user_name = None if parts.username is None else unquote(parts.username)
     password = None if parts.password is None else unquote(parts.password)
     return _without_user(address, parts), user_name, password
@@ -418,13 +418,13 @@ def split_address(address: str) -> tuple[str, Optional[str], Optional[str]]:
 
 def _without_user(address: str, parts: SplitResult) -> str:
     if "@" not in parts.netloc:
-        # Schemes may be in capitals, too.
+        # The scheme may be in upper case.
         return parts.scheme + address[len(parts.scheme) :]
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _client_id() -> str:
-    """At most 23 characters, which is what every server must take [MQTT-3.1.3-5]."""
+    """Returns a random identifier of at most 23 characters, which every server must accept [MQTT-3.1.3-5]."""
     return f"tautwire-{secrets.token_hex(CLIENT_ID_BYTES)}"
 
 
@@ -451,10 +451,10 @@ def _will(will: Will) -> dict[str, Any]:
 def _authenticator(authenticator: Authenticator) -> tuple[str, Authenticator]:
     for name in ("begin", "respond", "finish"):
         if not callable(getattr(authenticator, name, None)):
-            raise MqttError("invalid_options", f"authenticator is none: it has no method {name}")
+            raise MqttError("invalid_options", f"the authenticator has no method {name}")
     method = getattr(authenticator, "method", None)
     if not isinstance(method, str):
-        raise MqttError("invalid_options", "the method of an authenticator is a str")
+        raise MqttError("invalid_options", "the method of an authenticator must be a str")
     return method, authenticator
 
 
@@ -462,40 +462,40 @@ def _reconnect(pauses: tuple[float, float]) -> tuple[float, float]:
     try:
         first, longest = pauses
     except (TypeError, ValueError):
-        raise MqttError("invalid_options", "reconnect is the first pause and the longest, in seconds") from None
+        raise MqttError("invalid_options", "reconnect must be the first and the maximum delay, in seconds") from None
     if seconds("reconnect", longest) < seconds("reconnect", first):
-        raise MqttError("invalid_options", "the longest pause of reconnect is shorter than the first")
+        raise MqttError("invalid_options", "the maximum delay of reconnect is shorter than the first")
     return float(first), float(longest)
 
 
 def whole(name: str, value: object, least: int, most: int, code: str = OPTIONS) -> int:
-    """A whole number within its range."""
+    """Checks an integer within its range."""
     if isinstance(value, int) and least <= value <= most:
         return int(value)
-    raise wrong(name, value, f"a whole number from {least} to {most}", code)
+    raise wrong(name, value, f"an integer from {least} to {most}", code)
 
 
 def seconds(name: str, value: object) -> float:
-    """A time of zero or more."""
+    """Checks a time of zero or more seconds."""
     if isinstance(value, (int, float)) and value >= 0:
         return float(value)
     raise wrong(name, value, "a number of seconds")
 
 
 def text(name: str, value: object, code: str = OPTIONS) -> str:
-    """A text that UTF-8 can hold."""
+    """Checks a string that UTF-8 can encode."""
     if not isinstance(value, str):
         raise wrong(name, value, "a str", code)
     try:
         value.encode()
     except UnicodeEncodeError:
-        # It is not shown: it may be a secret.
-        raise MqttError(code, f"{name} has half of a surrogate pair, which UTF-8 cannot hold") from None
+        # The value is not shown, because it may be a secret.
+        raise MqttError(code, f"{name} contains a lone surrogate, which UTF-8 cannot encode") from None
     return value
 
 
 def binary(name: str, value: object, code: str = OPTIONS) -> bytes:
-    """Bytes, or the bytes of a text."""
+    """Checks bytes, or encodes a string."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, str):
@@ -504,16 +504,16 @@ def binary(name: str, value: object, code: str = OPTIONS) -> bytes:
 
 
 def pairs(name: str, properties: UserProperties, code: str = OPTIONS) -> list[tuple[str, str]]:
-    """Names and values, such as those of user properties."""
+    """Checks names and values, such as those of user properties."""
     given = properties.items() if isinstance(properties, Mapping) else properties
     try:
         listed = [(one, value) for one, value in given]
     except (TypeError, ValueError):
-        raise MqttError(code, f"{name} is a mapping of names to values, or a sequence of such pairs") from None
+        raise MqttError(code, f"{name} must be a mapping of names to values, or a sequence of pairs") from None
     return [(text(f"a name of {name}", one, code), text(f"a value of {name}", value, code)) for one, value in listed]
 
 
 def wrong(name: str, value: object, wanted: str, code: str = OPTIONS) -> MqttError:
-    """What is wrong with an option. Only numbers are shown: anything else may be a secret in the wrong place."""
+    """Returns the error for an invalid option. Only numbers are shown, because other values may be secrets."""
     shown = repr(value) if isinstance(value, (int, float)) else type(value).__name__
-    return MqttError(code, f"{name} is {wanted}, not {shown}")
+    return MqttError(code, f"{name} must be {wanted}, not {shown}")

@@ -9,7 +9,7 @@ import itertools
 import secrets
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from ._bridge import noticed
+from ._bridge import retrieve_exception
 from ._native import Message
 from .codecs import Codec
 from .errors import MqttError, ResponseFailure
@@ -24,37 +24,37 @@ RESPONSE_BASE = "tautwire/response"
 NAME_BYTES = 12
 NO_MATCHING_SUBSCRIBERS = 0x10
 ERROR_PROPERTY = "error"
-"""The user property by which a responder says that it failed."""
-UNTOLD = "the responder failed"
-"""What a requester learns of an error that was not meant for it."""
+"""The user property with which a responder reports a failure."""
+GENERIC_FAILURE = "the responder failed"
+"""The message that a requester gets for an exception other than `ResponseFailure`."""
 
 
 def response_topic() -> str:
-    """A topic that nobody else has."""
+    """Returns a unique response topic."""
     return f"{RESPONSE_BASE}/{secrets.token_hex(NAME_BYTES)}"
 
 
 def failure(response: Message) -> Optional[MqttError]:
-    """What the responder says of its failure, if it failed."""
-    for name, sentence in response.user_properties:
+    """Returns the failure that the responder reports, if any."""
+    for name, message in response.user_properties:
         if name == ERROR_PROPERTY:
-            return MqttError("request_failed", sentence)
+            return MqttError("request_failed", message)
     return None
 
 
-def told(error: BaseException) -> str:
-    """The sentence for the requester."""
-    return error.sentence if isinstance(error, ResponseFailure) else UNTOLD
+def failure_message(error: BaseException) -> str:
+    """Returns the message for the requester."""
+    return error.message if isinstance(error, ResponseFailure) else GENERIC_FAILURE
 
 
 def check_version(version: int) -> None:
-    """Raises `not_supported` where there are no properties."""
+    """Raises `not_supported` before MQTT 5.0, which has no properties."""
     if version != 5:
         raise MqttError("not_supported", "requests need MQTT 5.0")
 
 
 class Requests:
-    """One response topic for all requests of a client; correlation data tells them apart."""
+    """The requests of a client, which share one response topic. Correlation data distinguishes them."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -65,12 +65,12 @@ class Requests:
         self._listening: Optional[asyncio.Task[None]] = None
         self._subscribing: Optional[asyncio.Task[None]] = None
         self.late = 0
-        """Responses that came too late, or twice."""
+        """The number of late or duplicate responses."""
 
     async def request(self, topic: Any, payload: Any, *, timeout: float, **publishing: Any) -> Message:
         check_version(self._client.version)
         try:
-            # The time that it waits for a connection, and for room, is part of it.
+            # The timeout includes the waits for a connection and for space in the queue.
             return await asyncio.wait_for(self._ask(topic, payload, publishing), timeout)
         except asyncio.TimeoutError:
             raise MqttError("request_timeout", f"{timeout:g} s") from None
@@ -90,9 +90,9 @@ class Requests:
             self._waiting.pop(correlation, None)
 
     def close(self) -> None:
-        """No response will come any more."""
+        """Fails all pending requests."""
         if self._responses is not None:
-            # The session may outlive the client, and this topic is of no use to another.
+            # The session may outlive the client, but the next client uses another response topic.
             with contextlib.suppress(MqttError):
                 self._responses._close()
         if self._listening is not None:
@@ -102,10 +102,10 @@ class Requests:
                 response.set_exception(MqttError("closed"))
 
     async def _listen(self) -> None:
-        """Responses are listened for before the first request is sent."""
+        """Subscribes to the response topic before the first request is sent."""
         if self._subscribing is None or (self._subscribing.done() and self._has_failed()):
             self._subscribing = asyncio.ensure_future(self._subscribe())
-            self._subscribing.add_done_callback(noticed)
+            self._subscribing.add_done_callback(retrieve_exception)
         await asyncio.shield(self._subscribing)
 
     def _has_failed(self) -> bool:
@@ -113,7 +113,7 @@ class Requests:
         return is_over or self._subscribing is None or self._subscribing.cancelled() or self._subscribing.exception() is not None
 
     async def _subscribe(self) -> None:
-        # A response comes at the QoS of its request.
+        # A response has the QoS of its request.
         responses = self._responses = await self._client.subscribe(self._topic, qos=2)
         self._listening = asyncio.ensure_future(self._receive(responses))
 
@@ -145,7 +145,7 @@ class Requests:
 
 
 class Responder:
-    """Answers requests until it is closed. Made by `Client.respond`; for `async with`, or `close`."""
+    """Responds to requests until it is closed. Created by `Client.respond`; for `async with`, or `close`."""
 
     def __init__(
         self, client: Client, requests: Subscription[Any], handler: Callable[[Any], Any], codec: Optional[Codec[Any]]
@@ -160,25 +160,25 @@ class Responder:
         return self
 
     async def __aexit__(self, raised: object, *_more: object) -> None:
-        # An error, such as that of a cancelled task, does not wait for a server that may be gone.
-        await self._end(is_server_waited_for=raised is None)
+        # After an exception, such as a cancelled task, do not wait for the server.
+        await self._end(waits=raised is None)
 
     @property
     def granted(self) -> dict[str, int]:
-        """As `Subscription.granted`."""
+        """The granted QoS of each filter; see `Subscription.granted`."""
         return self._requests.granted
 
     async def close(self) -> None:
-        """Ends it. A request that is being answered is given up."""
-        await self._end(is_server_waited_for=True)
+        """Closes the responder. A request in progress is cancelled."""
+        await self._end(waits=True)
 
-    async def _end(self, is_server_waited_for: bool) -> None:
-        # First: the loop, when it is left, need not tell the server.
+    async def _end(self, waits: bool) -> None:
+        # Close first, so that leaving the loop does not unsubscribe again.
         operation = self._requests._close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        if is_server_waited_for:
+        if waits:
             await self._requests._closed(operation)
 
     async def _begin(self) -> None:
@@ -195,7 +195,7 @@ class Responder:
 
     async def _answer(self, request: Any) -> None:
         message: Message = request if isinstance(request, Message) else request.message
-        sentence: Optional[str] = None
+        failure_text: Optional[str] = None
         payload: Any = b""
         try:
             value = self._handler(request)
@@ -203,18 +203,18 @@ class Responder:
                 value = await value
             payload = self._codec.encode(value) if self._codec is not None else b"" if value is None else value
         except Exception as error:
-            sentence = told(error)
+            failure_text = failure_message(error)
             if not isinstance(error, ResponseFailure):
                 self._report(error)
         if message.response_topic is None:
             return
         try:
-            await self._publish(message, payload, sentence)
+            await self._publish(message, payload, failure_text)
         except MqttError as error:
             self._report(error)
 
-    async def _publish(self, message: Message, payload: Any, sentence: Optional[str]) -> None:
-        codec = self._codec if sentence is None else None
+    async def _publish(self, message: Message, payload: Any, failure_text: Optional[str]) -> None:
+        codec = self._codec if failure_text is None else None
         delivery = await self._client.enqueue(
             message.response_topic or "",
             payload,
@@ -222,7 +222,7 @@ class Responder:
             correlation_data=message.correlation_data,
             content_type=None if codec is None else codec.content_type,
             is_text=codec is not None and codec.is_text,
-            user_properties=() if sentence is None else ((ERROR_PROPERTY, sentence),),
+            user_properties=() if failure_text is None else ((ERROR_PROPERTY, failure_text),),
         )
         delivery.add_done_callback(self._published)
 
@@ -232,4 +232,4 @@ class Responder:
             self._report(error)
 
     def _report(self, error: BaseException) -> None:
-        self._client._bridge.loop.call_exception_handler({"message": UNTOLD, "exception": error})
+        self._client._bridge.loop.call_exception_handler({"message": GENERIC_FAILURE, "exception": error})

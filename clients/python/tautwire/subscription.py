@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Generator, Generic, Optional, TypeVar
 
 from . import _native
-from ._bridge import noticed
+from ._bridge import retrieve_exception
 from ._native import Message
 from ._publication import BATCH
 from .errors import MqttError
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 
 TURN_S = 0.001
-"""Messages that are there are handed out for so long before other tasks have their turn."""
+"""How long available messages are delivered before other tasks run."""
 
 
 class Subscription(Generic[M]):
-    """The messages of a subscription, in the order in which they came. Made by `Client.subscribe`.
+    """A subscription, which iterates over its messages in order of arrival. Created by `Client.subscribe`.
 
-    The server is asked when a loop over it begins, when it is awaited, or when it is entered with `async with`; it is then the same object.
-    Leaving the loop, or the `async with` block, ends the subscription. Where the session outlives the client (`session_expiry`, a store), the
-    server keeps the subscription: messages of QoS 1 and 2 wait for the next one to this filter, and `unsubscribe` alone ends it. A message is
-    acknowledged when the next one is asked for, and when the loop is left.
+    It subscribes when a loop over it starts, when it is awaited, or when it is entered with `async with`, which return the same object.
+    Leaving the loop, or the `async with` block, ends the subscription. If the session outlives the client (`session_expiry`, a store), the
+    server keeps the subscription: messages of QoS 1 and 2 wait for the next one to this filter, and only `unsubscribe` ends it. A message is
+    acknowledged when the next one is requested, and when the loop is left.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Subscription(Generic[M]):
         self._batch: deque[Message] = deque()
         self._previous: Optional[Message] = None
         self._yielded_at_s = 0.0
-        """When the event loop last had its turn from here."""
+        """When this subscription last yielded to the event loop."""
         self._key = client._bridge.key()
         self._fetching = asyncio.Lock()
 
@@ -58,7 +58,7 @@ class Subscription(Generic[M]):
         return await self._begun()
 
     async def __aexit__(self, raised: object, *_more: object) -> None:
-        # An error, such as that of a cancelled task, does not wait for a server that may be gone.
+        # After an exception, such as a cancelled task, do not wait for the server.
         if self._client._settings.outlives or raised is not None:
             self._leave()
         else:
@@ -74,39 +74,39 @@ class Subscription(Generic[M]):
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """What it subscribes to."""
+        """The topic filters."""
         return tuple(self._settings["filters"])
 
     @property
     def granted(self) -> dict[str, int]:
-        """The QoS that the server grants for each filter. Empty before its answer."""
+        """The granted QoS of each filter. Empty before the server's response."""
         return {} if self._native is None else dict(self._native.granted())
 
     async def next(self, timeout: Optional[float] = None) -> M:
-        """The next message, and leaves the subscription as it is. `timeout` is in seconds.
+        """Returns the next message, without ending the subscription. `timeout` is in seconds.
 
-        Raises `asyncio.TimeoutError`, or `MqttError` where there will be no more.
+        Raises `asyncio.TimeoutError`, or `MqttError` if the subscription has ended.
         """
         self._settle(may_wait=not self._batch)
         loop = self._client._bridge.loop
         until_s = None if timeout is None else loop.time() + timeout
-        # Another task may have had the message meanwhile.
+        # Another task may have taken the message.
         while not self._batch:
             fetching = self._fetch()
-            there_is_one = await (fetching if until_s is None else asyncio.wait_for(fetching, until_s - loop.time()))
-            if not there_is_one:
-                raise self._why() or MqttError("unsubscribed")
-        return self._hand_over()
+            has_message = await (fetching if until_s is None else asyncio.wait_for(fetching, until_s - loop.time()))
+            if not has_message:
+                raise self._end_error() or MqttError("unsubscribed")
+        return self._deliver()
 
     def acknowledge(self, message: Any) -> None:
-        """Acknowledges a message of a subscription with `manual_acknowledgement`. PUBACK leaves in the order of the QoS 1
-        messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3]: one that is withheld holds back those of its QoS after it."""
+        """Acknowledges a message of a subscription with `manual_acknowledgement`. PUBACK packets are sent in the order of the QoS 1
+        messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3]: a missing one blocks later ones of its QoS."""
         self._client._core.acknowledge(message if isinstance(message, Message) else message.message)
 
     async def unsubscribe(self) -> None:
-        """Ends the subscription, at the server too, and waits for its answer. Messages not handed out yet are acknowledged and dropped.
+        """Ends the subscription, also on the server, and waits for its response. Undelivered messages are acknowledged and dropped.
 
-        Raises `MqttError` where the server refuses, or the client is closed before it answers.
+        Raises `MqttError` if the server refuses, or the client is closed before the response.
         """
         await self._closed(self._close())
 
@@ -124,8 +124,8 @@ class Subscription(Generic[M]):
                 raise MqttError("unsubscribed")
             if self._beginning is None:
                 self._beginning = asyncio.ensure_future(self._begin())
-                self._beginning.add_done_callback(noticed)
-            # Of several that wait, one may be cancelled.
+                self._beginning.add_done_callback(retrieve_exception)
+            # Several tasks may wait, and one may be cancelled.
             await asyncio.shield(self._beginning)
         return self
 
@@ -137,7 +137,7 @@ class Subscription(Generic[M]):
             native.close()
 
     async def _fetch(self) -> bool:
-        """Waits until there is a message; false where there will be none."""
+        """Waits for a message. Returns false if the subscription has ended."""
         async with self._fetching:
             if self._batch:
                 return True
@@ -150,7 +150,7 @@ class Subscription(Generic[M]):
                 if batch:
                     self._batch.extend(batch)
                     if bridge.loop.time() - self._yielded_at_s > TURN_S:
-                        # A stream that never runs dry must not keep others from their turn.
+                        # A continuous stream must not starve other tasks.
                         await asyncio.sleep(0)
                         self._yielded_at_s = bridge.loop.time()
                     return True
@@ -162,14 +162,14 @@ class Subscription(Generic[M]):
                 if bridge.is_stopped:
                     return False
 
-    def _hand_over(self) -> M:
+    def _deliver(self) -> M:
         message: Any = self._batch.popleft()
         if self._acknowledges:
             self._previous = message
         return message if self._convert is None else self._convert(message)  # type: ignore[no-any-return]
 
     def _settle(self, may_wait: bool = False) -> None:
-        """What was handed over last has been handled. Its acknowledgement `may_wait` for what the rest of this turn of the loop sends."""
+        """Acknowledges the last delivered message. With `may_wait`, the acknowledgement is sent with other packets of this turn of the loop."""
         previous, self._previous = self._previous, None
         if previous is None:
             return
@@ -178,26 +178,26 @@ class Subscription(Generic[M]):
         else:
             self._client._core.acknowledge(previous)
 
-    def _why(self) -> Optional[MqttError]:
-        """Why there are no more messages; `None` where the application wanted it."""
+    def _end_error(self) -> Optional[MqttError]:
+        """Returns the error that ended the subscription; `None` if the application ended it."""
         ended = None if self._native is None or self._is_closed else self._native.ended()
         if isinstance(ended, MqttError) and ended.code != "closed":
             return ended
         return None
 
     def _leave(self) -> None:
-        """Ends it when nobody can receive from it any more. The server keeps it where the session outlives the client."""
+        """Ends an unreachable subscription. If the session outlives the client, the server keeps it."""
         try:
             if self._client._settings.outlives:
-                self._forsake()
+                self._detach()
             else:
                 self._close()
         except MqttError:
-            # The client is gone, and the subscription with it.
+            # The client has ended, and the subscription with it.
             pass
 
-    def _forsake(self) -> None:
-        """Ends it here, and not at the server."""
+    def _detach(self) -> None:
+        """Ends the subscription locally, but not on the server."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -210,7 +210,7 @@ class Subscription(Generic[M]):
         self._native.leave(unhandled)
 
     def _close(self) -> Optional[_native.Operation]:
-        """Ends it without waiting."""
+        """Ends the subscription without waiting for the server."""
         if self._is_closed:
             return None
         self._is_closed = True
@@ -226,7 +226,7 @@ class Subscription(Generic[M]):
 
 
 class _Loop(Generic[M]):
-    """One loop over a subscription. When the loop is left nothing refers to this any more, and the subscription ends."""
+    """One loop over a subscription. When the loop is left, this object is destroyed and ends the subscription."""
 
     def __init__(self, subscription: Subscription[M]) -> None:
         self._subscription = subscription
@@ -239,11 +239,11 @@ class _Loop(Generic[M]):
         subscription._settle(may_wait=not subscription._batch)
         while not subscription._batch:
             if not await subscription._fetch():
-                why = subscription._why()
-                if why is not None:
-                    raise why
+                error = subscription._end_error()
+                if error is not None:
+                    raise error
                 raise StopAsyncIteration
-        return subscription._hand_over()
+        return subscription._deliver()
 
     def __del__(self) -> None:
         self._subscription._leave()

@@ -1,4 +1,4 @@
-"""Typed topics: a pattern of topic names with parameters, and how payloads are written there."""
+"""Typed topics: a pattern of topic names with parameters, and the codec of their payloads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Level:
 
 
 class Topic(Generic[T]):
-    """A typed topic: `{name}` stands for one level, and `{name...}` at the end for all that follow.
+    """A typed topic: `{name}` matches one level, and `{name...}` at the end all remaining levels.
 
     ```python
     reading = Topic("sensors/{id}/reading", json(Reading.parse))
@@ -36,7 +36,7 @@ class Topic(Generic[T]):
         print(message.params["id"], message.value.celsius)
     ```
 
-    Raises `MqttError` with the code `invalid_argument` where the pattern is none.
+    Raises `MqttError` with the code `invalid_argument` if the pattern is invalid.
     """
 
     def __init__(self, pattern: str, codec: Codec[T]) -> None:
@@ -47,23 +47,23 @@ class Topic(Generic[T]):
         if not pattern:
             raise _wrong("a topic needs at least one character")
         if len(set(names)) < len(names):
-            raise _wrong(f"{pattern}: a parameter is there twice")
+            raise _wrong(f"{pattern}: duplicate parameter")
         if any(level.kind == REST for level in self._levels[:-1]):
             raise _wrong(f"{pattern}: a parameter with ... must be the last level")
         self._parameters = frozenset(names)
         self.filter = self.filter_for()
-        """All topics of the pattern: parameters become wildcards."""
+        """The topic filter of the pattern, with wildcards for the parameters."""
 
     def at(self, **parameters: Union[str, int]) -> Address[T]:
-        """One topic of the pattern, to publish to. Raises `invalid_argument`: a parameter is missing, or would change the meaning."""
+        """Returns one topic of the pattern, to publish to. Raises `invalid_argument`: a parameter is missing or contains a wildcard."""
         return Address(self._join(parameters, needs_all=True), self.codec)
 
     def filter_for(self, **parameters: Union[str, int]) -> str:
-        """The filter for these parameters, with wildcards for the others."""
+        """Returns the topic filter for these parameters, with wildcards for the others."""
         return self._join(parameters, needs_all=False)
 
     def match(self, name: str) -> Optional[dict[str, str]]:
-        """The parameters in a topic name; `None` where it is none of this pattern."""
+        """Returns the parameters in a topic name; `None` if it does not match the pattern."""
         parts = name.split("/")
         levels = self._levels
         has_rest = levels[-1].kind == REST
@@ -108,7 +108,7 @@ class Topic(Generic[T]):
 
 @dataclass(frozen=True)
 class Address(Generic[T]):
-    """One topic with its codec, made by `Topic.at`."""
+    """A topic name with its codec, created by `Topic.at`."""
 
     name: str
     codec: Codec[T]
@@ -121,13 +121,13 @@ class TypedMessage(Generic[T]):
 
     def __init__(self, topic: Topic[T], message: Message) -> None:
         self.message = message
-        """The message as it came."""
+        """The received message."""
         self._topic = topic
         self._value: tuple[T, ...] = ()
 
     @property
     def value(self) -> T:
-        """What the codec makes of the payload. Raises `payload_invalid`."""
+        """The decoded payload. Raises `payload_invalid`."""
         if not self._value:
             self._value = (self._topic.codec.decode(self.message.payload),)
         return self._value[0]
@@ -152,7 +152,7 @@ def _level(text: str) -> _Level:
     if found:
         return _Level(found[1], REST if found[2] else ONE)
     if _FORBIDDEN.search(text):
-        raise _wrong(f"{text}: a level is a text or one {{parameter}}, without wildcards")
+        raise _wrong(f"{text}: a level must be a fixed text or one {{parameter}}, without wildcards")
     return _Level(text, FIXED)
 
 

@@ -1,5 +1,5 @@
-"""Publishes numbers, and is killed: `publisher.py ADDRESS STORE TOPIC QOS FIRST`. Begins when it is connected and standard input has ended, and
-prints each number before and after."""
+"""A publisher that tests kill: `publisher.py ADDRESS STORE TOPIC QOS FIRST`. It starts when it is connected and standard input has ended, and
+prints each number before and after publishing it."""
 
 import asyncio
 import itertools
@@ -8,7 +8,7 @@ import sys
 import tautwire
 
 OPEN_AT_A_TIME = 40
-"""Messages that wait for their acknowledgement."""
+"""The maximum number of messages in flight."""
 
 
 async def main(address: str, store: str, topic: str, qos: int, first: int) -> None:
@@ -26,7 +26,7 @@ async def main(address: str, store: str, topic: str, qos: int, first: int) -> No
     publishing = set()
     for number in itertools.count(first):
         await room.acquire()
-        # Said before: the next process must not use a number again that this one has published.
+        # Printed before publishing, so that the next process does not reuse a published number.
         say("publishing", number)
         task = asyncio.ensure_future(publish(number))
         publishing.add(task)

@@ -1,4 +1,4 @@
-"""A broker of one's own for each class of tests, and a relay in front of it that cuts connections."""
+"""A broker for each test class, and a relay in front of it that cuts connections."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "clients/python"
 BROKER = Path(os.environ.get("TAUTWIRE_BIN", ROOT / "bin/tautwire"))
 PATIENCE_S = 20
-"""Longer than anything here may take; a test that waits so long has failed."""
+"""The timeout after which a test fails."""
 
 
 class Broker:
-    """bin/tautwire on a port of the kernel's choice, in memory, or with its data in a folder."""
+    """bin/tautwire on a port that the kernel chooses, in memory or with a data directory."""
 
     def __init__(self, *options: str, listen: str = "127.0.0.1:0", data: Path | None = None) -> None:
         keep = ["--memory"] if data is None else ["--set", f"data.path={data}"]
@@ -46,12 +46,12 @@ class Patient(unittest.IsolatedAsyncioTestCase):
     """Tests on an event loop."""
 
     async def asyncSetUp(self) -> None:
-        # In debug mode it reports steps that take longer, as all do on a busy machine.
+        # In debug mode asyncio reports slow steps, which are normal on a busy machine.
         asyncio.get_running_loop().slow_callback_duration = PATIENCE_S
 
 
 class WithBroker(Patient):
-    """Tests beside a broker that they share."""
+    """Tests that share a broker."""
 
     broker: Broker
     options: tuple[str, ...] = ()
@@ -70,12 +70,12 @@ class WithBroker(Patient):
 
     @property
     def topic(self) -> str:
-        """A topic of this test alone."""
+        """A unique topic for this test."""
         return f"test/{self.id()}"
 
 
 class Relay:
-    """Carries bytes to the broker and back, until it cuts all connections."""
+    """Forwards bytes to the broker and back, until it cuts all connections."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -84,7 +84,7 @@ class Relay:
         self.address = ""
         self.connections = 0
         self.is_mute = False
-        """What the broker says is lost."""
+        """Drops the bytes from the broker."""
 
     async def __aenter__(self) -> Relay:
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
@@ -98,7 +98,7 @@ class Relay:
             self._server.close()
 
     def lead_to(self, broker: Broker) -> None:
-        """Connections that come from now on are for this one."""
+        """Forwards new connections to this port."""
         self._broker = broker
 
     def cut(self) -> None:
@@ -126,7 +126,7 @@ class Relay:
 
 @contextlib.contextmanager
 def deaf_port() -> Iterator[int]:
-    """A port whose queue of connections is full: whoever connects waits."""
+    """A port with a full accept queue: connection attempts hang."""
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.socket())
         listening.bind(("127.0.0.1", 0))
@@ -139,12 +139,12 @@ def deaf_port() -> Iterator[int]:
 
 
 def free_port() -> int:
-    """A port at which nobody listens."""
+    """A port without a listener."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
 
 
 def soon(awaitable):
-    """Fails instead of waiting for ever."""
+    """Fails after a timeout instead of waiting forever."""
     return asyncio.wait_for(awaitable, PATIENCE_S)

@@ -1,4 +1,4 @@
-"""The agent of the scenario says what tests/scenario/README.md asks for."""
+"""The agent of the scenario prints what tests/scenario/README.md requires."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ class Agent(WithBroker):
         return process
 
     def says(self, process: "subprocess.Popen[str]", command: str, *lines: str) -> None:
-        """What follows a command, in any order."""
+        """Returns the output of a command, in any order."""
         if command:
             process.stdin.write(command + "\n")
         said = [process.stdout.readline().rstrip("\n") for _ in lines]

@@ -16,7 +16,7 @@ WAITS = """
 import signal, sys
 from tautwire import blocking
 
-# Whoever runs the tests in the background may have it ignored.
+# It may be ignored if the tests run in the background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 client = blocking.connect(sys.argv[1])
 subscription = client.subscribe("nothing")
@@ -28,7 +28,7 @@ except KeyboardInterrupt:
 client.close()
 """
 
-# The child says what it gets; the parent goes on as if nothing had happened.
+# The child prints its error; the parent continues normally.
 FORKS = """
 import os, sys
 from tautwire import MqttError, blocking
@@ -80,7 +80,7 @@ class Blocking(WithBroker):
     def test_times_run_out(self):
         with blocking.connect(self.address) as client:
             with client.subscribe(self.topic) as received:
-                # What is left of a time that is over is less than nothing.
+                # The remaining time may be negative.
                 for timeout in (0.01, 0, -1, float("nan")):
                     with self.assertRaises(TimeoutError):
                         received.next(timeout=timeout)
@@ -181,9 +181,9 @@ class Processes(WithBroker):
     def test_a_forked_process_ends_without_a_word(self):
         source = (
             "import os, sys, warnings; from tautwire import blocking; client = blocking.connect(sys.argv[1]); "
-            # Python warns of forks beside threads.
+            # Python warns about forks in a process with threads.
             "warnings.simplefilter('ignore'); "
-            # Gone only when the modules are: nothing can be imported then.
+            # Destroyed during the shutdown, when nothing can be imported.
             "received = client.subscribe('x'); hold = lambda: received; os.fork() and (os.wait(), client.close())"
         )
         with self.program(source) as process:
@@ -208,7 +208,7 @@ class Processes(WithBroker):
         try:
             yield process
         finally:
-            # Its children, too: one that hangs must not hold the test up.
+            # Also its children: one that hangs must not block the test.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()

@@ -1,4 +1,4 @@
-"""The client for asyncio beside the broker."""
+"""The client for asyncio with the broker."""
 
 import asyncio
 import gc
@@ -113,7 +113,7 @@ class Messages(WithBroker):
         core = mock.Mock()
         for message in ("one", "two", "three"):
             bridge.acknowledge(core, message)
-        # A program that holds up the loop now holds up none but the first.
+        # If the program blocks the loop now, only the first acknowledgement waits.
         self.assertEqual(core.mock_calls, [mock.call.acknowledge_with_next("one"), mock.call.acknowledge("two"), mock.call.acknowledge("three")])
         await asyncio.sleep(0)
         self.assertEqual(core.mock_calls[3:], [mock.call.flush()])
@@ -138,7 +138,7 @@ class Messages(WithBroker):
             await client.publish(self.topic, "first", qos=1)
             with mock.patch.object(subscription_module, "BATCH", 1), mock.patch.object(subscription_module, "TURN_S", 0.0):
                 for _ in range(3):
-                    # The server sends the message before it acknowledges it, so that it is there.
+                    # The server sends the message before its acknowledgement, so it has arrived.
                     await client.publish(self.topic, "next", qos=1)
                     before = turns
                     await received.next()
@@ -151,7 +151,7 @@ class Messages(WithBroker):
             with mock.patch.object(subscription_module, "TURN_S", -1.0):
                 await client.publish(self.topic, "one", qos=1)
                 first = asyncio.ensure_future(received.next())
-                # It takes the message, and lets others have their turn.
+                # It takes the message and yields to other tasks.
                 await asyncio.sleep(0)
                 self.assertEqual((await received.next()).text, "one")
                 await asyncio.sleep(0)
@@ -168,7 +168,7 @@ class Messages(WithBroker):
                 await asyncio.sleep(0)
                 self.assertEqual((await received.next()).text, "one")
                 await client.publish(self.topic, "two", qos=1)
-                # The answer to this comes behind any message that the server would have sent.
+                # The response follows any message that the server would have sent.
                 await client.publish(self.topic + "/other", qos=1)
                 await asyncio.sleep(0)
                 self.assertFalse(first.done())
@@ -184,7 +184,7 @@ class Messages(WithBroker):
             first = await soon(received.next())
             waiting = asyncio.ensure_future(received.next())
             await asyncio.sleep(0)
-            # The answer to this comes behind any message that the server would have sent.
+            # The response follows any message that the server would have sent.
             await client.publish(self.topic + "/other", qos=1)
             await asyncio.sleep(0)
             self.assertFalse(waiting.done())
@@ -322,7 +322,7 @@ class Connections(WithBroker):
             await soon(client.connected())
             await client.close()
             await soon(following)
-            # On a busy machine the steps in between may be left out.
+            # On a busy machine intermediate states may be skipped.
             self.assertEqual(kinds[0], ("connected", False))
             self.assertIn(("connected", True), kinds)
             self.assertEqual(kinds[-1], ("ended", False))
@@ -348,7 +348,7 @@ class Connections(WithBroker):
         for future in [*taken, waiting]:
             with self.assertRaises(MqttError) as caught:
                 await soon(future)
-            # An attempt that was under way may have failed first.
+            # An attempt that was in progress may have failed first.
             self.assertIn(caught.exception.code, ("closed", "unreachable"))
 
     async def test_closing_does_not_wait_for_an_attempt_that_nobody_answers(self):
@@ -409,7 +409,7 @@ class Connections(WithBroker):
         with deaf_port() as port, mock.patch.object(client_module, "CLOSE_TIMEOUT", 0.05):
             client = tautwire.start(f"mqtt://127.0.0.1:{port}", connect_timeout=2 * PATIENCE_S)
             await soon(client.close())
-            # The attempt that nobody answers is still under way.
+            # The attempt without a response is still in progress.
             for waiting in (client.connected(), client.publish(self.topic, qos=1), client.subscribe(self.topic).next()):
                 with self.assertRaises(MqttError) as caught:
                     await soon(waiting)

@@ -1,4 +1,4 @@
-"""The examples of the README run as they stand there, but for the address."""
+"""The examples of the README run as shown, except for the address."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ class Readme(WithBroker):
                 command = [sys.executable, "-W", "error", "-c", source]
                 done = subprocess.run(command, capture_output=True, cwd=folder, text=True, timeout=PATIENCE_S)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
-        # What the first one prints is shown beside it.
+        # The README shows the output of the first one.
         shown = re.search(r"^```\n(plant.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)
         first = subprocess.run(
             [sys.executable, "-c", examples[0].replace(ADDRESS, self.address)], capture_output=True, text=True, timeout=PATIENCE_S

@@ -8,7 +8,7 @@ import unittest
 import tautwire
 from support import PATIENCE_S, Relay, WithBroker, free_port, soon
 from tautwire import MqttError, ResponseFailure, blocking
-from tautwire.requests import UNTOLD
+from tautwire.requests import GENERIC_FAILURE
 
 
 class Requests(WithBroker):
@@ -20,7 +20,7 @@ class Requests(WithBroker):
                 self.assertEqual([response.text for response in responses], payloads)
 
     async def test_a_responder_that_fails_says_why_only_where_it_means_to(self):
-        for error, sentence in [(ResponseFailure("no such lamp"), "no such lamp"), (RuntimeError("secret"), UNTOLD)]:
+        for error, sentence in [(ResponseFailure("no such lamp"), "no such lamp"), (RuntimeError("secret"), GENERIC_FAILURE)]:
             reported = []
             loop = asyncio.get_running_loop()
             loop.set_exception_handler(lambda _loop, context, to=reported: to.append(context["exception"]))
@@ -79,7 +79,7 @@ class Requests(WithBroker):
         async with tautwire.connect(self.address) as client:
             requests = await client.subscribe(self.topic)
             timeout, request = 0.01, None
-            # The time may be over before the request is sent.
+            # The timeout may expire before the request is sent.
             while request is None:
                 with self.assertRaises(MqttError) as caught:
                     await soon(client.request(self.topic, timeout=timeout))
@@ -91,7 +91,7 @@ class Requests(WithBroker):
             answer = {"correlation_data": request.correlation_data, "qos": 1}
             await client.publish(request.response_topic, "late", **answer)
             async with await client.respond(self.topic + "/x", lambda request: b""):
-                # Its response comes behind the late one.
+                # Its response follows the late one.
                 await soon(client.request(self.topic + "/x"))
             self.assertEqual(client.counters()["late_responses"], 1)
 
@@ -149,7 +149,7 @@ class OfThreads(WithBroker):
             self.assertEqual(caught.exception.code, "no_responder")
             with client.respond("crash", lambda request: 1 // 0), self.assertRaises(MqttError) as caught:
                 client.request("crash", timeout=PATIENCE_S)
-            self.assertEqual((caught.exception.detail, reported), (UNTOLD, [ZeroDivisionError]))
+            self.assertEqual((caught.exception.detail, reported), (GENERIC_FAILURE, [ZeroDivisionError]))
             with client.subscribe("silent"), self.assertRaises(MqttError) as caught:
                 client.request("silent", timeout=0.01)
             self.assertEqual(caught.exception.code, "request_timeout")

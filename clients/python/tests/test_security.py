@@ -1,4 +1,4 @@
-"""TLS, WebSocket, passwords and wills: options that the native client takes."""
+"""TLS, WebSocket, passwords and wills: options of the native client."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class WithPasswords(unittest.IsolatedAsyncioTestCase):
 
 
 class Doubling:
-    """Answers each challenge with the same twice, and uses its client meanwhile."""
+    """Responds to each challenge with its data twice, and uses its client in the callback."""
 
     method = "DOUBLE"
 
@@ -164,7 +164,7 @@ class Doubling:
     def respond(self, data: bytes | None) -> bytes | None:
         self.steps.append(data)
         if self.client is not None:
-            # It takes the lock of the native client, which nobody may hold here.
+            # It takes the lock of the native client, which must be free here.
             self.client.counters()
         if data == b"bad":
             raise LookupError("secret")
@@ -177,7 +177,7 @@ class Doubling:
 
 
 def auth_packet(first: int, start: bytes, data: bytes | None) -> bytes:
-    """CONNACK or AUTH with the method, and its data."""
+    """Encodes CONNACK or AUTH with the method and its data."""
     properties = b"\x15\x00\x06DOUBLE" + (b"" if data is None else b"\x16" + len(data).to_bytes(2, "big") + data)
     body = start + bytes([len(properties)]) + properties
     return bytes([first, len(body)]) + body
@@ -186,7 +186,7 @@ def auth_packet(first: int, start: bytes, data: bytes | None) -> bytes:
 class Authenticators(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self) -> None:
         self.script: list[tuple[bytes, bytes]] = []
-        """What the server waits for, and what it says then."""
+        """Steps of the server: the expected packet and the response."""
         server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
         self.addCleanup(server.close)
         host, port = server.sockets[0].getsockname()
@@ -222,7 +222,7 @@ class Authenticators(unittest.IsolatedAsyncioTestCase):
         doubling.client = client
         again = asyncio.ensure_future(client.reauthenticate())
         while not again.done():
-            # The event loop goes on, and uses the client as well.
+            # The event loop keeps running, and uses the client, too.
             client.counters()
             await asyncio.sleep(0)
         await again

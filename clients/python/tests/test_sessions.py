@@ -17,7 +17,7 @@ class LastingSessions(WithBroker):
 
     async def test_a_consumer_that_is_cancelled_gets_later_what_came_meanwhile(self):
         texts: list[str] = []
-        # In a loop of its own, and in a loop within a block.
+        # In a plain loop, and in a loop within a block.
         for has_block in (False, True):
             for number in range(3):
                 arrived = asyncio.Event()

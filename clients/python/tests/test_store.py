@@ -1,4 +1,4 @@
-"""Messages in a store outlive the process that published them, and the broker, however they end."""
+"""Messages in a store survive the process that published them and the broker, even if they are killed."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ KILLS = int(os.environ.get("TAUTWIRE_STORE_KILLS", "4"))
 SEED = 1
 CONNACK = bytes.fromhex("2003000000")
 ACKNOWLEDGED_MAX = 150
-"""So many messages at most are acknowledged between two kills."""
+"""The maximum number of acknowledged messages between two kills."""
 
 
 class WithFolder(Patient):
@@ -97,7 +97,7 @@ class InFlight(WithBroker, WithFolder):
             said = b""
             while data := await reader.read(65536):
                 said += data
-                # A packet leaves when its message is on the disk. The zero is the length of its properties: without it, the end of a
+                # A packet is sent when its message is on disk. The zero is the length of its properties: without it, the end of a
                 # client identifier may look like the last number.
                 if said.endswith(b"\0" + str(OPEN_AT_A_TIME - 1).encode()):
                     sent.set()
@@ -131,7 +131,7 @@ class InFlight(WithBroker, WithFolder):
 
 
 class Kills(WithFolder):
-    """A publisher in a process of its own and the broker are killed again and again. A session that lasts takes what arrives."""
+    """A publisher in a separate process and the broker are killed repeatedly. A persistent session receives the messages."""
 
     async def test_a_publisher_that_is_killed_at_qos_1(self):
         await self.kill(qos=1, is_broker_killed=False)
@@ -186,7 +186,7 @@ async def receive(messages: tautwire.Subscription[tautwire.Message], arrived: li
 
 
 class Publisher:
-    """publisher.py, and what it says."""
+    """Runs publisher.py and reads its output."""
 
     def __init__(self, address: str, store: Path, topic: str, qos: int, first: int, *, waits: bool = False) -> None:
         command = [sys.executable, "-B", str(PACKAGE / "tests/publisher.py"), address, str(store), topic, str(qos), str(first)]
@@ -201,13 +201,13 @@ class Publisher:
             raise AssertionError("the publisher has ended")
 
     def go_on(self) -> None:
-        """Has it publish, where it waits for that."""
+        """Lets it publish, if it waits for that."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.stdin = None
 
     def read(self, acknowledged: set[int], wanted: int) -> None:
-        """Takes what it says, until so many are acknowledged."""
+        """Reads its output until this many messages are acknowledged."""
         assert self._process.stdout is not None
         while len(acknowledged) < wanted:
             line = self._process.stdout.readline()
@@ -216,10 +216,10 @@ class Publisher:
             self._note(line, acknowledged)
 
     def kill(self, acknowledged: set[int]) -> None:
-        """Ends it, and takes what it had said before."""
+        """Kills it, and reads its remaining output."""
         self._process.kill()
         said, _ = self._process.communicate()
-        # The last line may be cut off.
+        # The last line may be incomplete.
         for line in said.splitlines(keepends=True):
             if line.endswith("\n"):
                 self._note(line, acknowledged)

@@ -1,4 +1,4 @@
-"""Options, errors, topics and codecs: what needs no broker."""
+"""Options, errors, topics and codecs, without a broker."""
 
 import datetime
 import json
@@ -64,7 +64,7 @@ class Options(unittest.TestCase):
                 self.refusal(**given)
 
     def test_tls_is_never_left_out_without_a_word(self):
-        self.assertIn("mqtts:// and wss://", self.refusal(tls=Tls()))
+        self.assertIn("mqtts:// or wss://", self.refusal(tls=Tls()))
         for address in ("mqtts://h", "MQTTS://h", "ssl://h", "wss://h"):
             options.options(address, tls=Tls())
         options.options("WS://h", websocket_headers={"a": "b"})
@@ -184,7 +184,7 @@ class MessagePack(unittest.TestCase):
                         messagepack.decode(data(vector["hex"]))
                     self.assertEqual(caught.exception.code, vector["result"])
                     continue
-                # NaN differs from itself, and −0 equals 0: their texts tell.
+                # NaN differs from itself, and −0 equals 0, so compare their representations.
                 self.assertEqual(repr(messagepack.decode(data(vector["hex"]))), repr(value(vector["value"])))
                 if vector["encode"]:
                     self.assertEqual(messagepack.encode(value(vector["value"])), data(vector["hex"]))

@@ -1,4 +1,4 @@
-"""What type checkers are to make of the package. mypy and pyright read it; nobody runs it."""
+"""Uses of the package for type checkers. mypy and pyright check it; it is never run."""
 
 from __future__ import annotations
 

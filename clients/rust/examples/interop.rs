@@ -1,4 +1,4 @@
-//! Proves a broker with this client, and this client with a broker: `interop HOST PORT [CASE…]` or `interop --list`.
+//! Tests a broker with this client, and this client with a broker: `interop HOST PORT [CASE…]` or `interop --list`.
 //! Prints `ok NAME` or `FAIL NAME: reason` for each case.
 
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,7 +14,7 @@ use tautwire_client::{
     TopicName, Will,
 };
 
-/// A case that waits longer for anything has failed.
+/// The time limit for every step of a case.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MESSAGES: u32 = 20;
 
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 struct Run {
     address: String,
     version: ProtocolVersion,
-    /// In topics and client identifiers, which are this run's alone.
+    /// Part of topics and client identifiers, unique for this run.
     tag: String,
 }
 
@@ -105,7 +105,7 @@ fn connect(run: &Run) -> Outcome {
     client.disconnect().map_err(|error| error.to_string())
 }
 
-/// Messages go out and come back, once each, in order, at their QoS, with RETAIN and DUP clear.
+/// Messages are published and received, once each, in order, at their QoS, with RETAIN and DUP clear.
 fn round_trip(run: &Run, qos: QoS) -> Outcome {
     let topic = run.topic("roundtrip");
     let (publisher, subscriber) = (run.connect("p")?, run.connect("s")?);
@@ -124,7 +124,7 @@ fn round_trip(run: &Run, qos: QoS) -> Outcome {
     }
     for number in 0..MESSAGES {
         let message = next(&mut stream)?;
-        expect(message.payload() == number.to_string().as_bytes(), "the messages in their order")?;
+        expect(message.payload() == number.to_string().as_bytes(), "the messages in order")?;
         expect(message.qos() == qos, "the QoS at which it was published")?;
         expect(!message.retain() && !message.dup(), "RETAIN and DUP clear")?;
     }
@@ -159,7 +159,7 @@ fn will(run: &Run) -> Outcome {
     expect(next(&mut stream)?.payload() == b"gone", "the will")
 }
 
-/// The connection is cut, a message is published meanwhile, and the client comes back by itself, to its session.
+/// The connection is cut, a message is published meanwhile, and the client resumes its session.
 fn reconnect(run: &Run) -> Outcome {
     let topic = run.topic("reconnect");
     let relay = Relay::start(&run.address)?;
@@ -178,7 +178,7 @@ fn reconnect(run: &Run) -> Outcome {
     publish(&publisher, Publication::new(&topic, "after").qos(QoS::AtLeastOnce))?;
     expect(next(&mut stream)?.payload() == b"after", "the message once")?;
     client.disconnect().map_err(|error| error.to_string())?;
-    // The session is not left behind.
+    // Do not leave the session behind.
     let options = run.options("r")?;
     Client::connect(options).and_then(|client| client.disconnect()).map_err(|error| error.to_string())
 }
@@ -192,7 +192,7 @@ fn properties(run: &Run) -> Outcome {
     let answers = run.topic("answers");
     let pairs = [("b", "1"), ("a", "2"), ("b", "3"), ("b", "1")];
     let publication = Publication::new(&topic, "text")
-        // QoS 0: one broker answers user properties with a PUBACK that the standard does not know.
+        // QoS 0: one broker answers user properties with an invalid PUBACK.
         .qos(QoS::AtMostOnce)
         .text()
         .content_type("text/plain")
@@ -208,7 +208,10 @@ fn properties(run: &Run) -> Outcome {
     expect(came.response_topic().map(TopicName::as_str) == Some(&answers), "the response topic")?;
     expect(came.correlation_data() == Some(b"\x00\xFFid"), "the correlation data")?;
     expect(came.user_properties().collect::<Vec<_>>() == pairs, "the user properties in order, with repetitions")?;
-    expect(came.message_expiry_interval().is_some_and(|left_s| (290..=300).contains(&left_s)), "the time it has left")?;
+    expect(
+        came.message_expiry_interval().is_some_and(|left_s| (290..=300).contains(&left_s)),
+        "the remaining expiry interval",
+    )?;
     let says_text = came
         .iter()
         .any(|property| matches!(property, Property::PayloadFormatIndicator(tautwire_client::PayloadFormat::Utf8)));
@@ -234,7 +237,7 @@ fn expect(holds: bool, what: &str) -> Outcome {
     if holds { Ok(()) } else { Err(format!("expected {what}")) }
 }
 
-/// Stands between client and broker, so that a connection can be cut without a word.
+/// A relay between client and broker that can cut connections.
 struct Relay {
     address: String,
     state: Arc<Mutex<RelayState>>,
@@ -269,7 +272,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     fn cut(&self) {
         if let Ok(mut state) = self.state.lock() {
             for stream in state.streams.drain(..) {

@@ -1,5 +1,5 @@
-//! Takes commands, and prints what the client does, for the comparison of all clients: `scenario ADDRESS`. The commands and the lines are
-//! those of `tests/scenario/README.md`.
+//! Executes commands and prints the client's events, to compare the clients of all languages: `scenario ADDRESS`.
+//! `tests/scenario/README.md` describes the commands and the output.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// How long a request may take, unless an option says otherwise.
+/// The time limit for a request, unless an option sets it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -58,7 +58,7 @@ async fn run(address: &str) -> Result<(), Failure> {
 /// Prints a line at once.
 fn say(line: &str) {
     let mut out = io::stdout().lock();
-    // Nobody need be told that nobody reads.
+    // Nobody may be reading; that is no error.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -67,7 +67,7 @@ struct Agent {
     running: Option<Arc<Running>>,
 }
 
-/// A client, and what has been begun with it.
+/// A client and its pending commands.
 struct Running {
     client: Client,
     request_timeout: Duration,
@@ -79,10 +79,10 @@ struct Running {
     responders: Mutex<Vec<Responder>>,
 }
 
-/// A subscription whose messages are being printed.
+/// A subscription whose messages are printed.
 struct LogAcceptance {
     stop: oneshot::Sender<()>,
-    /// Gives the subscription back if it was stopped.
+    /// Returns the subscription if it was stopped.
     task: JoinHandle<Option<Subscription>>,
 }
 
@@ -155,12 +155,12 @@ impl Agent {
         let Some(running) = self.running.take() else { return };
         lock(&running.responders).clear();
         lock(&running.subscriptions).clear();
-        // What the connection was lost by before has been told.
+        // The error of a lost connection has been printed already.
         let _ = running.client.disconnect().await;
     }
 }
 
-/// Lets a command go on while others are read. It is begun at once, so that packets are in the order of the commands.
+/// Runs a command while others are read. It is polled once at once, so that packets are in the order of the commands.
 async fn begin(mut command: Pin<Box<dyn Future<Output = ()> + Send>>) {
     if poll_fn(|cx| Poll::Ready(command.as_mut().poll(cx))).await.is_pending() {
         tokio::spawn(command);
@@ -180,7 +180,7 @@ impl Running {
         })
     }
 
-    /// What a command does.
+    /// Executes a command.
     fn obey(
         self: Arc<Self>,
         command: &str,
@@ -226,7 +226,7 @@ impl Running {
         let wanted = if holds { wanted.manual_acknowledgement() } else { wanted };
         match self.client.subscribe(wanted).await {
             Ok(subscription) => {
-                // Whoever reads that it is there may ask for the newest one at once.
+                // The printed line allows the next command to use the newest subscription.
                 let mut subscriptions = lock(&self.subscriptions);
                 say_granted(subscription.granted());
                 let (stop, stopped) = oneshot::channel();
@@ -248,7 +248,7 @@ impl Running {
         let taking = lock(&self.subscriptions).get_mut(&filter).and_then(Vec::pop);
         let ended = match taking {
             Some(taking) => {
-                // It may have ended by itself.
+                // It may already have ended.
                 let _ = taking.stop.send(());
                 match taking.task.await {
                     Ok(Some(subscription)) => subscription.unsubscribe().await,
@@ -304,7 +304,7 @@ impl Running {
     }
 }
 
-/// Prints what happens to the connection.
+/// Prints the events of the connection.
 async fn follow(client: Client) {
     let mut events = client.events();
     drop(client);
@@ -320,7 +320,7 @@ async fn follow(client: Client) {
     }
 }
 
-/// Prints messages until there are no more, or until it is told to stop. What is to be acknowledged later goes to `held`.
+/// Prints messages until the subscription ends or is stopped. With manual acknowledgement, messages go to `held`.
 async fn take(
     mut subscription: Subscription,
     mut stopped: oneshot::Receiver<()>,
@@ -357,7 +357,7 @@ fn say_granted<'g>(granted: impl Iterator<Item = (&'g str, QoS)>) {
     }
 }
 
-/// The code of an error, and the reason code if a packet brought one.
+/// The code of an error, and the reason code if the server sent one.
 fn told(error: &Error) -> String {
     match error.reason() {
         Some(reason) => format!("{} {}", error.code(), shown(reason)),
@@ -369,7 +369,7 @@ fn shown(reason: ReasonCode) -> String {
     format!("0x{:02X}", reason.as_u8())
 }
 
-/// The words from `at` on, as one.
+/// The words from `at` on, joined.
 fn rest(words: &[String], at: usize) -> String {
     words.get(at..).unwrap_or_default().join(" ")
 }

@@ -1,4 +1,4 @@
-//! The front for async code.
+//! The client for async code.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::{
 
 /// A client for async code, on tokio. Cloning it gives another handle to the same client.
 ///
-/// When all handles and streams are gone, the client ends as [`Client::disconnect`] does, without anybody waiting for it.
+/// When all handles and streams are dropped, the client disconnects as [`Client::disconnect`] does, in the background.
 #[derive(Debug, Clone)]
 pub struct Client {
     handle: Handle,
@@ -28,7 +28,7 @@ impl Client {
     /// Makes one attempt to connect, and waits until the server has accepted the client.
     ///
     /// # Errors
-    /// Why the attempt failed. After a success, lost connections are made again as [`Options::reconnect`] says.
+    /// The attempt failed. After a successful one, the client reconnects as [`Options::reconnect`] says.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -38,8 +38,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Begins to connect and does not wait: what is published and subscribed meanwhile waits in the client. It tries until
-    /// it is let in, or refused for good. [`Client::events`] tells of each attempt that fails.
+    /// Starts to connect and returns at once. Publications and subscriptions wait in the client until it is connected. It tries until the
+    /// server accepts it or refuses it permanently. [`Client::events`] reports each failed attempt.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -61,10 +61,10 @@ impl Client {
         self.handle.online().await
     }
 
-    /// Takes a message to be published, once there is room for it, and gives a handle that resolves when the server has
-    /// acknowledged it to the end. Without a connection the message waits in the client.
+    /// Queues a message as soon as there is room and returns a handle. The handle resolves when the server has completely acknowledged the
+    /// message. Without a connection the message waits in the client.
     ///
-    /// Cancelled before it is done, nothing is published.
+    /// If the call is cancelled, nothing is published.
     ///
     /// # Errors
     /// The message cannot be sent, or the client is closed.
@@ -80,23 +80,23 @@ impl Client {
         self.handle.try_publish(&publication)
     }
 
-    /// Subscribes and waits for the server's answer. Without a connection it waits for one.
+    /// Subscribes and waits for SUBACK. Without a connection it waits for one.
     ///
     /// # Errors
-    /// The server refuses one of the filters: there is no subscription then. Or the request cannot be sent, or the client is closed.
+    /// The server refuses one of the filters (no subscription is made then), the request cannot be sent, or the client is closed.
     pub async fn subscribe(&self, subscribe: impl Into<Subscribe>) -> Result<Subscription, Error> {
         self.handle.subscribe(&subscribe.into())?.await
     }
 
-    /// A stream for what the session is subscribed to already, without asking the server again.
+    /// Returns a stream for existing subscriptions of the session, without a SUBSCRIBE.
     ///
     /// # Errors
-    /// A filter that is none, or the client is closed.
+    /// The filter is invalid, or the client is closed.
     pub fn listen(&self, subscribe: impl Into<Subscribe>) -> Result<Subscription, Error> {
         self.handle.listen(&subscribe.into())
     }
 
-    /// Ends subscriptions of the session for which there is no stream. Gives a code for each filter (none before MQTT 5.0).
+    /// Ends subscriptions of the session that have no stream. Returns one code per filter (none before MQTT 5.0).
     ///
     /// # Errors
     /// The request cannot be sent, or the client is closed.
@@ -109,19 +109,19 @@ impl Client {
         self.handle.acknowledge(token, PubAckReason::Success);
     }
 
-    /// As `acknowledge`, without waking the connection for it: the acknowledgement leaves with what is sent next, or with
-    /// `flush`. A program that acknowledges a message and then publishes one sends both at once.
+    /// As `acknowledge`, but does not wake the connection: the acknowledgement is sent with the next packet or by `flush`. A program that
+    /// acknowledges a message and then publishes one sends both at once.
     pub fn acknowledge_with_next(&self, token: AckToken) {
         self.handle.acknowledge_with_next(token);
     }
 
-    /// Sends the acknowledgements of `acknowledge_with_next`. Where there are none, it does nothing.
+    /// Sends the acknowledgements of `acknowledge_with_next`. Does nothing if there are none.
     pub fn flush(&self) {
         self.handle.flush();
     }
 
-    /// Prepares for requests: subscribes to a topic of its own for the responses (`tautwire/response/…`, or what the server says that it
-    /// should begin with).
+    /// Prepares for requests: subscribes to a response topic of its own (`tautwire/response/…`, or below the response information of the
+    /// server).
     ///
     /// # Errors
     /// [`Error::NotSupported`] before MQTT 5.0, or as [`Client::subscribe`].
@@ -129,20 +129,20 @@ impl Client {
         Requester::new(self.handle.clone(), None).await
     }
 
-    /// As [`Client::requester`], with responses at `topic`, which should be this client's alone.
+    /// As [`Client::requester`], with responses at `topic`, which no other client should use.
     ///
     /// # Errors
-    /// The topic is none, or as [`Client::requester`].
+    /// The topic is invalid, or as [`Client::requester`].
     pub async fn requester_at(&self, topic: impl Into<String>) -> Result<Requester, Error> {
         Requester::new(self.handle.clone(), Some(topic.into())).await
     }
 
-    /// Answers requests, one after the other, in a task of its own: what `handler` gives is published to the response topic of the
-    /// request, with its correlation data, at its QoS. A request is acknowledged when it has been answered. It comes at the QoS at which it
-    /// was published; that of `subscribe` does not count.
+    /// Answers requests, one after the other, in a task of its own. The result of `handler` is published to the response topic of the
+    /// request, with its correlation data, at its QoS. A request is acknowledged when it has been answered. Requests arrive at the QoS at
+    /// which they were published, whatever the QoS of `subscribe`.
     ///
-    /// If the handler fails with a [`crate::ResponseFailure`], its sentence is for the requester, which gets [`Error::RequestFailed`]. Of any
-    /// other error, and of a panic, it is told nothing but that the responder failed.
+    /// If the handler fails with a [`crate::ResponseFailure`], the requester gets its text in [`Error::RequestFailed`]. For any other
+    /// error, and for a panic, the requester learns only that the responder failed.
     ///
     /// ```no_run
     /// use tautwire_client::{Client, ResponseFailure};
@@ -181,42 +181,42 @@ impl Client {
         Ok(Responder { granted, stop, task: Some(task) })
     }
 
-    /// Authenticates again on the connection that there is (section 4.12.1), and resolves when the server has accepted it. Messages
-    /// flow meanwhile. Where either side refuses, the connection ends.
+    /// Authenticates again on the current connection (section 4.12.1). Resolves when the server has accepted it. Messages flow meanwhile.
+    /// If either side refuses, the connection ends.
     ///
     /// # Errors
-    /// There is no authenticator, or it refuses; one is under way already; there is no connection, or it is lost; what the server
-    /// said when it refused.
+    /// There is no authenticator, or it fails; a re-authentication is in progress; there is no connection, or it is lost; the server
+    /// refuses.
     pub async fn reauthenticate(&self) -> Result<(), Error> {
         self.handle.reauthenticate().await
     }
 
-    /// How the client stands.
+    /// The current status of the client.
     pub fn status(&self) -> Status {
         self.handle.status()
     }
 
-    /// What has happened to the connection, step by step: from the beginning of the client, as far as it is kept (256 events), and on.
+    /// The events of the connection, from the start of the client (the last 256 are buffered) and as they happen.
     pub fn events(&self) -> Events {
         Events::new(self.handle.shared().clone())
     }
 
-    /// Follows how the client stands, from now on.
+    /// Watches the status of the client from now on.
     pub fn watch(&self) -> StatusWatch {
         StatusWatch { handle: self.handle.clone(), seen: u64::MAX }
     }
 
-    /// What has been counted.
+    /// The counters of the client.
     pub fn counters(&self) -> Counters {
         self.handle.counters()
     }
 
-    /// The client identifier; the server's choice where it made one.
+    /// The client identifier, also if the server has assigned it.
     pub fn client_id(&self) -> String {
         self.handle.client_id()
     }
 
-    /// What the server of the present connection accepts.
+    /// What the server of the current connection supports.
     pub fn offer(&self) -> Offer {
         self.handle.offer()
     }
@@ -226,25 +226,25 @@ impl Client {
         self.handle.unacknowledged()
     }
 
-    /// Ends the client cleanly: waits until all that was published is acknowledged, at most
-    /// [`Options::disconnect_timeout`], and says DISCONNECT. Streams end; what is unresolved gets [`Error::Closed`].
+    /// Ends the client cleanly: waits until all publications are acknowledged, at most [`Options::disconnect_timeout`], then sends
+    /// DISCONNECT. Streams end; unresolved handles get [`Error::Closed`].
     ///
     /// # Errors
-    /// The connection was lost before.
+    /// The connection was already lost.
     pub async fn disconnect(&self) -> Result<(), Error> {
         self.handle.disconnect(&[]).await
     }
 
-    /// As [`Client::disconnect`], with properties such as a last session expiry.
+    /// As [`Client::disconnect`], with properties such as a final session expiry.
     ///
     /// # Errors
-    /// Properties that may not stand there, or as [`Client::disconnect`].
+    /// A property is not allowed in DISCONNECT, or as [`Client::disconnect`].
     pub async fn disconnect_with(&self, properties: &[Property<'_>]) -> Result<(), Error> {
         self.handle.disconnect(properties).await
     }
 }
 
-/// Follows how a client stands.
+/// Watches the status of a client.
 #[derive(Debug)]
 pub struct StatusWatch {
     handle: Handle,
@@ -252,23 +252,23 @@ pub struct StatusWatch {
 }
 
 impl StatusWatch {
-    /// The status now, when called first; then each time the one it has changed to. Steps in between may be left out.
-    /// After [`Status::Closed`] nothing more comes.
+    /// The first call returns the current status, each later call the next change. Intermediate changes can be skipped. After
+    /// [`Status::Closed`] it never resolves.
     pub async fn next(&mut self) -> Status {
         poll_fn(|cx| self.handle.poll_status(&mut self.seen, cx)).await
     }
 }
 
 impl Events {
-    /// The next event; `None` when the client has ended. Cancelling it loses nothing.
+    /// The next event; `None` when the client has ended. It is cancel safe.
     pub async fn next(&mut self) -> Option<ConnectionEvent> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 }
 
 impl Requester {
-    /// Publishes a request, at QoS 1 unless it says otherwise, and waits for its response. Response topic and correlation data are set.
-    /// Dropping the future gives the request up; what has been published already is answered in vain.
+    /// Publishes a request, at QoS 1 unless set otherwise, and waits for its response. It sets the response topic and the correlation data.
+    /// Dropping the future abandons the request; a response to it is discarded.
     ///
     /// # Errors
     /// [`Error::NoResponder`] at QoS 1 and 2, [`Error::RequestFailed`], [`Error::RequestTimeout`], or as for publishing.
@@ -287,19 +287,19 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// The filters and the QoS that the server grants for each.
+    /// The filters and the QoS that the server granted for each.
     pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
         self.granted.iter().map(|(filter, qos)| (filter.as_str(), *qos))
     }
 
-    /// Answers the request that is being handled, ends the subscription, and waits for the server's answer.
+    /// Answers the current request, ends the subscription, and waits for UNSUBACK.
     ///
     /// # Errors
     /// The request cannot be sent, or the client is closed.
     pub async fn stop(mut self) -> Result<(), Error> {
         self.stop.stop();
         match self.task.take() {
-            // The task does not panic, and nobody aborts it.
+            // The task does not panic and is never aborted.
             Some(task) => task.await.unwrap_or(Err(Error::Closed)),
             None => Ok(()),
         }
@@ -313,13 +313,13 @@ impl Drop for Responder {
 }
 
 impl Subscription {
-    /// The next message; `None` when there will be no more. The message before it is acknowledged, unless that is done by
-    /// hand. Cancelling it loses nothing.
+    /// The next message; `None` when the subscription has ended. It acknowledges the previous message unless acknowledgement is manual. It
+    /// is cancel safe.
     pub async fn next(&mut self) -> Option<Message> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Ends the subscription and waits for the server's answer. Messages not handed out yet are dropped.
+    /// Ends the subscription and waits for UNSUBACK. Messages that are still in the stream are dropped.
     ///
     /// # Errors
     /// The request cannot be sent, or the client is closed.

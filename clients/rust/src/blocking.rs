@@ -1,4 +1,4 @@
-//! The front for threads: the same client, driven by a thread of its own.
+//! The client for threads, driven by a thread of its own.
 //!
 //! ```no_run
 //! use tautwire_client::{Options, Publication, QoS, Subscribe, blocking::Client};
@@ -34,7 +34,7 @@ use crate::{
 
 /// A client for threads. Cloning it gives another handle to the same client.
 ///
-/// When all handles and streams are gone, the client ends as [`Client::disconnect`] does, without anybody waiting for it.
+/// When all handles and streams are dropped, the client disconnects as [`Client::disconnect`] does, in the background.
 #[derive(Debug, Clone)]
 pub struct Client {
     handle: Handle,
@@ -44,16 +44,15 @@ impl Client {
     /// Makes one attempt to connect, and waits until the server has accepted the client.
     ///
     /// # Errors
-    /// Why the attempt failed, or that no thread could be started. After a success, lost connections are made again as
-    /// [`Options::reconnect`] says.
+    /// The attempt failed, or no thread could be started. After a successful attempt, the client reconnects as [`Options::reconnect`] says.
     pub fn connect(options: Options) -> Result<Client, Error> {
         let client = Client::begin(options, Begin::FailAtOnce)?;
         client.online()?;
         Ok(client)
     }
 
-    /// Begins to connect and does not wait: what is published and subscribed meanwhile waits in the client. It tries until
-    /// it is let in, or refused for good. [`Client::events`] tells of each attempt that fails.
+    /// Starts to connect and returns at once. Publications and subscriptions wait in the client until it is connected. It tries until the
+    /// server accepts it or refuses it permanently. [`Client::events`] reports each failed attempt.
     ///
     /// # Errors
     /// No thread could be started.
@@ -75,8 +74,8 @@ impl Client {
         wait(self.handle.online())
     }
 
-    /// Takes a message to be published, once there is room for it, and gives a handle that tells when the server has
-    /// acknowledged it to the end. Without a connection the message waits in the client.
+    /// Queues a message as soon as there is room and returns a handle. The handle resolves when the server has completely acknowledged the
+    /// message. Without a connection the message waits in the client.
     ///
     /// # Errors
     /// The message cannot be sent, or the client is closed.
@@ -92,7 +91,7 @@ impl Client {
         self.handle.try_publish(&publication).map(Publishing)
     }
 
-    /// As [`Client::publish`], for [`block_on`]: takes the message once there is room for it.
+    /// As [`Client::publish`], for [`block_on`].
     pub fn poll_publish(
         &self,
         publication: &Publication<'_>,
@@ -101,15 +100,15 @@ impl Client {
         self.handle.poll_publish(publication, cx)
     }
 
-    /// Subscribes and waits for the server's answer. Without a connection it waits for one.
+    /// Subscribes and waits for SUBACK. Without a connection it waits for one.
     ///
     /// # Errors
-    /// The server refuses one of the filters: there is no subscription then. Or the request cannot be sent, or the client is closed.
+    /// The server refuses one of the filters (no subscription is made then), the request cannot be sent, or the client is closed.
     pub fn subscribe(&self, subscribe: impl Into<Subscribe>) -> Result<Subscription, Error> {
         wait(self.handle.subscribe(&subscribe.into())?).map(Subscription)
     }
 
-    /// As [`Client::subscribe`], without waiting: the answer is the future's output.
+    /// As [`Client::subscribe`], without waiting: the future resolves with the answer.
     ///
     /// # Errors
     /// The request cannot be sent, or the client is closed.
@@ -117,15 +116,15 @@ impl Client {
         self.handle.subscribe(&subscribe.into())
     }
 
-    /// A stream for what the session is subscribed to already, without asking the server again.
+    /// Returns a stream for existing subscriptions of the session, without a SUBSCRIBE.
     ///
     /// # Errors
-    /// A filter that is none, or the client is closed.
+    /// The filter is invalid, or the client is closed.
     pub fn listen(&self, subscribe: impl Into<Subscribe>) -> Result<Subscription, Error> {
         self.handle.listen(&subscribe.into()).map(Subscription)
     }
 
-    /// Ends subscriptions of the session for which there is no stream. Gives a code for each filter (none before MQTT 5.0).
+    /// Ends subscriptions of the session that have no stream. Returns one code per filter (none before MQTT 5.0).
     ///
     /// # Errors
     /// The request cannot be sent, or the client is closed.
@@ -133,7 +132,7 @@ impl Client {
         wait(self.handle.unsubscribe(filters, properties)?)
     }
 
-    /// As [`Client::unsubscribe`], without waiting: the answer is the future's output.
+    /// As [`Client::unsubscribe`], without waiting: the future resolves with the answer.
     ///
     /// # Errors
     /// The request cannot be sent, or the client is closed.
@@ -146,19 +145,19 @@ impl Client {
         self.handle.acknowledge(token, PubAckReason::Success);
     }
 
-    /// As `acknowledge`, without waking the connection for it: the acknowledgement leaves with what is sent next, or with
-    /// `flush`. A program that acknowledges a message and then publishes one sends both at once.
+    /// As `acknowledge`, but does not wake the connection: the acknowledgement is sent with the next packet or by `flush`. A program that
+    /// acknowledges a message and then publishes one sends both at once.
     pub fn acknowledge_with_next(&self, token: AckToken) {
         self.handle.acknowledge_with_next(token);
     }
 
-    /// Sends the acknowledgements of `acknowledge_with_next`. Where there are none, it does nothing.
+    /// Sends the acknowledgements of `acknowledge_with_next`. Does nothing if there are none.
     pub fn flush(&self) {
         self.handle.flush();
     }
 
-    /// Prepares for requests: subscribes to a topic of its own for the responses (`tautwire/response/…`, or what the server says that it
-    /// should begin with).
+    /// Prepares for requests: subscribes to a response topic of its own (`tautwire/response/…`, or below the response information of the
+    /// server).
     ///
     /// # Errors
     /// [`Error::NotSupported`] before MQTT 5.0, or as [`Client::subscribe`].
@@ -166,20 +165,20 @@ impl Client {
         wait(crate::Requester::new(self.handle.clone(), None)).map(Requester)
     }
 
-    /// As [`Client::requester`], with responses at `topic`, which should be this client's alone.
+    /// As [`Client::requester`], with responses at `topic`, which no other client should use.
     ///
     /// # Errors
-    /// The topic is none, or as [`Client::requester`].
+    /// The topic is invalid, or as [`Client::requester`].
     pub fn requester_at(&self, topic: impl Into<String>) -> Result<Requester, Error> {
         wait(crate::Requester::new(self.handle.clone(), Some(topic.into()))).map(Requester)
     }
 
-    /// Answers requests, one after the other, in a thread of its own: what `handler` gives is published to the response topic of the
-    /// request, with its correlation data, at its QoS. A request is acknowledged when it has been answered. It comes at the QoS at which it
-    /// was published; that of `subscribe` does not count.
+    /// Answers requests, one after the other, in a thread of its own. The result of `handler` is published to the response topic of the
+    /// request, with its correlation data, at its QoS. A request is acknowledged when it has been answered. Requests arrive at the QoS at
+    /// which they were published, whatever the QoS of `subscribe`.
     ///
-    /// If the handler fails with a [`crate::ResponseFailure`], its sentence is for the requester, which gets [`Error::RequestFailed`]. Of any
-    /// other error, and of a panic, it is told nothing but that the responder failed.
+    /// If the handler fails with a [`crate::ResponseFailure`], the requester gets its text in [`Error::RequestFailed`]. For any other
+    /// error, and for a panic, the requester learns only that the responder failed.
     ///
     /// ```no_run
     /// use tautwire_client::{ResponseFailure, blocking::Client};
@@ -213,46 +212,47 @@ impl Client {
             Subscription(requests).unsubscribe()
         };
         let started = std::thread::Builder::new().name("tautwire-responder".into()).spawn(respond);
-        let thread = started.map_err(|error| Error::Options(format!("a thread cannot be started: {error}")))?;
+        let thread =
+            started.map_err(|error| Error::Options(format!("cannot start a thread for the responder: {error}")))?;
         Ok(Responder { granted, stop, thread: Some(thread) })
     }
 
-    /// Authenticates again on the connection that there is (section 4.12.1), and returns when the server has accepted it. Messages
-    /// flow meanwhile. Where either side refuses, the connection ends.
+    /// Authenticates again on the current connection (section 4.12.1). Returns when the server has accepted it. Messages flow meanwhile. If
+    /// either side refuses, the connection ends.
     ///
     /// # Errors
-    /// There is no authenticator, or it refuses; one is under way already; there is no connection, or it is lost; what the server
-    /// said when it refused.
+    /// There is no authenticator, or it fails; a re-authentication is in progress; there is no connection, or it is lost; the server
+    /// refuses.
     pub fn reauthenticate(&self) -> Result<(), Error> {
         wait(self.handle.reauthenticate())
     }
 
-    /// How the client stands.
+    /// The current status of the client.
     pub fn status(&self) -> Status {
         self.handle.status()
     }
 
-    /// What has happened to the connection, step by step: from the beginning of the client, as far as it is kept (256 events), and on.
+    /// The events of the connection, from the start of the client (the last 256 are buffered) and as they happen.
     pub fn events(&self) -> Events {
         Events(crate::Events::new(self.handle.shared().clone()))
     }
 
-    /// Follows how the client stands, from now on.
+    /// Watches the status of the client from now on.
     pub fn watch(&self) -> StatusWatch {
         StatusWatch { handle: self.handle.clone(), seen: u64::MAX }
     }
 
-    /// What has been counted.
+    /// The counters of the client.
     pub fn counters(&self) -> Counters {
         self.handle.counters()
     }
 
-    /// The client identifier; the server's choice where it made one.
+    /// The client identifier, also if the server has assigned it.
     pub fn client_id(&self) -> String {
         self.handle.client_id()
     }
 
-    /// What the server of the present connection accepts.
+    /// What the server of the current connection supports.
     pub fn offer(&self) -> Offer {
         self.handle.offer()
     }
@@ -262,68 +262,68 @@ impl Client {
         self.handle.unacknowledged()
     }
 
-    /// Ends the client cleanly: waits until all that was published is acknowledged, at most
-    /// [`Options::disconnect_timeout`], and says DISCONNECT. Streams end; what is unresolved gets [`Error::Closed`].
+    /// Ends the client cleanly: waits until all publications are acknowledged, at most [`Options::disconnect_timeout`], then sends
+    /// DISCONNECT. Streams end; unresolved handles get [`Error::Closed`].
     ///
     /// # Errors
-    /// The connection was lost before.
+    /// The connection was already lost.
     pub fn disconnect(&self) -> Result<(), Error> {
         wait(self.handle.disconnect(&[]))
     }
 
-    /// As [`Client::disconnect`], with properties such as a last session expiry.
+    /// As [`Client::disconnect`], with properties such as a final session expiry.
     ///
     /// # Errors
-    /// Properties that may not stand there, or as [`Client::disconnect`].
+    /// A property is not allowed in DISCONNECT, or as [`Client::disconnect`].
     pub fn disconnect_with(&self, properties: &[Property<'_>]) -> Result<(), Error> {
         wait(self.handle.disconnect(properties))
     }
 }
 
-/// A message on its way. Dropping it does not take the message back.
+/// The handle of a published message. Dropping it does not cancel the message.
 #[derive(Debug)]
 pub struct Publishing(crate::Publishing);
 
 impl Publishing {
-    /// Waits until the server has acknowledged the message to the end, however often the connection is lost meanwhile. At
-    /// QoS 0 that is when it has been handed to the connection.
+    /// Waits until the server has completely acknowledged the message, across lost connections. A QoS 0 message is complete when it has
+    /// been written to the connection.
     ///
     /// # Errors
-    /// The server refuses the message, it cannot be sent any more, or the client is closed.
+    /// The server refuses the message, it can no longer be sent, or the client is closed.
     pub fn wait(self) -> Result<Published, Error> {
         wait(self.0)
     }
 
-    /// The future behind it, for [`block_on`].
+    /// The underlying future, for [`block_on`].
     pub fn into_future(self) -> crate::Publishing {
         self.0
     }
 
-    /// As [`Publishing::wait`], for so long at most; then it gives itself back.
+    /// As [`Publishing::wait`], for at most `timeout`.
     ///
     /// # Errors
-    /// The time is over; or, inside, as [`Publishing::wait`].
+    /// On timeout, the handle itself; the inner error is that of [`Publishing::wait`].
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<Result<Published, Error>, Publishing> {
         block_on(&mut self.0, end_of(timeout)).ok_or(self)
     }
 }
 
-/// The messages of a subscription, in the order in which they came; see [`crate::Subscription`].
+/// The messages of a subscription, in the order of arrival; see [`crate::Subscription`].
 #[derive(Debug)]
 pub struct Subscription(crate::Subscription);
 
 impl Subscription {
-    /// The filters and the QoS that the server grants for each. Empty where the client did not ask the server.
+    /// The filters and the QoS that the server granted for each. Empty if no SUBSCRIBE was sent.
     pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
         self.0.granted()
     }
 
-    /// What the server said to people about the answer.
+    /// The reason string of the answer.
     pub fn reason_string(&self) -> Option<&str> {
         self.0.reason_string()
     }
 
-    /// Acknowledges a message with automatic acknowledgement off. Once is enough; a second time does nothing.
+    /// Acknowledges a message if automatic acknowledgement is off. A second call does nothing.
     pub fn acknowledge(&self, token: AckToken) {
         self.0.acknowledge(token);
     }
@@ -333,7 +333,7 @@ impl Subscription {
         self.0.refuse(token, reason);
     }
 
-    /// Why there are no more messages, once there are none.
+    /// Why the subscription ended; `None` until then.
     pub fn ended(&self) -> Option<Error> {
         self.0.ended()
     }
@@ -343,10 +343,10 @@ impl Subscription {
         self.0.poll_next(cx)
     }
 
-    /// The next message, if it comes within this time.
+    /// The next message, if it arrives within `timeout`.
     ///
     /// # Errors
-    /// [`Error::Canceled`]; otherwise why there are no more messages.
+    /// [`Error::Canceled`] on timeout; otherwise the reason why the subscription ended.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Message, Error> {
         match block_on(poll_fn(|cx| self.0.poll_next(cx)), end_of(timeout)) {
             Some(Some(message)) => Ok(message),
@@ -355,12 +355,12 @@ impl Subscription {
         }
     }
 
-    /// The next message, if there is one already.
+    /// The next message, if one has already arrived.
     pub fn try_next(&mut self) -> Option<Message> {
         self.next_timeout(Duration::ZERO).ok()
     }
 
-    /// Ends the subscription and waits for the server's answer. Messages not handed out yet are dropped.
+    /// Ends the subscription and waits for UNSUBACK. Messages that are still in the stream are dropped.
     ///
     /// # Errors
     /// The request cannot be sent, or the client is closed.
@@ -385,13 +385,13 @@ impl Iterator for Subscription {
 pub struct Requester(crate::Requester);
 
 impl Requester {
-    /// How long a response is waited for, with the time that its request waits here for a connection. Default: 30 s.
+    /// The time limit for a response, including the time that the request waits here for a connection. Default: 30 s.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Requester {
         Requester(self.0.timeout(timeout))
     }
 
-    /// Publishes a request, at QoS 1 unless it says otherwise, and waits for its response. Response topic and correlation data are set.
+    /// Publishes a request, at QoS 1 unless set otherwise, and waits for its response. It sets the response topic and the correlation data.
     ///
     /// # Errors
     /// [`Error::NoResponder`] at QoS 1 and 2, [`Error::RequestFailed`], [`Error::RequestTimeout`], or as for publishing.
@@ -401,7 +401,7 @@ impl Requester {
         block_on(answered, until).unwrap_or(Err(Error::RequestTimeout))
     }
 
-    /// The topic to which responses come.
+    /// The topic of the responses.
     pub fn response_topic(&self) -> &str {
         self.0.response_topic()
     }
@@ -416,12 +416,12 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// The filters and the QoS that the server grants for each.
+    /// The filters and the QoS that the server granted for each.
     pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
         self.granted.iter().map(|(filter, qos)| (filter.as_str(), *qos))
     }
 
-    /// Answers the request that is being handled, ends the subscription, and waits for the server's answer.
+    /// Answers the current request, ends the subscription, and waits for UNSUBACK.
     ///
     /// # Errors
     /// The request cannot be sent, or the client is closed.
@@ -436,13 +436,13 @@ impl Responder {
 }
 
 impl Drop for Responder {
-    /// Does not wait for the request that is being handled.
+    /// Does not wait for the current request.
     fn drop(&mut self) {
         self.stop.stop();
     }
 }
 
-/// What has happened to the connection of a client; see [`crate::Events`].
+/// The events of the connection of a client; see [`crate::Events`].
 #[derive(Debug)]
 pub struct Events(crate::Events);
 
@@ -452,7 +452,7 @@ impl Events {
         self.0.poll_next(cx)
     }
 
-    /// The next event, if it comes within this time; `None` inside when the client has ended.
+    /// The next event, if it arrives within `timeout`; `Ok(None)` when the client has ended.
     ///
     /// # Errors
     /// [`Error::Canceled`].
@@ -461,7 +461,7 @@ impl Events {
         block_on(next, end_of(timeout)).ok_or(Error::Canceled("an event"))
     }
 
-    /// Events that were forgotten before they were asked for.
+    /// The number of events that were discarded before they were read.
     pub fn missed(&self) -> u64 {
         self.0.missed()
     }
@@ -475,7 +475,7 @@ impl Iterator for Events {
     }
 }
 
-/// Follows how a client stands.
+/// Watches the status of a client.
 #[derive(Debug)]
 pub struct StatusWatch {
     handle: Handle,
@@ -488,7 +488,7 @@ impl StatusWatch {
         self.handle.poll_status(&mut self.seen, cx)
     }
 
-    /// The status now, when called first; then each time the one it has changed to. Steps in between may be left out.
+    /// The first call returns the current status, each later call the next change. Intermediate changes can be skipped.
     ///
     /// # Errors
     /// [`Error::Canceled`].
@@ -498,20 +498,20 @@ impl StatusWatch {
     }
 }
 
-/// Runs a future to its end on this thread, which sleeps meanwhile; `None` where the time has come first. For waiting for
-/// several things of this crate at once, by their `poll` methods.
+/// Runs a future to completion on this thread, which sleeps while it waits. Returns `None` on timeout. Use it to wait for several things of
+/// this crate at once, by their `poll` methods.
 pub fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F::Output> {
     thread::block_on(future, until)
 }
 
-/// When this time is over; `None` for never, where no clock can show it.
+/// The deadline of a timeout; `None` if the clock cannot represent it.
 fn end_of(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
 
-/// Waits as long as it takes.
+/// Waits without a time limit.
 fn wait<F: Future>(future: F) -> F::Output {
-    // Without a time limit it always ends with an output.
+    // Without a time limit there is always an output.
     let mut future = std::pin::pin!(future);
     loop {
         if let Some(output) = block_on(future.as_mut(), None) {

@@ -1,16 +1,15 @@
 //! An MQTT 5.0 and 3.1.1 client.
 //!
 //! * [`Client`] is for async code, on tokio (feature `tokio`, on by default). [`blocking::Client`] is for threads and is
-//!   always there. Both do the same.
-//! * A task or a thread of its own drives the protocol. There is no loop to poll: nothing that the application does or
-//!   leaves undone stops keep alive, acknowledgements or reconnecting, and every call may be made from anywhere, also while
-//!   a message is being handled.
-//! * Publishing gives a handle that resolves when the server has acknowledged the message to the end. Subscribing gives a
-//!   stream, with acknowledgements by itself or by hand.
-//! * After a lost connection it connects again, resumes the session, sends again what was not acknowledged, and subscribes
-//!   again where the server has lost the session.
-//! * Everything that can pile up has a limit ([`Limits`]) and a counter ([`Counters`]).
-//! * [`machine`] is the protocol without any input and output, for those who bring their own.
+//!   always available. Both have the same functions.
+//! * A task or a thread of its own drives the protocol, so there is no loop to poll. The application cannot block keep
+//!   alive, acknowledgements or reconnecting, and you can call everything from anywhere, also while you handle a message.
+//! * Publishing returns a handle that resolves when the server has completely acknowledged the message. Subscribing returns
+//!   a stream, with automatic or manual acknowledgement.
+//! * After a lost connection it reconnects, resumes the session, sends unacknowledged messages again, and subscribes again
+//!   if the server has lost the session.
+//! * Every queue and buffer has a limit ([`Limits`]) and a counter ([`Counters`]).
+//! * [`machine`] is the protocol without I/O, for applications with their own sockets.
 //!
 //! Features: `tokio`, `tls` (`mqtts://`), `websocket` (`ws://`, with `tls` `wss://`), `scram` (`Scram`), `tracing`.
 #![cfg_attr(

@@ -1,4 +1,4 @@
-//! What happens to the connection, told to `tracing` where that is wanted. Never payloads, never secrets.
+//! Reports connection events to `tracing`, if enabled. Never payloads, never secrets.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) fn connected(session_present: bool) {
 
 pub(crate) fn trying_again(error: &Error, after: Duration) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: TARGET, code = error.code(), %error, after_ms = after.as_millis() as u64, "trying again");
+    tracing::warn!(target: TARGET, code = error.code(), %error, after_ms = after.as_millis() as u64, "connecting again");
     #[cfg(not(feature = "tracing"))]
     let _ = (error, after);
 }
@@ -40,7 +40,7 @@ pub(crate) fn ended(error: &Error) {
 
 pub(crate) fn subscription_lost(filter: &str, error: &Error) {
     #[cfg(feature = "tracing")]
-    tracing::error!(target: TARGET, filter, code = error.code(), %error, "a subscription could not be made again");
+    tracing::error!(target: TARGET, filter, code = error.code(), %error, "could not renew a subscription");
     #[cfg(not(feature = "tracing"))]
     let _ = (filter, error);
 }
@@ -54,7 +54,7 @@ pub(crate) fn responder_failed(topic: &str) {
 
 pub(crate) fn response_unsent(error: &Error) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: TARGET, code = error.code(), %error, "a response could not be published");
+    tracing::warn!(target: TARGET, code = error.code(), %error, "could not publish a response");
     #[cfg(not(feature = "tracing"))]
     let _ = error;
 }

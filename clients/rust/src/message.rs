@@ -25,37 +25,39 @@ impl Message {
         self.publish.as_publish().payload
     }
 
-    /// QoS at which it came.
+    /// The QoS at which it arrived.
     pub fn qos(&self) -> QoS {
         self.publish.as_publish().qos()
     }
 
-    /// Whether it was there before the subscription; with Retain As Published the flag of its publisher.
+    /// Whether it is a retained message from before the subscription; with Retain As Published, the flag of its
+    /// publisher.
     pub fn retain(&self) -> bool {
         self.publish.as_publish().retain
     }
 
-    /// Whether the server says that it may have come before.
+    /// Whether the server marks it as a possible duplicate.
     pub fn dup(&self) -> bool {
         self.publish.as_publish().dup()
     }
 
-    /// Packet identifier of a QoS 1 or 2 message.
+    /// The packet identifier of a QoS 1 or 2 message.
     pub fn packet_id(&self) -> Option<tautwire_protocol::PacketId> {
         self.publish.as_publish().packet_id()
     }
 
-    /// Properties: content type, user properties, subscription identifiers and so on. None before MQTT 5.0.
+    /// The properties: content type, user properties, subscription identifiers and so on. Empty before MQTT 5.0.
     pub fn properties(&self) -> Properties<'_> {
         self.publish.as_publish().properties
     }
 
-    /// What to acknowledge the message with, for QoS 1 and 2. Small, and independent of the message.
+    /// The token to acknowledge the message with, for QoS 1 and 2. It is small and independent of the message.
     pub fn token(&self) -> Option<AckToken> {
         self.token
     }
 
-    /// An answer to this message, if it asks for one: to its response topic, with its correlation data, at its QoS.
+    /// A response to this message, if it requests one: to its response topic, with its correlation data, at its
+    /// QoS.
     pub fn reply<'a, P: AsRef<[u8]> + ?Sized>(&'a self, payload: &'a P) -> Option<Publication<'a>> {
         let properties = self.properties();
         let topic = properties.response_topic()?;
@@ -68,7 +70,7 @@ impl Message {
 }
 
 impl fmt::Debug for Message {
-    /// Says the size of the payload, never the payload.
+    /// Shows the size of the payload, never the payload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")
             .field("topic", &self.topic())

@@ -1,8 +1,8 @@
-//! Properties of the application's own, kept as they will stand on the wire.
+//! Properties set by the application, in encoded form.
 
 use tautwire_protocol::{EncodeError, Properties, Property, PropertyContext};
 
-/// A block that has been checked for the packet it is to stand in.
+/// A property block that is valid for one kind of packet.
 #[derive(Debug, Clone)]
 pub(crate) struct PropertyBlock {
     context: PropertyContext,
@@ -14,7 +14,7 @@ impl PropertyBlock {
         PropertyBlock { context, bytes: Vec::new() }
     }
 
-    /// Appends a property if it may stand there.
+    /// Appends a property if it is allowed there.
     pub(crate) fn push(&mut self, property: Property<'_>) -> Result<(), EncodeError> {
         let id = property.id();
         let start = self.bytes.len();
@@ -26,7 +26,7 @@ impl PropertyBlock {
         let alone = [property];
         let mut single = Vec::new();
         alone[0].append_to(&mut single)?;
-        // Authentication Data may only follow its method, which is the authenticator's to say.
+        // Authentication Data must follow its method, which the authenticator sets.
         Err(if Properties::from_wire(&single, self.context).is_ok() {
             EncodeError::PropertyRepeated { property: id }
         } else {
@@ -35,7 +35,7 @@ impl PropertyBlock {
     }
 
     pub(crate) fn get(&self) -> Properties<'_> {
-        // It has been checked when it grew.
+        // It was checked when it grew.
         Properties::from_wire(&self.bytes, self.context).unwrap_or_default()
     }
 }

@@ -7,8 +7,7 @@ use tautwire_protocol::{PayloadFormat, Property, QoS};
 
 use crate::options::whole_seconds;
 
-/// A message to publish: a topic, a payload, and how they are to travel. It borrows; nothing is copied before it is sent
-/// or has to wait.
+/// A message to publish: a topic, a payload and options. It borrows; nothing is copied before the message is sent or queued.
 ///
 /// ```
 /// # use tautwire_client::{Publication, QoS};
@@ -18,7 +17,7 @@ use crate::options::whole_seconds;
 pub struct Publication<'a> {
     pub(crate) topic: &'a str,
     pub(crate) payload: &'a [u8],
-    /// `None` where the application has not chosen one.
+    /// `None` if the application has not set one.
     qos: Option<QoS>,
     pub(crate) retain: bool,
     pub(crate) expiry_s: Option<u32>,
@@ -27,7 +26,7 @@ pub struct Publication<'a> {
 }
 
 impl<'a> Publication<'a> {
-    /// A message at QoS 0 (a request: QoS 1), not retained. Whether the topic is one is checked when it is published.
+    /// A message at QoS 0 (a request: QoS 1), not retained. The topic is validated when the message is published.
     #[inline]
     pub fn new<P: AsRef<[u8]> + ?Sized>(topic: &'a str, payload: &'a P) -> Publication<'a> {
         Publication {
@@ -41,7 +40,7 @@ impl<'a> Publication<'a> {
         }
     }
 
-    /// Quality of service.
+    /// Sets the quality of service.
     #[inline]
     #[must_use]
     pub fn qos(mut self, qos: QoS) -> Self {
@@ -49,7 +48,7 @@ impl<'a> Publication<'a> {
         self
     }
 
-    /// Whether the server keeps it as the topic's retained message; an empty payload then deletes that.
+    /// Whether the server retains it; an empty payload then deletes the retained message.
     #[inline]
     #[must_use]
     pub fn retain(mut self, retain: bool) -> Self {
@@ -57,48 +56,49 @@ impl<'a> Publication<'a> {
         self
     }
 
-    /// Lifetime, here and on the server, in whole seconds (rounded up). Time that it waits here is taken off [MQTT-3.3.2-6].
+    /// The message expiry interval, for the queue here and for the server, in whole seconds (rounded up). Time in the queue here is
+    /// subtracted [MQTT-3.3.2-6].
     #[must_use]
     pub fn expiry(mut self, expiry: Duration) -> Self {
         self.expiry_s = Some(whole_seconds(expiry));
         self
     }
 
-    /// What the payload is, such as a MIME type.
+    /// Sets the content type, such as a MIME type.
     #[must_use]
     pub fn content_type(self, content_type: &'a str) -> Self {
         self.property(Property::ContentType(content_type))
     }
 
-    /// Says that the payload is UTF-8 text.
+    /// Marks the payload as UTF-8 text.
     #[must_use]
     pub fn text(self) -> Self {
         self.property(Property::PayloadFormatIndicator(PayloadFormat::Utf8))
     }
 
-    /// Where a response is expected. A requester does this and waits for it: `Client::requester`. Whether the topic is one is checked
-    /// when the message is published.
+    /// Sets the response topic. A requester does this and waits for the response: `Client::requester`. The topic is validated when
+    /// the message is published.
     #[must_use]
     pub fn response_topic(mut self, topic: &'a str) -> Self {
         self.response_topic = Some(topic);
         self
     }
 
-    /// Tells which request an answer belongs to.
+    /// Sets the data that associates a response with its request.
     #[must_use]
     pub fn correlation_data(self, data: &'a [u8]) -> Self {
         self.property(Property::CorrelationData(data))
     }
 
-    /// A name and a value of the application's own. May be repeated; order and repetitions are kept.
+    /// Adds a user property. May be repeated; order and duplicates are kept.
     #[must_use]
     pub fn user_property(self, name: &'a str, value: &'a str) -> Self {
         self.property(Property::UserProperty(name, value))
     }
 
-    /// Any property of PUBLISH. Whether it may stand there is checked when the message is published.
+    /// Adds any property of PUBLISH. It is validated when the message is published.
     ///
-    /// A Topic Alias stands for the topic from the second message with it on, on each connection again.
+    /// A Topic Alias replaces the topic from the second message on, for each connection.
     #[must_use]
     pub fn property(mut self, property: Property<'a>) -> Self {
         match property {
@@ -113,7 +113,7 @@ impl<'a> Publication<'a> {
         self.qos.unwrap_or(QoS::AtMostOnce)
     }
 
-    /// With this QoS, unless the application has chosen one.
+    /// Sets this QoS, unless the application has set one.
     pub(crate) fn or_qos(mut self, qos: QoS) -> Self {
         self.qos.get_or_insert(qos);
         self
@@ -125,7 +125,7 @@ impl<'a> Publication<'a> {
 }
 
 impl fmt::Debug for Publication<'_> {
-    /// Says the size of the payload, never the payload.
+    /// Shows the size of the payload, never the payload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Publication")
             .field("topic", &self.topic)

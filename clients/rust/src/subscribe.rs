@@ -1,4 +1,4 @@
-//! What to subscribe to, and how.
+//! The description of a subscription.
 
 use tautwire_protocol::{
     Property, PropertyContext, QoS, RetainHandling, SubscriptionId, SubscriptionOptions, TopicFilter,
@@ -7,10 +7,10 @@ use tautwire_protocol::{
 use crate::Error;
 use crate::properties::PropertyBlock;
 
-/// Messages that a stream holds unless it says otherwise.
+/// The default capacity of a stream.
 const STREAM_MESSAGES: usize = 10_000;
 
-/// What to subscribe to, and how its messages are to be handed over. One stream may have several filters.
+/// The filters and options of a subscription. One stream may have several filters.
 ///
 /// ```
 /// # use tautwire_client::{QoS, Subscribe};
@@ -28,13 +28,13 @@ pub struct Subscribe {
     pub(crate) takes_rest: bool,
 }
 
-/// What happens to QoS 0 messages for which a stream has no room. QoS 1 and 2 messages are never dropped: the server may
-/// send no more of them than [`crate::Options::receive_maximum`] before they are acknowledged.
+/// What happens to QoS 0 messages when a stream is full. QoS 1 and 2 messages are never dropped:
+/// [`crate::Options::receive_maximum`] limits how many the server sends before they are acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
-    /// Nothing more is read from the server until the application has caught up, which holds up all streams of this client.
-    /// Reading goes on where the client waits for an answer of the server, so that a handler may publish and wait;
-    /// messages are dropped, and counted, when the stream holds eight times what it should.
+    /// Pauses reading from the server until the application has caught up, which pauses all streams of this client. Reading
+    /// continues while the client waits for an answer of the server, so that a handler may publish and wait; messages are
+    /// dropped, and counted, when the stream holds eight times its capacity.
     #[default]
     Wait,
     /// The new message is dropped and counted.
@@ -58,52 +58,52 @@ impl Subscribe {
         }
     }
 
-    /// Another filter for the same stream.
+    /// Adds another filter to the same stream.
     #[must_use]
     pub fn and(mut self, filter: impl Into<String>) -> Subscribe {
         self.filters.push(filter.into());
         self
     }
 
-    /// The highest QoS that messages may come with.
+    /// Sets the maximum QoS of the messages.
     #[must_use]
     pub fn qos(mut self, qos: QoS) -> Subscribe {
         self.options.qos = qos;
         self
     }
 
-    /// Leaves out what this client publishes itself. MQTT 5.0 alone, and not on a shared subscription.
+    /// Excludes messages that this client publishes itself. MQTT 5.0 only, and not for a shared subscription.
     #[must_use]
     pub fn no_local(mut self) -> Subscribe {
         self.options.no_local = true;
         self
     }
 
-    /// Messages keep the retain flag of their publisher. MQTT 5.0 alone.
+    /// Messages keep the retain flag of their publisher. MQTT 5.0 only.
     #[must_use]
     pub fn retain_as_published(mut self) -> Subscribe {
         self.options.retain_as_published = true;
         self
     }
 
-    /// When retained messages are sent. MQTT 5.0 alone.
+    /// Sets when retained messages are sent. MQTT 5.0 only.
     #[must_use]
     pub fn retain_handling(mut self, handling: RetainHandling) -> Subscribe {
         self.options.retain_handling = handling;
         self
     }
 
-    /// A number that the server sends with each message of this subscription. MQTT 5.0 alone.
+    /// Sets a number that the server sends with each message of this subscription. MQTT 5.0 only.
     #[must_use]
     pub fn identifier(mut self, identifier: SubscriptionId) -> Subscribe {
         self.identifier = Some(identifier);
         self
     }
 
-    /// Adds a property to SUBSCRIBE. Only the first SUBSCRIBE has it, not one that renews the subscription.
+    /// Adds a property to SUBSCRIBE. It applies only to the first SUBSCRIBE, not to one that renews the subscription.
     ///
     /// # Errors
-    /// A property that may not stand there.
+    /// The property is not allowed in SUBSCRIBE.
     pub fn property(mut self, property: Property<'_>) -> Result<Subscribe, Error> {
         match property {
             Property::SubscriptionIdentifier(identifier) => self.identifier = Some(identifier),
@@ -114,32 +114,32 @@ impl Subscribe {
         Ok(self)
     }
 
-    /// The application acknowledges each message itself. Otherwise a message is acknowledged when the next one is asked for.
+    /// The application acknowledges each message itself. Otherwise a message is acknowledged when the next one is requested.
     ///
-    /// PUBACK leaves in the order of the QoS 1 messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3]: one
-    /// that is withheld holds back those of its QoS after it.
+    /// PUBACKs are sent in the order of the QoS 1 messages [MQTT-4.6.0-2], PUBRECs in that of the QoS 2 messages [MQTT-4.6.0-3]:
+    /// a missing acknowledgement holds back later ones of its QoS.
     #[must_use]
     pub fn manual_acknowledgement(mut self) -> Subscribe {
         self.manual = true;
         self
     }
 
-    /// Messages that the stream should hold at most. Default: 10,000.
+    /// Sets how many messages the stream may hold. Default: 10,000.
     #[must_use]
     pub fn capacity(mut self, messages: usize) -> Subscribe {
         self.capacity = messages.max(1);
         self
     }
 
-    /// What happens to QoS 0 messages for which there is no room.
+    /// Sets what happens to QoS 0 messages when the stream is full.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Subscribe {
         self.overflow = overflow;
         self
     }
 
-    /// The stream also gets messages that no stream has asked for: those of subscriptions that an earlier life of the session
-    /// has left.
+    /// The stream also gets messages that match no other stream, such as those of subscriptions left over from earlier in the
+    /// session.
     #[must_use]
     pub fn and_the_rest(mut self) -> Subscribe {
         self.takes_rest = true;

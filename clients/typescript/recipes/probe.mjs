@@ -1,4 +1,4 @@
-// Sends a message through Aedes with MQTT.js and says which package each of them has as `mqtt-packet`.
+// Sends a message through Aedes with MQTT.js, and prints which package each of them uses as `mqtt-packet`.
 
 import { once } from "node:events";
 import { createRequire } from "node:module";

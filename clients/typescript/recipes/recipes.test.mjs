@@ -1,5 +1,5 @@
-// Runs the recipes of packages/mqtt-packet/README.md as they stand there, each in an empty project with the packages as npm packs
-// them. Everything else comes from the registry that npm is set to. Needs the build.
+// Runs the recipes of packages/mqtt-packet/README.md as shown there, each in an empty project with the packages as packed by npm.
+// Everything else comes from the configured registry. Needs the build.
 
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
@@ -39,16 +39,16 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The first block of code of that language under that heading. `behind`: a word that comes before it. */
-function recipe(heading, language, behind = "") {
+/** Returns the first code block of a language under a heading. `after`: a word that precedes it. */
+function recipe(heading, language, after = "") {
   const section = readme.split(/^#{2,3} /m).find((text) => text.startsWith(`${heading}\n`));
   assert.ok(section, heading);
-  const block = new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, "s").exec(section.slice(section.indexOf(behind)))?.[1];
+  const block = new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, "s").exec(section.slice(section.indexOf(after)))?.[1];
   assert.ok(block, `${heading}: ${language}`);
   return block;
 }
 
-/** Runs without what `npm test` has set for its own package. */
+/** Runs a command without the environment that `npm test` sets for this package. */
 async function run(cwd, command, ...options) {
   const isOfNpm = (name) => /^(npm_(?!config_registry)|INIT_CWD|NODE_TEST_CONTEXT)/i.test(name);
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !isOfNpm(name)));
@@ -61,7 +61,7 @@ async function run(cwd, command, ...options) {
   }
 }
 
-/** An empty project. Packages of this workspace come from here, all others from where they always do. */
+/** Creates an empty project. Packages of this workspace come from a local registry, all others from the usual one. */
 function project(name, manifest = {}) {
   const cwd = join(folder, name);
   mkdirSync(cwd);
@@ -73,7 +73,7 @@ function project(name, manifest = {}) {
 
 let tools;
 
-/** The path of a program that npm has brought. */
+/** The path of a program that npm has installed. */
 async function tool(name, bin = name) {
   tools ??= (async () => {
     const cwd = join(folder, "tools");
@@ -91,7 +91,7 @@ function checkProbe(output, names = ["@tautwire/mqtt-packet", "@tautwire/mqtt-pa
   assert.deepEqual(JSON.parse(output.trim().split("\n").at(-1)), { names, said: "probe hello" });
 }
 
-const CHECK = () => /node -p "(.*)"/.exec(recipe("Whether it works", "sh"))[1];
+const CHECK = () => /node -p "(.*)"/.exec(recipe("Verify the installation", "sh"))[1];
 
 test("npm", DEADLINE, async () => {
   const cwd = project("npm", JSON.parse(recipe("npm", "json")));
@@ -157,7 +157,7 @@ npmScopes: { tautwire: { npmRegistryServer: "${registry.url}" } }
   checkProbe(await run(cwd, process.execPath, yarn, "node", "probe.mjs"));
 });
 
-/** A project with MQTT.js alone, and this package beside it: only an alias brings the two together. */
+/** Creates a project with MQTT.js and this package, which only an alias connects. */
 async function bundled(name) {
   const cwd = project(name, { dependencies: { mqtt: DEPENDENCIES.mqtt, "@tautwire/mqtt-packet": "^0.1.0" } });
   await run(cwd, "npm", "install");
@@ -166,7 +166,7 @@ async function bundled(name) {
   return cwd;
 }
 
-/** Texts of errors that one of the two has. */
+/** Error texts that only one of the two packages contains. */
 async function checkBundle(cwd, file) {
   const bundle = readFileSync(join(cwd, file), "utf8");
   assert.ok(!bundle.includes("Cannot parse protocolId"), "mqtt-packet is in the bundle");
@@ -184,7 +184,7 @@ test("esbuild", DEADLINE, async () => {
 test("Vite", DEADLINE, async () => {
   const cwd = await bundled("vite");
   writeFileSync(join(cwd, "vite.config.mjs"), recipe("Bundlers", "js", "Vite:"));
-  // Vite leaves what is for Node.js outside of a bundle unless it is told not to.
+  // Vite externalizes modules for Node.js unless configured otherwise.
   const config = `import recipe from "./vite.config.mjs"; export default { ...recipe, ssr: { noExternal: true } };`;
   writeFileSync(join(cwd, "for-node.mjs"), config);
   await run(cwd, process.execPath, await tool("vite"), "build", "--ssr", "app.js", "--config", "for-node.mjs");

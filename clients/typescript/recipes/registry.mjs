@@ -1,4 +1,4 @@
-// A registry on this machine with the packages of this workspace as npm packs them, so that recipes run before anything is published.
+// A local registry with the packages of this workspace as packed by npm, so that recipes run before anything is published.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -40,7 +40,7 @@ export async function serveRegistry(folder) {
       name: manifest.name,
       "dist-tags": { latest: version },
       versions: { [version]: { ...manifest, dist } },
-      // Yarn waits some days before it takes what is new.
+      // Yarn delays new versions by some days.
       time: { [version]: "2020-01-01T00:00:00.000Z" },
     };
     packages.set(`/${manifest.name}`, JSON.stringify(document));

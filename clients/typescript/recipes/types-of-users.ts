@@ -1,4 +1,4 @@
-// The types that MQTT.js and Aedes make of those of `mqtt-packet`. Where one is missing it is `any`, and no error is where one is expected.
+// The types of MQTT.js and Aedes that derive from those of `mqtt-packet`. A missing one would be `any`, and an expected error would be missing.
 
 import type { PublishPacket, Subscription } from "aedes";
 import type { IClientOptions, MqttClient } from "mqtt";

@@ -1,4 +1,4 @@
-// What programs do with the types of `mqtt-packet`, checked with the oldest TypeScript that is promised.
+// Uses of the types of `mqtt-packet`, checked with the oldest supported TypeScript.
 
 import type { MqttDecodeError, Packet as CodecPacket } from "@tautwire/mqtt-codec";
 import { ClientDecoder } from "@tautwire/mqtt-codec/client";

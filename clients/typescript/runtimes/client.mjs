@@ -1,4 +1,4 @@
-// Publishes and receives through a broker, at each URL that is given, in both versions of the protocol.
+// Publishes and receives through a broker, at each given URL, in both protocol versions.
 
 import assert from "node:assert/strict";
 import process from "node:process";

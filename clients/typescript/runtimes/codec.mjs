@@ -1,4 +1,4 @@
-// Holds the codec to every vector, in both directions, whole and byte by byte. Runs in Node.js, Deno and Bun.
+// Checks the codec with every vector, in both directions, whole and byte by byte. Runs in Node.js, Deno and Bun.
 
 import assert from "node:assert/strict";
 import { encode, encodedLength, MqttDecodeError, MqttDecoder } from "@tautwire/mqtt-codec";

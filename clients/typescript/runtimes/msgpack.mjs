@@ -1,4 +1,4 @@
-// Holds the MessagePack package to every vector, in both directions.
+// Checks the MessagePack package with every vector, in both directions.
 
 import assert from "node:assert/strict";
 import { Decoder, Encoder } from "@tautwire/msgpack";

@@ -1,5 +1,5 @@
-// Runs the built packages in the runtimes that they are for. package.json says which, exactly; npm brings
-// them, about 340 MB. The broker is bin/tautwire, or what TAUTWIRE_BIN names.
+// Runs the built packages in the supported runtimes. package.json pins their versions; npm installs
+// them, about 340 MB. The broker is bin/tautwire, or TAUTWIRE_BIN.
 
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
@@ -34,12 +34,12 @@ try {
 function install() {
   const installed = here("node_modules/.package-lock.json");
   const isNew = existsSync(installed) && statSync(installed).mtimeMs > statSync(here("package.json")).mtimeMs;
-  // A lock file would need the builds for all platforms, which not every registry has.
+  // Without a lock file, because it would need the builds for all platforms, which not every registry has.
   const options = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"];
   if (!isNew) execFileSync("npm", ["install", ...options], { cwd: here("."), stdio: "inherit" });
 }
 
-/** The URLs that the broker says it listens on. */
+/** The URLs on which the broker listens. */
 async function listening(count) {
   const urls = [];
   for await (const line of createInterface({ input: broker.stdout })) {

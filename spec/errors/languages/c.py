@@ -9,7 +9,7 @@ from words import Code, of
 
 TYPES = Path(__file__).resolve().parents[3] / "clients/c/include/tautwire/types.h"
 LINE_MAX = 120
-# The words of an error of both the codec and the client are the codec's, if the header has one enumerator for both.
+# If the header has one enumerator for an error of both the codec and the client, it has the codec's text.
 SECTIONS = ("codec", "client", "c", "scram")
 
 
@@ -38,7 +38,7 @@ def by_enumerator(codes: list[Code]) -> dict[str, Code]:
 
 
 def enumerators() -> dict[str, int]:
-    """The errors that the header declares, with their values, in its order."""
+    """Returns the errors that the header declares, with their values, in its order."""
     declared = re.search(r"typedef enum tw_error \{(.*?)\} tw_error;", TYPES.read_text(), re.S)[1]
     return {name: int(value) for name, value in re.findall(r"^\s+(TW_\w+) = (-\d+)", declared, re.M)}
 
@@ -51,7 +51,7 @@ def _row(name: str, text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """In as many pieces as the line needs."""
+    """Splits a string literal to fit the line width."""
     room = LINE_MAX - len('     ""},')
     pieces = []
     while len(text) > room:

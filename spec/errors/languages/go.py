@@ -1,4 +1,4 @@
-"""The tables of the Go packages, as gofmt would write them."""
+"""The tables of the Go packages, in gofmt's format."""
 
 from words import REASONS, Code, of
 
@@ -34,7 +34,7 @@ var causes = [causeCount]causeRow{{
 
 def client(codes: list[Code]) -> str:
     ours = of(codes, "go", "client")
-    # gofmt puts the values of a map under each other.
+    # gofmt aligns the values of a map.
     width = max(len(code.name) for code in ours) + len('"":')
     pairs = "".join(f"\t{quoted:<{width}} \"{code.text}\",\n" for code in ours for quoted in [f'"{code.name}":'])
     return f"""\

@@ -10,7 +10,7 @@ def page(codes: list[Code]) -> str:
 # Error codes
 
 Every error of the clients and codecs has a code. Codes and texts are the same in all languages, and a code never changes its meaning:
-test for the code, and show the text to people.
+test for the code, and show the text to users.
 
 ```text
 FIELD: TEXT (DETAIL) [CODE] at byte OFFSET (STATEMENT)
@@ -18,18 +18,18 @@ FIELD: TEXT (DETAIL) [CODE] at byte OFFSET (STATEMENT)
 topic: the topic name contains + or #: publish to one exact topic [topic_wildcard] at byte 8 (MQTT-3.3.2-2)
 ```
 
-What is not known is left out. The offset counts from the start of the packet, or of the string for a topic. Messages never hold payloads
-or passwords. In TypeScript, bundles for browsers leave the texts out unless they import `@tautwire/client/texts` and
-`@tautwire/mqtt-codec/texts`; in C, `TW_TEXTS` decides.
+Unknown parts are omitted. The offset counts from the start of the packet, or of the string for a topic. Messages never contain payloads
+or passwords. In TypeScript, bundles for browsers omit the texts unless they import `@tautwire/client/texts` and
+`@tautwire/mqtt-codec/texts`; in C, `TW_TEXTS` includes them.
 
-This page is written from [errors.toml](../../spec/errors/README.md). What a server says with a reason code is in
+This page is generated from [errors.toml](../../spec/errors/README.md). For the reason codes that a server sends, see
 [Reason codes](reason-codes.md).
 
 ## Clients
 
 {_table(codes, "client", with_reason=False)}
-In C there are these, too. The caller lends the memory there, and the last four name the rule that the server broke, where the other
-languages say `protocol_error`.
+C has these in addition. In C the caller provides the memory, and the last four name the rule that the server violated, where the other
+languages return `protocol_error`.
 
 {_table(codes, "c", with_reason=False)}
 ## SCRAM
@@ -39,8 +39,8 @@ Causes of `authentication_failed` in clients that can authenticate by SCRAM.
 {_table(codes, "scram", with_reason=False)}
 ## Packets and topics
 
-What a codec says of bytes to decode, of packets to encode, and of topic names and filters. The reason code is what a receiver answers a packet
-with.
+Errors of a codec in bytes to decode, in packets to encode, and in topic names and filters. The reason code is the receiver's answer to such a
+packet.
 
 {_table(codes, "codec", with_reason=True)}"""
 

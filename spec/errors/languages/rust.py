@@ -1,4 +1,4 @@
-"""The tables of the Rust crates. They stand in macros and constants that rustfmt leaves as they are written here."""
+"""The tables of the Rust crates, in macros and constants that rustfmt does not change."""
 
 from words import REASONS, Code, of
 

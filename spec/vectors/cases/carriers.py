@@ -1,4 +1,4 @@
-"""One small whole packet of each kind, to carry properties or wrong bytes in."""
+"""One small complete packet of each kind, to carry properties or invalid bytes."""
 
 from encoder import ACKS, EVERY_PACKET_WITH_PROPERTIES, PACKET_TYPES, binary, frame, text, u8, u16
 
@@ -17,7 +17,7 @@ from cases.model import (
     will,
 )
 
-# A value of each property that any packet may carry.
+# A value of each property.
 SAMPLES = {
     "payload_format_indicator": 1,
     "message_expiry_interval": 60,
@@ -52,13 +52,13 @@ FIRST_BYTES = {kind: number << 4 | flags for kind, (number, flags) in PACKET_TYP
 
 
 def companions(owner, name):
-    """Properties that must stand beside `name` for the packet to be legal."""
+    """Returns the properties that are required with `name` for the packet to be legal."""
     needs_method = owner == "auth" or name == "authentication_data"
     return [METHOD] if needs_method and name != "authentication_method" else []
 
 
 def carry(owner, items):
-    """A packet with the properties; `will` is a CONNECT that has them in its will."""
+    """Builds a packet with the properties; `will` is a CONNECT that has them in its will."""
     assert owner in EVERY_PACKET_WITH_PROPERTIES
     if owner in ACKS:
         return ack(owner, 1, 0, *items)
@@ -77,7 +77,7 @@ def carry(owner, items):
 
 
 def carry_block(owner, block):
-    """The same packet's bytes around a property block given raw, its length included."""
+    """Builds the same packet's bytes around a raw property block, including its length."""
     body = {
         "connect": lambda: connect_head(0x02) + block + text("c"),
         "will": lambda: connect_head(0x06) + b"\x00" + text("c") + block + text("w") + binary(b"bye"),
@@ -95,12 +95,12 @@ def carry_block(owner, block):
 
 
 def connect_head(flags, *, name="MQTT", level=5, keep_alive_s=60):
-    """The variable header of a CONNECT up to its properties."""
+    """Returns the variable header of a CONNECT up to its properties."""
     return text(name) + u8(level) + u8(flags) + u16(keep_alive_s)
 
 
 def smallest(kind, version):
-    """The body of a small legal packet of the kind."""
+    """Returns the body of a small legal packet of the kind."""
     no_properties = b"\x00" if version == "5.0" else b""
     return {
         "connect": connect_head(0x02, level=5 if version == "5.0" else 4) + no_properties + text("c"),

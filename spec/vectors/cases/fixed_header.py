@@ -1,4 +1,4 @@
-"""Fixed header: types, reserved flags, packet size, input that ends early, what follows a packet."""
+"""Fixed header: types, reserved flags, packet size, input that ends early, bytes after a packet."""
 
 from encoder import ACKS, PACKET_TYPES, frame, text
 
@@ -6,7 +6,7 @@ from cases.carriers import FIRST_BYTES, smallest
 from cases.model import VectorFile, ack, auth, disconnect, publish, request, subscribe, unsubscribe
 
 TAGS = {"3.1.1": "v311", "5.0": "v5"}
-# The statement that lists the flags of a packet, where the packet has one of its own.
+# The statement about the flags of a packet, if the packet has its own statement.
 OWN_FLAG_STATEMENTS = {
     "pubrel": ("3.6.1-1", "3.6.1-1"),
     "subscribe": ("3.8.1-1", "3.8.1-1"),
@@ -14,7 +14,7 @@ OWN_FLAG_STATEMENTS = {
     "disconnect": ("3.14.1-1", "3.14.1-1"),
     "auth": ("3.15.1-1", None),
 }
-# What 3.1 sends at QoS 1 besides PUBLISH, and may therefore send again with DUP (its section 2.1).
+# The packets other than PUBLISH that 3.1 sends at QoS 1, and may therefore send again with DUP (its section 2.1).
 RESENT_IN_3_1 = {
     "pubrel": lambda: ack("pubrel", 10),
     "subscribe": lambda: subscribe(request("a/b", 1), packet_id=10),
@@ -94,7 +94,7 @@ def _reserved_flags(f):
 
 
 def _dup_in_3_1(f):
-    """DUP says that a packet is sent again and no more: it is not part of the decoded packet, and no encoder writes it."""
+    """DUP only marks a packet that is sent again: it is not part of the decoded packet, and no encoder writes it."""
     data = {
         "pubrel": bytes.fromhex("6a02000a"),
         "subscribe": bytes.fromhex("8a08000a0003612f6201"),

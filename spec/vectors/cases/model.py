@@ -1,11 +1,11 @@
-"""What a case is made of: packets by keyword, and the file that collects the vectors."""
+"""Helpers for cases: packets by keyword, and the file that collects the vectors."""
 
 from encoder import encode
 
 # Runs of one byte at least this long are written as {"repeat", "count"}.
 RUN_BYTES = 64
 
-# Fields that hold binary data, and those that hold text which may be long.
+# Fields with binary data, and fields with text that can be long.
 BINARY_FIELDS = ("payload", "password")
 TEXT_FIELDS = ("topic", "client_id", "user_name", "filter")
 
@@ -97,11 +97,11 @@ class VectorFile:
         self.vectors = []
 
     def note(self, flag, description, statement=None, effect=None):
-        """Explains a flag: what is special, which statement says so, what goes wrong in a codec that misses it."""
+        """Explains a flag: its meaning, its statement, and the effect on a codec that ignores it."""
         self.notes[flag] = {"description": description, "statement": statement, "effect": effect}
 
     def valid(self, id, comment, version, packet, *, data=None, encode_too=True, **rest):
-        """`data` given by hand must be what the packet means; with `encode_too` also what the encoder writes."""
+        """Checks that `data` written by hand encodes the packet; with `encode_too`, that the encoder writes the same bytes."""
         canonical = encode(packet, version)
         data = canonical if data is None else data
         if encode_too:
@@ -162,7 +162,7 @@ class VectorFile:
 
 
 def packet_json(packet):
-    """The packet as it stands in the file."""
+    """Returns the packet in the format of the file."""
     out = {}
     for key, value in packet.items():
         if key == "properties":
@@ -204,7 +204,7 @@ def is_long(data):
 
 
 def parts(data):
-    """Splits bytes into long runs of one byte and what lies between."""
+    """Splits bytes into long runs of one byte and the bytes between them."""
     out = []
     plain = bytearray()
     at = 0

@@ -1,4 +1,4 @@
-"""Properties: each where it may stand, where it may not, twice, out of range, cut, overrunning its block."""
+"""Properties: each in allowed packets, in other packets, twice, out of range, truncated, beyond its block."""
 
 from encoder import EVERY_PACKET_WITH_PROPERTIES, PROPERTIES, frame, prop, props, text, u8, u16, varint
 
@@ -242,7 +242,7 @@ def _bounds(f):
         owner = row.packets[0]
         whole = prop(name, SAMPLES[name])
         before = props(companions(owner, name))[1:]
-        # The block ends one byte before its last property does; the packet goes on behind it.
+        # The block ends one byte before its last property does; the packet continues after it.
         block = before + whole
         f.malformed(
             f"property-overrun-{dashed(name)}",
@@ -298,7 +298,7 @@ def _bounds(f):
             flags=["cut"],
         )
     for owner in EVERY_PACKET_WITH_PROPERTIES:
-        # Twenty bytes are more than any of the carriers has behind the place of its block.
+        # Twenty bytes are more than any of the carriers has after its block.
         f.malformed(
             f"property-length-past-packet-{owner}",
             f"{owner}: Property Length 20 runs past the packet",

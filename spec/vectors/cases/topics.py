@@ -1,8 +1,8 @@
-"""Topic names, topic filters, and what matches what."""
+"""Topic names, topic filters, and matching."""
 
 from cases.model import is_long, parts
 
-# The codes of spec/errors/errors.toml, and the statement of each. A share name with a wildcard has a statement of its own.
+# The codes of spec/errors/errors.toml, and the statement of each. A share name with a wildcard has its own statement.
 STATEMENTS = {
     "topic_missing": "MQTT-4.7.3-1",
     "topic_filter_empty": "MQTT-4.7.3-1",
@@ -15,7 +15,7 @@ STATEMENTS = {
     "share_filter_missing": "MQTT-4.8.2-2",
 }
 SHARE_NAME_WITH_WILDCARD = "MQTT-4.8.2-2"
-# Text that is a valid name and, having no wildcard, a valid filter too.
+# Text that is a valid name and, without a wildcard, also a valid filter.
 PLAIN = {
     "one-level": "a",
     "two-levels": "a/b",
@@ -114,7 +114,7 @@ BAD_FILTERS = {
     "hash-space": ("a/# ", "topic_filter_wildcard"),
     "late": ("x" * 100 + "+", "topic_filter_wildcard"),
 }
-# filter: (group, what it matches with)
+# filter: (group, the filter within it)
 SHARED = {
     "plain": ("g", "a"),
     "wildcards": ("g", "a/+/b/#"),

@@ -1,4 +1,4 @@
-"""UTF-8 encoded strings: what is refused, what is kept, in every field that is one."""
+"""UTF-8 encoded strings: refused and accepted ones, in every string field."""
 
 from encoder import PROPERTIES, binary, frame, text, u8, u16, varint
 

@@ -102,7 +102,7 @@ def _remaining_length(f):
 
 def _property_length(f):
     for length in (127, 128, 16_383, 16_384):
-        # Content Type takes three bytes beside its text.
+        # Content Type takes three bytes in addition to its text.
         items = [("content_type", "x" * (length - 3))]
         f.valid(
             f"varint-v5-property-length-{length}",

@@ -1,4 +1,4 @@
-"""The cases: what goes in, and what is to be said of it. What comes out is said by the oracle."""
+"""The inputs of the cases and their ids. The oracle provides the expected results."""
 
 import struct
 
@@ -47,7 +47,7 @@ def nested_json(levels):
 NAN, INFINITY = float("nan"), float("inf")
 INT64_MAX, UINT64_MAX = (1 << 63) - 1, (1 << 64) - 1
 
-# id, message, bytes: right in the binary form, and in every other.
+# id, message, bytes: valid in the binary form, and in every other.
 BINARY = [
     ("empty", "Scalars", b""),
     ("zeros-written-out", "Scalars", v(3, 0) + f64(1, 0.0) + d(14, "") + v(13, 0) + v(16, 0)),
@@ -158,7 +158,7 @@ BINARY = [
     ("closed-enum-in-lists", "Needed", v(1, 1) + v(4, 1) + v(4, 7) + v(4, 0) + d(5, b"\x01\x07\x00")),
 ]
 
-# id, message, text: right in JSON, and not as it would be written.
+# id, message, text: valid JSON, but not in canonical form.
 JSON = [
     ("json-spaces", "Scalars", ' { "i32" : 1 ,\n\t"b":true}\r\n'),
     ("json-names-of-the-schema", "Scalars", '{"text_value":"a"}'),
@@ -198,7 +198,7 @@ JSON = [
     ("json-depth-100", "Tree", nested_json(100)),
 ]
 
-# id, message, format, payload, path of the violation, rule, and why the oracle may think otherwise.
+# id, message, format, payload, path of the violation, rule, and why the oracle may accept it.
 REFUSED = [
     ("cut-in-a-tag", "Scalars", "protobuf", b"\x98", "", "malformed", None),
     ("cut-in-a-varint", "Scalars", "protobuf", b"\x18\x80", "i32", "malformed", None),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes vectors.json from cases.py. What a payload is in the other formats is said by the Python runtime of Protocol
-Buffers; only MessagePack, of which it knows nothing, by pack.py."""
+"""Writes vectors.json from cases.py. The Python runtime of Protocol Buffers converts payloads to the other formats,
+except MessagePack, which it does not support: pack.py does that."""
 
 import json
 import math
@@ -21,7 +21,7 @@ def main():
 
 
 def text():
-    """The whole file."""
+    """Returns the text of vectors.json."""
     types = Types(json.loads((HERE / "schemas.json").read_text()))
     vectors = [from_binary(types, *case) for case in cases.BINARY]
     vectors += [from_json(types, *case) for case in cases.JSON]
@@ -33,7 +33,7 @@ def text():
 
 
 class Types:
-    """The messages of the schemas, which the compiler of the contracts has made descriptor sets of."""
+    """Loads the messages from the descriptor sets that the contract compiler has generated."""
 
     def __init__(self, schemas):
         pool = descriptor_pool.DescriptorPool()
@@ -67,7 +67,7 @@ def head(types, name):
 
 
 def outcome(value):
-    """The message in all formats, as a writer without a choice writes it."""
+    """Returns the message in all formats, in canonical form."""
     value.DiscardUnknownFields()
     as_json = json_format.MessageToDict(value)
     return {
@@ -79,7 +79,7 @@ def outcome(value):
 
 
 def exact(value):
-    """Keys in order, since that of a map is the runtime's own; numbers finite, or JSON would not have them."""
+    """Sorts keys, because the runtime chooses the order of a map, and requires finite numbers, because JSON has no others."""
     if isinstance(value, float):
         assert math.isfinite(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A message as MessagePack: maps with the names of JSON, native types. Written from the mapping, not from the broker."""
+"""Encodes a message as MessagePack: maps with JSON names, native types. Written from the mapping, not from the broker."""
 
 import struct
 
@@ -20,7 +20,7 @@ def message(value):
         return scalar(value.DESCRIPTOR.fields_by_name["value"], value.value)
     if name in ("google.protobuf.Struct", "google.protobuf.ListValue", "google.protobuf.Value"):
         return untyped(json_format.MessageToDict(value))
-    # By ascending number, as ListFields has them.
+    # By ascending number, as ListFields returns them.
     return pairs([(text(field.json_name), of_field(field, content)) for field, content in value.ListFields()])
 
 
@@ -59,7 +59,7 @@ def scalar(field, value):
 
 
 def untyped(value):
-    """What google.protobuf.Value holds: its numbers are doubles."""
+    """Converts a google.protobuf.Value; its numbers are doubles."""
     if value is None:
         return b"\xc0"
     if isinstance(value, bool):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes cases.json. It computes with hashlib, hmac and stringprep alone, without any library of SCRAM."""
+"""Writes cases.json. It uses only hashlib, hmac and stringprep, no SCRAM library."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ SERVER_NONCE = "3rfcNHYJY1ZVvWVs7j"
 SALT = bytes(range(16))
 ITERATIONS = 4096
 
-# The messages of an exchange, in their order. Those that come after a fault are not there.
+# The messages of an exchange, in order. Those after a fault are absent.
 MESSAGES = ("client_first", "server_first", "client_final", "server_final")
 
 
@@ -35,7 +35,7 @@ def challenge(nonce=CLIENT_NONCE + SERVER_NONCE, salt=SALT, iterations=ITERATION
 
 
 def prepared(text):
-    """RFC 4013 for what is stored; None where it does not allow the text."""
+    """Applies RFC 4013 for stored strings; returns None if it does not allow the text."""
     mapped = "".join(" " if stringprep.in_table_c12(sign) else sign for sign in text if not stringprep.in_table_b1(sign))
     normal = unicodedata.ucd_3_2_0.normalize("NFKC", mapped)
     prohibited = (
@@ -51,7 +51,7 @@ def prepared(text):
 
 
 def exchange(mechanism, user, password, client_nonce, server_first):
-    """The four messages, where nothing is wrong."""
+    """Returns the four messages of a correct exchange."""
     name = HASHES[mechanism]
     fields = dict(field.split("=", 1) for field in server_first.split(","))
     salted = hashlib.pbkdf2_hmac(name, password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
@@ -123,7 +123,7 @@ def wrong_credentials():
 
 
 def beyond_ascii():
-    """Clients without SASLprep refuse all of these. Those with it refuse what it does not allow."""
+    """Clients without SASLprep refuse all of these. Clients with it refuse those that it does not allow."""
     for id, comment, text in (
         ("not-ascii", "beyond ASCII", "p\u00e9ncil"),
         ("decomposed", "a letter and an accent, which become one", "pe\u0301ncil"),

@@ -1,10 +1,10 @@
-// Clients of MQTT.js. `mqttjs.mjs FILE` takes who they are from a file, and commands from standard input.
+// Clients of MQTT.js. `mqttjs.mjs FILE` reads their roles from a file, and commands from standard input.
 
 import { readFileSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
-// Installed where the tests with other people's clients have it.
+// The interop tests install it there.
 const mqtt = createRequire(new URL("../../interop/mqttjs/package.json", import.meta.url))("mqtt");
 
 const FOR_EVER_S = 0xffffffff;
@@ -15,7 +15,7 @@ const FIRST_ERROR = 0x80;
 const config = JSON.parse(readFileSync(process.argv[2], "utf8"));
 
 function say(who, what, more) {
-  // Nanoseconds since the machine was started do not fit a number of JavaScript for long.
+  // Nanoseconds since boot soon exceed the integers that a JavaScript number can represent.
   const at = process.hrtime.bigint();
   const rest = JSON.stringify({ who, what, ...more });
   writeAll(`{"at":${at},${rest.slice(1)}\n`);
@@ -42,7 +42,7 @@ function numberOf(topic, payload) {
   return payload === payloadOf(topic, number) ? number : null;
 }
 
-// One source of random numbers for each client, from the seed (mulberry32).
+// A random number generator for each client, from the seed (mulberry32).
 function randomFrom(seed) {
   let state = seed;
   return () => {
@@ -77,7 +77,7 @@ class Client {
       connectTimeout: 5_000,
       reconnectOnConnackError: true,
       resubscribe: false,
-      // Otherwise the first CONNECT is sent before anybody hears of it.
+      // Otherwise the first CONNECT is sent before there is a listener.
       manualConnect: true,
     });
     this.client.on("packetsend", (packet) => this.onSend(packet));
@@ -86,7 +86,7 @@ class Client {
       say(spec.who, "message", { topic, number: numberOf(topic, payload.toString()), qos });
     });
     this.client.on("close", () => say(spec.who, "closed", { link: this.link }));
-    // What goes wrong is told by what follows.
+    // Later events report errors.
     this.client.on("error", () => {});
     this.client.connect();
     if (spec.topics) setInterval(() => this.publishOn(), 1_000 / spec.rate);
@@ -143,8 +143,8 @@ class Client {
   send(topic, number, qos) {
     this.client.publish(topic, payloadOf(topic, number), { qos }, (error) => {
       if (error && !(error.code >= FIRST_ERROR)) {
-        // While MQTT.js sends what a connection before has left, it keeps nothing: it gives back what it has not sent when the
-        // connection ends. Not in the callback, in which it would be given back for ever.
+        // While MQTT.js resends messages of an earlier connection, it queues nothing: it returns unsent messages when the
+        // connection ends. Not in the callback, which would repeat for ever.
         setImmediate(() => this.send(topic, number, qos));
         return;
       }

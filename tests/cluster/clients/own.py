@@ -1,7 +1,8 @@
-"""Our own clients of a cluster: many in one loop. `own.py FILE` takes who they are from a file, and commands from standard input.
+"""Our own clients of a cluster: many in one loop. `own.py FILE` reads their roles from a file, and commands from
+standard input.
 
-Each has one Client Identifier and a session that lasts, and what a session must remember it remembers over all connections. A
-connection that is refused, ends, or is silent leads to the next broker.
+Each has one client identifier and a persistent session, and keeps its session state over all connections. When a
+connection is refused, ends or is silent, it connects to the next broker.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from wire import Packet  # noqa: E402
 
 DUP, RETAIN = 0x08, 0x01
 SESSION_PRESENT = 0x01
-# CONNACK may wait for the session's last owner.
+# CONNACK may wait for the session's previous owner.
 CONNECT_WAIT_S = 5.0
-# A broker that says nothing for so long is given up, although its socket is open.
+# A broker is abandoned after this silence, although its socket is open.
 SILENCE_S, PING_EVERY_S = 3.0, 1.0
-# Between two attempts of one client.
+# The delay between two attempts of one client.
 AGAIN_S = 0.15
-# What a mover asks on the connection that it has left behind, how often and how long.
+# How often and how long a mover sends PINGREQ on its old connection.
 STALE_EVERY_S, STALE_S = 0.3, 15.0
 STALE_IDS = range(60_000, 60_500)
-# Acknowledgements that are held back are sent then, at the latest.
+# The maximum delay of acknowledgements that are held back.
 LATE_S = 0.4
-# The session of a client that does not come back lasts longer than the delay of its will, whatever dies meanwhile.
+# The session of a client that does not return outlives the delay of its will, whatever fails meanwhile.
 SURVIVES_S = 600
-# One of so many retained messages is empty; how long somebody looks at them.
+# One of so many retained messages is empty; how long a looker stays.
 CLEARS_EVERY, LOOK_S = 4, 0.5
 
 
@@ -77,11 +78,11 @@ class World:
                     commands[line.decode()]()
 
     def _quiet(self) -> None:
-        """Nothing more is published, and nobody moves."""
+        """Publishing and moving stop."""
         self.is_loaded = False
 
     def _move(self) -> None:
-        """Everybody goes to another broker."""
+        """Every client connects to another broker."""
         for client in self.clients:
             client.cut()
 
@@ -104,7 +105,7 @@ class Link:
     def __init__(self, client: Client, number: int, broker: dict) -> None:
         self.client, self.number = client, number
         self.is_in = self.is_over = False
-        # Numbers of PINGREQ that are not answered; when something came last.
+        # The numbers of unanswered PINGREQs; the time of the last received packet.
         self.pings: deque[int] = deque()
         self._pinged = 0
         self.heard_at = time.monotonic()
@@ -127,7 +128,7 @@ class Link:
         self.send(wire.PING)
 
     def cut(self) -> None:
-        """Goes without a word."""
+        """Closes without DISCONNECT."""
         if not self.is_over:
             if self.connection:
                 self.connection.close()
@@ -160,12 +161,12 @@ class Client:
         self.at = spec["home"]
         self.receive_maximum: int | None = spec.get("receive_maximum")
         self.is_clean = False
-        # So long the session lasts, with MQTT 5.0.
+        # The session expiry interval in MQTT 5.0.
         self.expiry_s = wire.FOR_EVER_S
-        # How often it goes elsewhere on purpose: the connection that it has is taken over.
+        # How often it changes the broker on purpose: its session is taken over.
         self.moves_s: float | None = spec.get("moves_s")
         self.links = 0
-        # The connection that is used, and the one that may become it.
+        # The active connection, and the one that may replace it.
         self.link: Link | None = None
         self.next: Link | None = None
 
@@ -195,7 +196,7 @@ class Client:
         self.world.after(CONNECT_WAIT_S, lambda: None if link.is_in else link.cut())
 
     def move(self) -> None:
-        """Goes to the next broker."""
+        """Connects to the next broker."""
         self.at += 1
         if self.link and not self.moves_s:
             self.link.cut()
@@ -203,7 +204,7 @@ class Client:
             self.connect()
 
     def cut(self) -> None:
-        """Goes without a word, and comes back at the next broker."""
+        """Closes without DISCONNECT, and connects to the next broker."""
         self.at += 1
         for link in (self.next, self.link):
             if link:
@@ -216,7 +217,7 @@ class Client:
             self.move()
 
     def fence(self) -> None:
-        """Those who publish publish once more."""
+        """Publishers publish once more."""
 
     def on_packet(self, link: Link, taken: Packet) -> None:
         if taken.type == wire.CONNACK and link is self.next:
@@ -254,21 +255,21 @@ class Client:
         return self.who
 
     def will_of(self, link: Link) -> wire.Will | None:
-        """What is published if this connection does not end in order."""
+        """The will of this connection."""
         return None
 
     def on_in(self, is_present: bool) -> None:
-        """CONNACK has come."""
+        """CONNACK has arrived."""
 
     def take(self, taken: Packet) -> None:
-        """A packet of the connection that is used."""
+        """Handles a packet of the active connection."""
 
     def on_left_behind(self, link: Link) -> None:
-        """Another connection is used from now on."""
+        """Another connection is active from now on."""
         link.cut()
 
     def on_stale(self, link: Link, taken: Packet) -> None:
-        """A packet of a connection that is not used any more. What is not an answer may have been in the socket before."""
+        """Handles a packet of an old connection. If it is not an answer, it may have been in the socket before."""
 
     def _look(self) -> None:
         self.world.after(PING_EVERY_S, self._look)
@@ -282,7 +283,7 @@ class Client:
 
 @dataclass
 class UnderWay:
-    """A message that the broker has not answered for good."""
+    """A message without a final acknowledgement."""
 
     topic: str
     number: int
@@ -292,7 +293,8 @@ class UnderWay:
 
 
 class Publisher(Client):
-    """Keeps a window of messages under way, and sends again what was not acknowledged when it comes back [MQTT-4.4.0-1]."""
+    """Keeps a window of messages in flight, and sends unacknowledged ones again after a reconnection
+    [MQTT-4.4.0-1]."""
 
     def __init__(self, world: World, spec: dict) -> None:
         super().__init__(world, spec)
@@ -356,15 +358,15 @@ class Publisher(Client):
 
 
 class Subscriber(Client):
-    """Completes what it gets; `lag` acknowledgements are held back, so that a window is always under way."""
+    """Acknowledges messages; `lag` acknowledgements are held back, so that the window is never empty."""
 
     def __init__(self, world: World, spec: dict) -> None:
         super().__init__(world, spec)
         self.filter, self.qos, self._lag = spec["filter"], spec["qos"], spec.get("lag", 0)
-        # Identifiers of QoS 2 that have not been released [MQTT-4.3.3-10].
+        # Identifiers of QoS 2 messages that have not been released [MQTT-4.3.3-10].
         self._held: set[int] = set()
         self._late: list[bytes] = []
-        # What the session has, as SUBACK and UNSUBACK said last, and what it is to have.
+        # The state of the subscription according to the last SUBACK or UNSUBACK, and the desired one.
         self.is_subscribed, self.wants = False, True
 
     def start(self) -> None:
@@ -426,7 +428,8 @@ class Subscriber(Client):
 
 
 class Mover(Subscriber):
-    """Lets its old connections be taken over, those to brokers that are silent as well. What they still answer is told."""
+    """Lets its old connections be taken over, also those to silent brokers, and records what these still
+    answer."""
 
     def __init__(self, world: World, spec: dict) -> None:
         super().__init__(world, spec)
@@ -458,7 +461,7 @@ class Mover(Subscriber):
 
 
 class Fickle(Subscriber):
-    """Subscribes and unsubscribes in turns."""
+    """Alternates between subscribing and unsubscribing."""
 
     def __init__(self, world: World, spec: dict) -> None:
         super().__init__(world, spec)
@@ -470,15 +473,15 @@ class Fickle(Subscriber):
 
     def _change_on(self) -> None:
         self.world.after(self._every_s * self.world.rng.uniform(0.5, 1.5), self._change_on)
-        # Only when the last change has been confirmed: it holds then.
+        # Only when the last change has been confirmed.
         if self.world.is_loaded and self.is_in and self.is_subscribed == self.wants:
             self.wants = not self.wants
             self.ask()
 
 
 class Keeper(Publisher):
-    """Sets what topics retain, and clears it now and then. It waits for each acknowledgement: a copy of an older message, which QoS 1
-    allows, would be retained again.
+    """Sets retained messages, and sometimes clears them. It waits for each acknowledgement: a repeated older
+    message, which QoS 1 allows, would be retained again.
     """
 
     def packet_of(self, topic: str, payload: bytes, number: int, qos: int, packet_id: int) -> bytes:
@@ -486,7 +489,7 @@ class Keeper(Publisher):
         return wire.publish(topic, kept, version=self.version, qos=qos, packet_id=packet_id, retain=True)
 
     def fence(self) -> None:
-        """The last one is there to be seen."""
+        """The last one remains retained."""
         for topic, qos in self.topics:
             if (self._sent[topic] + 1) % CLEARS_EVERY == 0:
                 self._publish(topic, qos)
@@ -494,7 +497,7 @@ class Keeper(Publisher):
 
 
 class Looker(Client):
-    """Sees what is retained, on one connection after the other, at all brokers in turn."""
+    """Reads retained messages, on one connection after the other, at all brokers in turn."""
 
     def __init__(self, world: World, spec: dict) -> None:
         super().__init__(world, spec)
@@ -520,8 +523,8 @@ class Looker(Client):
 
 
 class Mortal(Client):
-    """Has a will, another one on each connection, which it ends without a word. With a delay it comes back as somebody else: its own return would
-    take the will away [MQTT-3.1.3-9]."""
+    """Has a different will on each connection, and ends each without DISCONNECT. With a delay it reconnects with
+    another client identifier: its own return would cancel the will [MQTT-3.1.3-9]."""
 
     def __init__(self, world: World, spec: dict) -> None:
         super().__init__(world, spec)

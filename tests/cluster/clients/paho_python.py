@@ -1,4 +1,5 @@
-"""Clients of paho-mqtt, each in a thread of its own. `paho_python.py FILE` takes who they are from a file, and commands from standard input."""
+"""Clients of paho-mqtt, each in a thread of its own. `paho_python.py FILE` reads their roles from a
+file, and commands from standard input."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ TURN_S = 0.02
 
 
 class Mqtt(mqtt.Client):
-    """paho 2.2 forgets at its second attempt in a row to connect that it has had PUBREC: it sends PUBLISH again instead of PUBREL, which
-    is another message to every broker [MQTT-4.3.3-6]. Here it remembers.
+    """At its second consecutive attempt to connect, paho 2.2 forgets a received PUBREC: it sends
+    PUBLISH again instead of PUBREL, which is another message for every broker [MQTT-4.3.3-6]. This
+    class fixes that.
     """
 
     def _messages_reconnect_reset_out(self) -> None:
@@ -48,7 +50,7 @@ class Client(threading.Thread):
         self._is_v5 = spec["version"] == 5
         self.is_loaded, self.moves, self.fences = True, False, False
         self._link, self._is_in, self._is_subscribed = 0, False, False
-        # Why the last connection ended: what paho says of it, or DISCONNECT.
+        # Why the last connection ended: according to paho, or DISCONNECT.
         self._reason: str | None = None
         self._sent = {topic: 0 for topic, _ in self._topics}
         # By message identifier.
@@ -76,7 +78,7 @@ class Client(threading.Thread):
             time.sleep(AGAIN_S * self._rng.uniform(0.5, 1.5))
 
     def _serve(self, broker: dict) -> None:
-        """One connection, until its end."""
+        """Serves one connection until it ends."""
         self._link += 1
         say(self.who, "connect", link=self._link, to=broker["name"], version=5 if self._is_v5 else 4)
         properties = {}
@@ -113,7 +115,7 @@ class Client(threading.Thread):
     def _publish(self, topic: str, qos: int) -> None:
         self._sent[topic] += 1
         number = self._sent[topic]
-        # The connection is not said: paho sends again by itself, on others.
+        # The connection is unknown: paho resends by itself, on other connections.
         say(self.who, "publish", topic=topic, number=number, qos=qos, link=None)
         info = self._client.publish(topic, payload_of(topic, number), qos)
         self._under_way[info.mid] = (topic, number)

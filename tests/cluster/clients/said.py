@@ -1,4 +1,4 @@
-"""What agents in Python say, and what their messages look like."""
+"""The events that Python agents print, and the payloads of their messages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 
-# A message in a hundred is larger than what waits for one write of a socket.
+# One message in a hundred is larger than the buffer of a socket.
 LARGE_EVERY, LARGE_BYTES = 101, 20_000
 
 _lock = threading.Lock()
 
 
 def say(who: str, what: str, **more: object) -> None:
-    """One event. What is sent is said before it is sent, and what has come after it has come: so what is said to be later was."""
+    """Prints one event. A sent packet is recorded before it is sent, a received one after it has
+    arrived, so the recorded order is reliable."""
     with _lock:
         sys.stdout.write(json.dumps({"at": time.monotonic_ns(), "who": who, "what": what, **more}, separators=(",", ":")) + "\n")
         sys.stdout.flush()
@@ -26,7 +27,7 @@ def payload_of(topic: str, number: int) -> bytes:
 
 
 def number_of(topic: str, payload: bytes) -> int | None:
-    """The number of a message, all of whose bytes are as they were sent."""
+    """Returns the number of a message whose payload is intact."""
     parts = payload.split(b" ", 2)
     if len(parts) != 3 or not parts[1].isdigit():
         return None

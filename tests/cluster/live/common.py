@@ -1,4 +1,4 @@
-"""What the tests of this folder share; it is imported first, since it says where the rest is found."""
+"""What the tests of this folder share; it is imported first, because it sets the import path."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _TESTS = Path(__file__).resolve().parents[2]
 sys.path += [str(_TESTS / "mqtt"), str(_TESTS.parent / "tools" / "cluster")]
 
 PATIENCE_S = 30
-# Streams reserve what they may grow to, wherever that is to come from.
+# Streams reserve their maximum size, whether the disk has it or not.
 JETSTREAM_MAX = "max_file: 100GB"

@@ -1,4 +1,4 @@
-"""How a broker reaches the servers changes by a reload, and no client notices."""
+"""A reload changes the broker's access to the servers without affecting clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Access(unittest.TestCase):
         return self.stage.brokers[0]
 
     def be(self, user: str, password: str) -> None:
-        """What the next reload reads."""
+        """Sets the password that the next reload reads."""
         self.password.write_text(password)
         self.password.chmod(0o600)
         self.config.write_text(f'[cluster]\nuser = "{user}"\npassword_file = "{self.password}"\n')
@@ -47,7 +47,7 @@ class Access(unittest.TestCase):
         self.assertIsNotNone(self.broker.ask("/v1/config/reload", "POST"))
 
     def users(self, server: NatsServer) -> set[str]:
-        """Who is connected to a server."""
+        """Returns the users that are connected to a server."""
         answer = json.loads(fetch(f"http://{server.monitor}/connz?auth=true") or "{}")
         return {each.get("authorized_user") for each in answer.get("connections", [])}
 

@@ -1,4 +1,5 @@
-"""What the nodes of a cluster share: pushed to one of them, it holds on all. On three nats-servers and three brokers, which `make test-cluster` names."""
+"""The shared configuration of a cluster: pushed to one node, it applies to all. Three nats-servers
+and three brokers, from the paths that `make test-cluster` sets."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class Configuration(unittest.TestCase):
         cls.ann_alone = "".join(line for line in cls.users.splitlines(True) if line.startswith("ann:"))
 
     def setUp(self) -> None:
-        """Each node has its own rules, users and contracts, which are none."""
+        """Each node has its own rules, users and contracts, which are empty."""
         self.brokers = list(self.stage.brokers[:3])
         for broker in self.brokers:
             wait_until(f"{broker.name} serves", broker.is_serving, PATIENCE_S)
@@ -132,7 +133,7 @@ class Configuration(unittest.TestCase):
             client.close()
             return client.reason == NOT_AUTHORIZED
 
-        # Its own users are none, so it would let in anybody.
+        # Its own users file is empty, so it would accept every client.
         wait_until("the node knows the users", serves, PATIENCE_S)
         self.assertNotIn(wire.SUCCESS, codes)
         broker.await_listening()
@@ -141,7 +142,7 @@ class Configuration(unittest.TestCase):
     def test_contracts_hold_on_all_nodes_and_one_more_is_a_revision(self) -> None:
         self.put(self.brokers[0], {"contracts": {"contracts.toml": CONTRACTS, "reading.json": SCHEMA}})
         self.expect_contract("readings")
-        # By the reload of one node, nothing changes.
+        # The reload of one node changes nothing.
         self.assertEqual(self.request(self.brokers[0], "POST", "/v1/config/reload")[0], 200)
         self.expect_contract("readings")
         number = self.shown(self.brokers[0])["number"]
@@ -160,7 +161,7 @@ class Configuration(unittest.TestCase):
         anns = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
         bobs = [self.client(broker, f"bob-{broker.name}", "bob") for broker in self.brokers]
         self.assertEqual([client.reason for client in anns + bobs], [wire.SUCCESS] * 6)
-        # Two operators at once, by two nodes: neither ban is lost.
+        # Two operators at once, at two nodes: neither ban is lost.
         bans = [{"user": "bob", "why": "noise"}, {"client_id": "eve"}]
         with ThreadPoolExecutor(2) as pool:
             answers = list(pool.map(lambda at: self.request(self.brokers[at], "POST", "/v1/bans", bans[at]), range(2)))
@@ -169,7 +170,7 @@ class Configuration(unittest.TestCase):
         self.assertEqual([bob.await_end() for bob in bobs], [ADMINISTRATIVE_ACTION] * 3)
         for ann in anns:
             ann.ping()
-        # Whoever starts has them before it serves, and nobody else has written them down.
+        # A new node has them before it serves, although no file contains them.
         late = self.stage.add_broker([])
         self.addCleanup(self.stage.brokers.remove, late)
         self.addCleanup(late.stop)
@@ -255,7 +256,7 @@ class Configuration(unittest.TestCase):
         return subprocess.run([program("TAUTWIRE"), "cluster", "config", *words, *where], capture_output=True, text=True)
 
     def put(self, broker: Broker, parts: dict, brokers: list[Broker] | None = None) -> None:
-        """Pushes by one node, and waits until the others have it too."""
+        """Pushes to one node, and waits until the others have it, too."""
 
         def pushed() -> int | None:
             number = self.shown(broker)["number"]

@@ -1,4 +1,4 @@
-"""An operator drains a node by the admin API of another one."""
+"""An operator drains a node by the admin API of another node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Drain(unittest.TestCase):
 
             unknown = drain(tautwire, asked, "broker-9")
             self.assertNotEqual(unknown.returncode, 0)
-            self.assertIn("no node called broker-9", unknown.stderr)
+            self.assertIn("no live node is named broker-9", unknown.stderr)
             told = drain(tautwire, asked, drained.name)
             self.assertEqual((told.returncode, told.stderr), (0, ""))
             wait_until("nothing of it is left", lambda: not drained.is_serving())

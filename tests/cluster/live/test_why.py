@@ -1,4 +1,4 @@
-"""Why a message does not reach a client, asked of a node that serves the client and of one that does not."""
+"""`tautwire why`, asked at the node that serves the client and at another one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-// Says what AsyncAPI's own parser finds wrong with a document: `node validate.mjs FILE`.
+// Prints the findings of AsyncAPI's own parser for a document: `node validate.mjs FILE`.
 
 import { readFileSync } from "node:fs";
 import { Parser } from "@asyncapi/parser";
 
-// The diagnostics of errors and warnings; below are hints, such as that there is a later version of AsyncAPI.
+// Errors and warnings; higher severities are hints, such as a later version of AsyncAPI.
 const WARNING = 1;
 
 const { document, diagnostics } = await new Parser().parse(readFileSync(process.argv[2], "utf8"));

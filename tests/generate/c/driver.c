@@ -16,7 +16,7 @@ static tw_memory scratch(void) {
     return tw_lend(scratch_memory, sizeof scratch_memory);
 }
 
-/* The values that all drivers write. Whatever language writes them, the bytes are the same. */
+/* The values that all drivers encode. The bytes are the same in every language. */
 
 #define LONG_PART "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 #define LONG LONG_PART LONG_PART LONG_PART LONG_PART
@@ -188,7 +188,7 @@ static void wrong(const char *name, tw_result result) {
     exit(1);
 }
 
-/** Writes, reads and writes again. */
+/** Encodes, decodes and encodes again. */
 #define ENCODE(name, contract, type, value)                                                                           \
     do {                                                                                                              \
         static uint8_t first[4096], second[4096];                                                                     \
@@ -230,7 +230,8 @@ static int encode(void) {
     return 0;
 }
 
-/** If the line is of this name: writes what has been read, or fails. With too little scratch memory it fails in order. */
+/** If the line has this name: encodes the decoded value again, or fails. With too little scratch memory it must fail
+ * cleanly. */
 #define AGAIN(wanted, contract, type)                                                                                 \
     do {                                                                                                              \
         type found;                                                                                                   \
@@ -260,7 +261,7 @@ static tw_result again(const char *name, tw_bytes payload, uint8_t *out) {
     return result;
 }
 
-/** Reads each line `NAME HEX` of standard input, and prints what it is when it is written again, or `error`. */
+/** Reads each line `NAME HEX` of standard input, decodes and encodes it, and prints the result, or `error`. */
 static int decode(void) {
     static char line[65536];
     static uint8_t out[65536];
@@ -274,7 +275,7 @@ static int decode(void) {
         }
         *digits++ = '\0';
         len = strcspn(digits, "\n") / 2;
-        /* Memory of exactly this size: the sanitizer sees whoever looks behind it. */
+        /* Memory of exactly this size: the sanitizer detects reads past its end. */
         payload = (uint8_t *)malloc(len > 0 ? len : 1);
         if (payload == NULL) {
             return 1;
@@ -294,7 +295,7 @@ static int decode(void) {
     return 0;
 }
 
-/* What has come, and what has been answered. */
+/* Received messages and answers. */
 
 typedef struct inbox {
     char topic[64];
@@ -334,7 +335,7 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
     }
 }
 
-/** Waits for what is asked for: that many answers and messages. False if it does not come. */
+/** Waits for that many answers and messages. False if they do not arrive. */
 static bool await(tw_link *link, int answers, int messages) {
     int step;
     for (step = 0; step < WAIT_MS / 10 && (box.answers < answers || box.count < messages); step++) {
@@ -361,7 +362,7 @@ static bool same(tw_result result, const uint8_t *bytes) {
     return result == (tw_result)box.message.payload.len && memcmp(bytes, box.payload, (size_t)result) == 0;
 }
 
-/* Subscribes, publishes, waits for the message, reads it, and writes it again: it must be what was published. */
+/* Subscribes, publishes, waits for the message, decodes it, and encodes it again: it must be what was published. */
 #define ROUND(link, contract, type, value, ...)                                                                       \
     do {                                                                                                              \
         static uint8_t again[4096];                                                                                   \

@@ -92,7 +92,7 @@ func encode() error {
 	return nil
 }
 
-// decode reads each line `NAME HEX` of standard input, and prints what it is when it is written again, or `error`.
+// decode reads each line `NAME HEX` of standard input, decodes and encodes it, and prints the result, or `error`.
 func decode() error {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
@@ -123,7 +123,7 @@ func again(name string, payload []byte) string {
 	return hex.EncodeToString(bytes)
 }
 
-// one gives the next message, published by publish once the subscription is there.
+// one returns the next message, published by publish after the subscription.
 func one[T, V any](
 	ctx context.Context, subscription *contracts.Subscription[T, V], err error, publish func() error,
 ) (*contracts.Received[T, V], error) {
@@ -140,7 +140,7 @@ func one[T, V any](
 	return nil, errors.New("the subscription has ended")
 }
 
-// same says what differs.
+// same reports differences.
 func same[T, V any](received *contracts.Received[T, V], err error, topic T, value *V) error {
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"tautwire.invalid/generated/contracts"
 )
 
-// The values that all drivers write. Whatever language writes them, the bytes are the same.
+// The values that all drivers encode. The bytes are the same in every language.
 
 func to[T any](value T) *T { return &value }
 
@@ -88,7 +88,7 @@ func old() *contracts.Old {
 	}
 }
 
-// lamp is in JSON, or in MessagePack: of what is left open, the bytes differ.
+// lamp is in JSON or in MessagePack: the bytes of open values differ.
 func lamp(isText bool) *contracts.Lamp {
 	pair := []contracts.Raw{{0xa1, 'x'}, {1}}
 	anything := contracts.Raw{0x81, 0xa4, 'd', 'e', 'e', 'p', 0x92, 1, 0xc0}

@@ -49,14 +49,15 @@ def encode() -> None:
 
 
 def decode() -> None:
-    """Reads each line `NAME HEX` of standard input, and prints what it is when it is written again, or `error`."""
+    """Reads each line `NAME HEX` of standard input, decodes and encodes it, and prints the result,
+    or `error`."""
     codecs = {name: codec for name, codec, _ in CODECS}
     for line in sys.stdin:
         name, _, digits = line.rstrip("\n").partition(" ")
         try:
             print(encoded(codecs[name], codecs[name].decode(bytes.fromhex(digits))).hex())
         except tautwire.MqttError as error:
-            # Anything that the generated code did not mean to raise is a mistake.
+            # Any other exception of the generated code is a bug.
             if not isinstance(error, PayloadError):
                 raise
             print("error")
@@ -89,7 +90,7 @@ async def refused_by_broker(publishing: Awaitable[int]) -> None:
 async def one(
     subscription: contracts.ContractSubscription[V, P], publish: Callable[[], Awaitable[int]]
 ) -> contracts.Received[V, P]:
-    """The next message, published by `publish` once the subscription is there."""
+    """Returns the next message, published by `publish` after the subscription."""
     async with subscription:
         same(await publish(), 0)
         return await subscription.next(PATIENCE_S)
@@ -135,7 +136,7 @@ async def plain(client: tautwire.Client) -> None:
 
 
 async def leaving(client: tautwire.Client) -> None:
-    """A loop that is left ends the subscription."""
+    """Leaving the loop ends the subscription."""
     subscription = await contracts.subscribe_samples(client, qos=1)
     same(await contracts.publish_samples(client, sample.samples(), qos=1), 0)
     async for received in subscription:
@@ -145,7 +146,8 @@ async def leaving(client: tautwire.Client) -> None:
 
 
 async def broken(client: tautwire.Client) -> None:
-    """The broker refuses what breaks a contract, and the client what is no topic."""
+    """The broker refuses payloads that violate a contract, and the client refuses invalid
+    topics."""
     lamp = sample.lamp()
     lamp.brightness = 101
     where = contracts.LampParameters(room="hall", type="x")
@@ -172,7 +174,7 @@ async def transcoded(client: tautwire.Client) -> None:
 
 
 async def invalid(client: tautwire.Client) -> None:
-    """A payload that cannot be read is an error beside its message, and the subscription goes on."""
+    """An unreadable payload gives an error with its message, and the subscription continues."""
     async with contracts.subscribe_observed(client, qos=1) as subscription:
         await client.publish("observed/1", bytes([0x0A, 5, 65]), qos=1)
         await contracts.publish_observed(client, contracts.ObservedParameters(plant_id="2"), sample.old(), qos=1)
@@ -200,7 +202,7 @@ async def threads(client: tautwire.Client) -> None:
 
 
 def numbers() -> None:
-    """JSON has numbers as JavaScript writes them."""
+    """JSON numbers are written like in JavaScript."""
     for number, text in [
         (21.0, "21"), (-0.0, "-0"), (1e16, "10000000000000000"), (123456789012345680000.0, "123456789012345680000"),
         (1e21, "1e+21"), (1e-5, "0.00001"), (1.5e-5, "0.000015"), (-1.25e-6, "-0.00000125"), (1e-7, "1e-07"), (0.1, "0.1"),
@@ -211,15 +213,15 @@ def numbers() -> None:
         written = contracts.LAMP_CODEC.encode(lamp)
         if f'"warmth":{text},' not in str(written):
             raise AssertionError(f"{number!r} is {text}, not as in {written!r}")
-        # The sign of zero is not read.
+        # The sign of zero is not decoded.
         same(repr(contracts.LAMP_CODEC.decode(str(written).encode()).warmth), repr(number + 0.0))
 
 
 def wrong() -> None:
-    """What is wrong is said with its place."""
+    """Errors name their position."""
     lamp, pack = contracts.LAMP_CODEC, contracts.SAMPLES_CODEC
     refused(lambda: lamp.decode(b'{"on":1}'), "on: expected a boolean")
-    refused(lambda: lamp.decode(b'{"on":true}'), "mode: expected a value, which must be there")
+    refused(lambda: lamp.decode(b'{"on":true}'), "mode: expected a required value")
     refused(lambda: lamp.decode(b'{"on":true,'), "expected JSON at byte 11")
     refused(lambda: lamp.decode(b'{"on":true,"a":"\\ud800"}'), "surrogate")
     refused(lambda: lamp.decode(b'{"a":' + b"[" * 150 + b"]" * 150 + b"}"), "nested at most 100 deep")
@@ -227,7 +229,7 @@ def wrong() -> None:
     refused(lambda: lamp.decode(b'{"on":NaN}'), "expected JSON")
     refused(lambda: lamp.decode(b"\xff"), "expected UTF-8 at byte 0")
     scene = b'{"on":true,"mode":"off","mood":null,"type":"lamp","scenes":[{"name":"a"},{"name":"b","after":{}}]}'
-    refused(lambda: lamp.decode(scene), "scenes[1].after.name: expected a value")
+    refused(lambda: lamp.decode(scene), "scenes[1].after.name: expected a required value")
     refused(lambda: pack.decode(bytes([0x92, 1, 0xC3])), "[1]: expected a number")
     refused(lambda: pack.decode(bytes([0x91])), "[truncated]")
     refused(lambda: contracts.EVERYTHING_CODEC.encode(contracts.Everything(an_int32=2**31)), "from -2147483648 to 2147483647")
@@ -243,7 +245,7 @@ def wrong() -> None:
 
 
 def open_values() -> None:
-    """Null is a value where the schema leaves open what there is."""
+    """Null is a value if the schema allows any."""
     text = '{"mode":"off","mood":null,"on":true,"type":"lamp"'
     for rest, value in [("}", ABSENT), (',"anything":null}', None), (',"anything":[1]}', [1])]:
         lamp = contracts.LAMP_CODEC.decode((text + rest).encode())
@@ -254,7 +256,7 @@ def open_values() -> None:
 
 
 def times() -> None:
-    """Moments and spans of Python."""
+    """Timestamps and durations of Python."""
     moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 250_000, datetime.timezone.utc)
     same(Timestamp.of(moment), Timestamp(-1, 250_000_000))
     same(Timestamp.of(moment).datetime(), moment)
@@ -270,7 +272,7 @@ def times() -> None:
         ("1969-12-31t23:59:59.5Z", Timestamp(-1, 500_000_000)),
     ]:
         same(contracts.MAPPED_JSON_CODEC.decode(f'{{"at":"{text}"}}'.encode()).at, found)
-    refused(lambda: contracts.MAPPED_JSON_CODEC.decode(b'{"at":"2001-02-29T00:00:00Z"}'), "at: expected a moment")
+    refused(lambda: contracts.MAPPED_JSON_CODEC.decode(b'{"at":"2001-02-29T00:00:00Z"}'), "at: expected an RFC 3339 timestamp")
 
 
 TESTS = [everything, mapped, plain, leaving, broken, transcoded, invalid, threads]

@@ -1,4 +1,4 @@
-"""The values that all drivers write. Whatever language writes them, the bytes are the same."""
+"""The values that all drivers encode. The bytes are the same in every language."""
 
 from __future__ import annotations
 

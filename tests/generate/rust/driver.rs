@@ -34,7 +34,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads each line `NAME HEX` of standard input, and prints what it is when it is written again, or `error`.
+/// Reads each line `NAME HEX` of standard input, decodes and encodes it, and prints the result, or `error`.
 fn decode() -> Outcome {
     for line in std::io::stdin().lines() {
         let line = line?;

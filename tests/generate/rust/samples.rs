@@ -1,4 +1,4 @@
-//! The values that all drivers write. Whatever language writes them, the bytes are the same.
+//! The values that all drivers encode. The bytes are the same in every language.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ pub fn old() -> Old {
     }
 }
 
-/// In JSON, or in MessagePack: of what is left open, the bytes differ.
+/// In JSON or in MessagePack: the bytes of open values differ.
 pub fn lamp(is_text: bool) -> Lamp {
     let (pair, anything) = if is_text {
         (vec![Raw(b"\"x\"".to_vec()), Raw(b"1".to_vec())], Raw(b"{\"deep\":[1,null]}".to_vec()))

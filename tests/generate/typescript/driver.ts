@@ -34,7 +34,7 @@ function unhex(digits: string): Uint8Array {
   return Uint8Array.from(Buffer.from(digits, "hex"));
 }
 
-/** Reads each line `NAME HEX` of standard input, and prints what it is when it is written again, or `error`. */
+/** Reads each line `NAME HEX` of standard input, decodes and encodes it, and prints the result, or `error`. */
 function decode(): void {
   const codecs = new Map(CODECS.map(([name, codec]) => [name, codec]));
   const lines = readFileSync(0, "utf8").trimEnd().split("\n");
@@ -50,7 +50,7 @@ function decode(): void {
   console.log(verdicts.join("\n"));
 }
 
-/** The next message, published by `publish` once the subscription is there. */
+/** Returns the next message, published by `publish` after the subscription. */
 async function one<T, P>(
   subscription: contracts.ContractSubscription<T, P>,
   publish: () => Promise<unknown>,

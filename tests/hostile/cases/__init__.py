@@ -1,4 +1,4 @@
-"""The attacks, by what they aim at."""
+"""The attacks, by their target."""
 
 from . import acknowledged, admin, contracts, gauges, hogs, lists, outputs, packets, queues, rules, shared, stalls, storms, surveys, transit, wills
 

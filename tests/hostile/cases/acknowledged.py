@@ -1,4 +1,4 @@
-"""An acknowledged message of QoS 1 or 2 is not dropped for want of memory, in whatever version it was published."""
+"""An acknowledged QoS 1 or 2 message is not dropped because memory is short, in any protocol version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SESSIONS = 8
 
 
 def flood_absent(arena: Arena, versions: list[int], count: int, size: int) -> None:
-    """One publisher for each QoS and version; all of them write to every session."""
+    """One publisher for each QoS and version; all of them publish to every session."""
     for number in range(SESSIONS):
         peer.absent_session(arena.port, f"absent-{number}", [f"flood/{number}"], qos=2, version=versions[number % len(versions)])
     publishers, of_topic = [], {}
@@ -27,7 +27,7 @@ def flood_absent(arena: Arena, versions: list[int], count: int, size: int) -> No
     messages.flood(publishers)
     messages.is_honest(arena, publishers)
     acknowledged = messages.acknowledged_of(publishers)
-    arena.expect(bool(acknowledged), "no message was taken at all")
+    arena.expect(bool(acknowledged), "no message was accepted")
     arena.note(f"{len(acknowledged)} of {len(of_topic)} messages were acknowledged with success")
     for publisher in publishers:
         publisher.peer.close()
@@ -37,22 +37,22 @@ def flood_absent(arena: Arena, versions: list[int], count: int, size: int) -> No
         messages.come_back_for_all(arena, f"absent-{number}", f"flood/{number}", own, version)
 
 
-@case("publishers of 5.0 at QoS 1 and 2 flood sessions that are away", limit_mib=8, short=True, settings=DEEP_QUEUES)
+@case("publishers of 5.0 at QoS 1 and 2 flood offline sessions", limit_mib=8, short=True, settings=DEEP_QUEUES)
 def acknowledged_v5(arena: Arena) -> None:
     flood_absent(arena, [5], 1_000, 32_000)
 
 
-@case("publishers of 3.1.1 at QoS 1 and 2 flood sessions that are away", limit_mib=8, short=True, settings=DEEP_QUEUES)
+@case("publishers of 3.1.1 at QoS 1 and 2 flood offline sessions", limit_mib=8, short=True, settings=DEEP_QUEUES)
 def acknowledged_v3(arena: Arena) -> None:
     flood_absent(arena, [4], 1_000, 32_000)
 
 
-@case("publishers of 3.1.1 and 5.0 on two threads flood sessions that are away", limit_mib=8, threads=2, settings=DEEP_QUEUES)
+@case("publishers of 3.1.1 and 5.0 on two threads flood offline sessions", limit_mib=8, threads=2, settings=DEEP_QUEUES)
 def acknowledged_across_threads(arena: Arena) -> None:
     flood_absent(arena, [4, 5], 1_000, 32_000)
 
 
-@case("small messages flood sessions that are away: what each costs beside its payload", limit_mib=8, settings=DEEP_QUEUES)
+@case("small messages flood offline sessions: the overhead of each besides its payload", limit_mib=8, settings=DEEP_QUEUES)
 def acknowledged_small(arena: Arena) -> None:
     flood_absent(arena, [5], 60_000, 16)
 

@@ -1,4 +1,4 @@
-"""Contracts: payloads that grow when they are turned into another format, discovery, and changes of many contracts."""
+"""Contracts: payloads that grow in another format, discovery, and changes of many contracts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CONTENT_TYPE = b"\x03" + wire.text("application/x-protobuf")
 
 
 def packed(count: int) -> bytes:
-    """A payload of `count` values of one byte each; in JSON each has 37 characters or so."""
+    """A payload of `count` values of one byte each; in JSON each has about 37 characters."""
     return b"\x0a" + wire.variable(count) + b"\x01" * count
 
 
@@ -48,7 +48,7 @@ def publish_packed(client: Peer, count: int, packet_id: int) -> None:
 
 
 def growing(arena: Arena, format_level: str, count: int, repeated: int, sessions: int = 1) -> None:
-    """The first payloads may come in their format or be told of; a small one behind them must come."""
+    """The first payloads may arrive untranscoded or as a notification; a small one after them must arrive."""
     subscribers = []
     for number in range(sessions):
         client = peer.connected(arena.port, f"subscriber-{number}", receive_maximum=1)
@@ -76,8 +76,8 @@ def growing(arena: Arena, format_level: str, count: int, repeated: int, sessions
         return sum(1 for payload in came if 0 < len(payload) < SMALL_BYTES)
 
     drive([publisher, *subscribers], lambda: small_ones() >= sessions, 60, 20.0)
-    arena.expect(small_ones() == sessions, "a small message did not come behind those that grow")
-    arena.note(f"the largest payload that came has {max(map(len, came), default=0) // 1000} kB")
+    arena.expect(small_ones() == sessions, "a small message did not arrive after those that grow")
+    arena.note(f"the largest received payload has {max(map(len, came), default=0) // 1000} kB")
 
 
 @case("12 MiB of packed enumerations for a subscriber to JSON, in which they are 37 times as large", limit_mib=64, short=True,
@@ -96,7 +96,7 @@ def transcoding_time(arena: Arena) -> None:
     growing(arena, "json", 100_000, repeated=20)
 
 
-@case("200 retained payloads of 100 KB that become too large in JSON, asked for in JSON", limit_mib=1024, timed=True, contracts=GROWING)
+@case("200 retained payloads of 100 KB that become too large in JSON, requested in JSON", limit_mib=1024, timed=True, contracts=GROWING)
 def transcoding_of_retained(arena: Arena) -> None:
     publisher = peer.connected(arena.port, "publisher")
     for number in range(200):
@@ -114,7 +114,7 @@ def transcoding_of_retained(arena: Arena) -> None:
     client.handler = count
     client.send(wire.subscribe(["$as/json/many/#"], qos=0))
     drive([client], lambda: told[0] >= 200 or client.closed, 60)
-    arena.expect(told[0] == 200, f"{told[0]} of 200 retained messages have come or been told of")
+    arena.expect(told[0] == 200, f"{told[0]} of 200 retained messages have arrived or been reported")
 
 
 CONTRACTS = 1_000
@@ -131,12 +131,12 @@ def many_contracts(policy: str) -> str:
 THOUSAND = {"many.proto": ENUMERATION, "contracts.toml": many_contracts("observe")}
 
 
-@case("a client asks 300 times for 100 of 1,000 contracts with their schemas", limit_mib=1024, timed=True, short=True, contracts=THOUSAND)
+@case("a client requests 100 of 1,000 contracts with their schemas 300 times", limit_mib=1024, timed=True, short=True, contracts=THOUSAND)
 def discovery(arena: Arena) -> None:
     ask_for_contracts(arena, "$SYS/contracts/request", b'{"schemas": true}', "$SYS/contracts/response")
 
 
-@case("a client asks 300 times for all of 1,000 contracts, as ProtoMQ's clients do", limit_mib=1024, timed=True, contracts=THOUSAND)
+@case("a client requests all of 1,000 contracts 300 times, as ProtoMQ's clients do", limit_mib=1024, timed=True, contracts=THOUSAND)
 def service_discovery(arena: Arena) -> None:
     ask_for_contracts(arena, "$SYS/discovery/request", b"", "$SYS/discovery/response")
 
@@ -175,7 +175,7 @@ def contract_changes(arena: Arena) -> None:
     messages.stranger_is_served(arena, "after contracts have changed")
 
 
-@case("transcoded messages wait for a session that is away: what they are, not what they were, is counted", limit_mib=8,
+@case("transcoded messages wait for an offline session: their transcoded size is counted", limit_mib=8,
       contracts=GROWING, settings={"limits.session_queue_bytes": 1 << 40})
 def transcoded_queue(arena: Arena) -> None:
     peer.absent_session(arena.port, "absent", ["$as/json/many/#"])
@@ -198,4 +198,4 @@ def transcoded_queue(arena: Arena) -> None:
 
     back.handler = read
     drive([back], lambda: len(came) >= len(taken), peer.ANSWER_TIMEOUT_S, messages.SILENCE_S)
-    arena.expect(len(came) >= len(taken), f"{len(taken)} messages were acknowledged, {len(came)} have come")
+    arena.expect(len(came) >= len(taken), f"{len(taken)} messages were acknowledged, {len(came)} have arrived")

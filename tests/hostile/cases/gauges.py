@@ -1,4 +1,4 @@
-"""What the broker says it holds: after the attackers have gone, as much as before."""
+"""The broker's memory gauges return to their initial values after the attackers have disconnected."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ KINDS = (
 )
 BELOW = "$SYS/broker/tautwire/"
 NAMES = [f"memory_{kind}_bytes" for kind in KINDS]
-# The gauges are retained messages themselves: a value with more digits takes more, and one may be on its way to the other thread.
+# The gauges are retained messages themselves: a longer value takes more memory, and one may be in transit to the other thread.
 OWN_NAMES = ("memory_message_bytes", "memory_transit_bytes", "memory_retained_bytes")
 OWN_MAX_BYTES = 4 << 10
-# The topics follow once a second here.
+# The topics are updated once a second here.
 PUBLISHED_WITHIN_S = 15.0
 
 
@@ -34,7 +34,7 @@ class Reader:
         self.peer.send(wire.subscribe([BELOW + "#"], qos=0))
         self.seen_again: set[str] = set()
         self.baseline: dict[str, int] = {}
-        # Of those that are published always, after all that is retained has come.
+        # These are always published, after all retained messages have arrived.
         drive([self.peer], lambda: "connections" in self.values and "publishes_received" in self.values, PUBLISHED_WITHIN_S)
         drive([self.peer], lambda: False, PUBLISHED_WITHIN_S, 0.5)
 
@@ -49,7 +49,7 @@ class Reader:
         return {name: self.values[name] for name in NAMES if name in self.values}
 
 
-@case("the gauges of memory are where they began when all attackers have gone", limit_mib=64, threads=2, short=True, settings={
+@case("the memory gauges return to their initial values after all attackers have disconnected", limit_mib=64, threads=2, short=True, settings={
     "sys.interval_s": 1, "limits.retained_bytes": 32 * MIB, "mqtt.topic_alias_maximum": 1_000,
 })
 def gauges_come_back(arena: Arena) -> None:
@@ -72,10 +72,10 @@ def gauges_come_back(arena: Arena) -> None:
         return {name: f"{value}, before {before[name]}" for name, value in values if value > before[name] + own_bytes(name)}
 
     drive([reader.peer], lambda: not others(), PUBLISHED_WITHIN_S)
-    arena.expect(not others(), f"not given back: {others()}")
+    arena.expect(not others(), f"not freed: {others()}")
     held = {"memory_queue_bytes", "memory_window_bytes", "memory_will_bytes", "memory_subscription_bytes", "memory_alias_bytes",
             "memory_retained_bytes", "memory_session_bytes", "memory_connection_bytes", "memory_input_bytes"}
-    arena.expect(held <= grown, f"these did not grow while something was held: {', '.join(sorted(held - grown))}")
+    arena.expect(held <= grown, f"these did not grow while memory was held: {', '.join(sorted(held - grown))}")
 
 
 def own_bytes(name: str) -> int:
@@ -108,7 +108,7 @@ def hold_some_of_everything(arena: Arena) -> list[Peer]:
 def let_go(arena: Arena, attackers: list[Peer]) -> None:
     for attacker in attackers:
         attacker.close()
-    # A clean start ends the session, and its own session ends with its connection.
+    # A clean start ends the old session, and the new one ends with its connection.
     peer.goodbye(peer.connected(arena.port, "absent"))
     cleaner = peer.connected(arena.port, "cleaner")
     for number in range(5):

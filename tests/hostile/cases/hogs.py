@@ -1,4 +1,4 @@
-"""One client takes all that it can get; what others need must be left."""
+"""One client takes all the memory that it can get; others must still be served."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def flood_from_one(arena: Arena, topic: str, others: list[Peer]) -> None:
     messages.flood([publisher], others)
 
 
-@case("the queue of one session is filled as far as it goes", limit_mib=LIMIT_MIB, short=True, settings=DEEP_QUEUES)
+@case("the queue of one session is filled up", limit_mib=LIMIT_MIB, short=True, settings=DEEP_QUEUES)
 def hog_of_queue(arena: Arena) -> None:
     peer.absent_session(arena.port, "hog-absent", ["hog"])
     flood_from_one(arena, "hog", [])
     messages.stranger_is_served(arena, "beside a full queue")
 
 
-@case("the window of one client is filled as far as it goes", limit_mib=LIMIT_MIB, settings=DEEP_QUEUES)
+@case("the window of one client is filled up", limit_mib=LIMIT_MIB, settings=DEEP_QUEUES)
 def hog_of_window(arena: Arena) -> None:
     client = peer.connected(arena.port, "hog-silent", receive_maximum=65_535)
     silent = Subscriber(peer.subscribed(client, ["hog"]), silent=True)
@@ -37,7 +37,7 @@ def hog_of_window(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside a full window")
 
 
-@case("one client does not read what it gets at QoS 0 and 1", limit_mib=LIMIT_MIB, short=True, settings={
+@case("one client does not read its messages at QoS 0 and 1", limit_mib=LIMIT_MIB, short=True, settings={
     **DEEP_QUEUES, "limits.connection_output_bytes": 64 * MIB,
 })
 def hog_of_output(arena: Arena) -> None:
@@ -51,7 +51,7 @@ def hog_of_output(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside a full output")
 
 
-@case("one client sends a packet that is as large as all that may be held", limit_mib=LIMIT_MIB)
+@case("one client sends a packet as large as the memory limit", limit_mib=LIMIT_MIB)
 def hog_of_input(arena: Arena) -> None:
     client = peer.connected(arena.port, "hog")
     client.send(wire.publish_head("t", 15 * MIB), bytes(15 * MIB - 1))
@@ -59,7 +59,7 @@ def hog_of_input(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside a large incomplete packet")
 
 
-@case("one client leaves a will that is as large as all that may be held", limit_mib=LIMIT_MIB)
+@case("one client sets a will as large as the memory limit", limit_mib=LIMIT_MIB)
 def hog_of_will(arena: Arena) -> None:
     client = Peer(arena.port)
     client.send(will_of(0, 62))
@@ -67,7 +67,7 @@ def hog_of_will(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside a large will")
 
 
-@case("one client subscribes as long as it is granted something", limit_mib=LIMIT_MIB, short=True)
+@case("one client subscribes until it is refused", limit_mib=LIMIT_MIB, short=True)
 def hog_of_subscriptions(arena: Arena) -> None:
     client = peer.connected(arena.port, "hog")
     for number in range(TAKEN):
@@ -75,7 +75,7 @@ def hog_of_subscriptions(arena: Arena) -> None:
     client.send(wire.PING)
     drive([client], lambda: client.closed or bool(client.packets and client.packets[-1].type == wire.PINGRESP),
           peer.ANSWER_TIMEOUT_S)
-    # And as far as small ones go.
+    # And with small filters until they are refused.
     if not client.closed:
         for number in range(10):
             client.send(wire.subscribe([f"small/{number}/{each}" for each in range(9_000)], packet_id=number + 1_000))
@@ -101,7 +101,7 @@ def hog_of_aliases(arena: Arena) -> None:
     **DEEP_QUEUES, "mqtt.receive_maximum": 65_535,
 })
 def hog_of_everything(arena: Arena) -> None:
-    """Whatever is left of one kind must not come from another."""
+    """Memory left by one limit must not be usable for another."""
     client = peer.connected(arena.port, "hog-all", clean=False, expiry_s=wire.FOR_EVER_S)
     peer.subscribed(client, ["hog"], qos=2)
     client.send(b"".join(
@@ -112,4 +112,4 @@ def hog_of_everything(arena: Arena) -> None:
         client.send(wire.subscribe([long_filter(number)], packet_id=number + 6_000))
     client.send(wire.publish_head("t", 15 * MIB), bytes(15 * MIB - 1))
     send_all([client], idle_s=STALL_S)
-    messages.stranger_is_served(arena, "beside a client that has some of everything")
+    messages.stranger_is_served(arena, "beside a client that holds memory of every kind")

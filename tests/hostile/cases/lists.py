@@ -1,4 +1,4 @@
-"""What clients have the broker remember: subscriptions and topic aliases."""
+"""State that clients make the broker keep: subscriptions and topic aliases."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FILTERS = 4_000
 
 
 def long_filter(number: int) -> str:
-    # What tells them apart is in front and behind, so that no part of them is common.
+    # Filters differ at the start and the end, so that they share no part.
     return f"{number:05}" + "f" * (FILTER_BYTES - 10) + f"{number:05}"
 
 
 def subscribe_long(client: Peer, numbers: range) -> list[int]:
-    """A SUBSCRIBE for each, one after the other; the answers as far as there are some."""
+    """Sends a SUBSCRIBE for each, one after the other; returns the answers so far."""
     codes: list[int] = []
 
     def handle(taken: wire.Packet) -> None:
@@ -38,13 +38,13 @@ def subscribe_long(client: Peer, numbers: range) -> list[int]:
 def judge_codes(arena: Arena, codes: list[int], refusal: int) -> None:
     granted = sum(1 for code in codes if code <= 2)
     arena.expect(len(codes) == FILTERS, f"{FILTERS - len(codes)} SUBSCRIBE were not answered")
-    arena.expect(set(codes) <= {0, 1, 2, refusal}, f"SUBACK with {sorted(set(codes))}, and not {refusal}")
+    arena.expect(set(codes) <= {0, 1, 2, refusal}, f"SUBACK with {sorted(set(codes))}, expected {refusal}")
     arena.expect(refusal in codes, f"none of {len(codes)} filters of 60 KB was refused")
     arena.expect(granted * FILTER_BYTES <= 8 * MIB, f"{granted} filters of 60 KB were granted at a limit of 8 MiB")
 
 
 def first_is_served(arena: Arena, client: Peer, codes: list[int]) -> None:
-    """A filter that was granted gets its messages."""
+    """A granted filter gets its messages."""
     if not codes or codes[0] >= wire.FIRST_ERROR:
         return
     publisher = peer.connected(arena.port, "publisher")
@@ -89,7 +89,7 @@ def topic_aliases_of_many(arena: Arena) -> None:
 
 
 def set_aliases(arena: Arena, clients: int, each: int) -> None:
-    """Whoever is disconnected for it is told why."""
+    """A client that is disconnected for it must get the reason."""
     attackers = [peer.connected(arena.port, f"alias-{number}") for number in range(clients)]
     endings: list[int] = []
 

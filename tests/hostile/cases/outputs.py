@@ -1,4 +1,4 @@
-"""Output: what has been made for clients and not been written yet."""
+"""Output that has been generated for clients but not written yet."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from peer import drive, send_all
 
 RECEIVERS = 2_000
 PUBLISHERS = 100
-# The broker copies payloads up to here into each output.
+# The broker copies payloads up to this size into each output.
 COPIED_BYTES = 4_000
 ROUNDS = 3
 
 
 def explode(arena: Arena, reading: bool) -> None:
-    """All publishers are heard in one turn: the broker stands still for the milliseconds in which they send."""
+    """All publishers are read in one turn: the broker is stopped for the milliseconds in which they send."""
     receivers = [peer.connected(arena.port, f"receiver-{number}") for number in range(RECEIVERS)]
     for receiver in receivers:
         receiver.send(wire.subscribe(["explosion"], qos=0))
@@ -43,7 +43,7 @@ def explode(arena: Arena, reading: bool) -> None:
               peer.ANSWER_TIMEOUT_S)
         for publisher in publishers:
             publisher.packets.clear()
-    arena.note(f"{sum(receiver.received_bytes for receiver in receivers) // MIB} MiB have come to {RECEIVERS} receivers")
+    arena.note(f"{sum(receiver.received_bytes for receiver in receivers) // MIB} MiB have arrived at {RECEIVERS} receivers")
     messages.stranger_is_served(arena, "beside a fan-out")
 
 
@@ -57,7 +57,7 @@ def explosion_unread(arena: Arena) -> None:
     explode(arena, reading=False)
 
 
-@case("clients who ask and ask, and never read the answers", limit_mib=8)
+@case("clients that send requests and never read the answers", limit_mib=8)
 def answers_unread(arena: Arena) -> None:
     askers = [peer.connected(arena.port, f"asker-{number}") for number in range(20)]
     questions = memoryview(wire.PING * (4 * MIB))
@@ -68,7 +68,7 @@ def answers_unread(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside clients who read no answers")
 
 
-@case("20 MiB of retained messages, asked for by 500 clients who do not read", limit_mib=8, settings={"limits.retained_bytes": 32 * MIB})
+@case("20 MiB of retained messages, requested by 500 clients who do not read", limit_mib=8, settings={"limits.retained_bytes": 32 * MIB})
 def retained_unread(arena: Arena) -> None:
     publisher = peer.connected(arena.port, "publisher")
     for number in range(20):

@@ -1,4 +1,4 @@
-"""Packets that never become whole."""
+"""Packets that are never completed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from peer import Peer, Unanswered, send_all
 
 ATTACKERS = 60
 PART_BYTES = 15 * MIB
-# After so long without a byte the broker takes no more.
+# After this time without a byte the broker accepts no more.
 STALL_S = 1.0
 _PART = memoryview(bytes(PART_BYTES))
 
 
 def incomplete(arena: Arena, attackers: list[Peer], head: bytes) -> None:
-    """All send the head of a packet of which the last byte never comes."""
+    """All attackers send the start of a packet whose last byte is never sent."""
     for attacker in attackers:
         attacker.send(head, _PART)
     send_all(attackers, peer.ANSWER_TIMEOUT_S, STALL_S)
@@ -37,7 +37,7 @@ def incomplete_subscribes(arena: Arena) -> None:
     incomplete(arena, attackers, wire.header(wire.SUBSCRIBE, 2, PART_BYTES + 1))
 
 
-@case("60 connections send 15 MiB of a CONNECT each, and stop: nobody has said yet who they are", limit_mib=8)
+@case("60 connections send 15 MiB of a CONNECT each, and stop: they are not authenticated yet", limit_mib=8)
 def incomplete_connects(arena: Arena) -> None:
     start = wire.text("MQTT") + b"\x05\x06\x00\x00\x00" + wire.text("never") + wire.variable(PART_BYTES)
     incomplete(arena, [Peer(arena.port) for _ in range(ATTACKERS)], wire.header(wire.CONNECT, 0, PART_BYTES + 100) + start)
@@ -50,8 +50,8 @@ def small_incomplete_publishes(arena: Arena) -> None:
         try:
             attackers.append(peer.connected(arena.port, f"incomplete-{number}"))
         except Unanswered:
-            # Connections count too, and there is an end to them.
-            arena.note(f"{number} clients were let in")
+            # The number of connections is limited, too.
+            arena.note(f"{number} clients were accepted")
             break
     for attacker in attackers:
         attacker.send(wire.publish_head("t", 4_000), _PART[:2_000])

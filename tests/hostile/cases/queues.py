@@ -1,4 +1,4 @@
-"""Messages that wait: in queues of sessions that are away, and in windows of clients that never acknowledge."""
+"""Queued messages: of offline sessions, and of clients that never acknowledge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from messages import Message, Publisher, Subscriber
 from peer import drive
 
 MANY = 1 << 30
-# Nothing but memory is to be the limit.
+# Only memory is the limit.
 DEEP_QUEUES: dict[str, object] = {"limits.session_queue_messages": 10**9, "limits.session_queue_bytes": 1 << 40}
 ABSENT_SESSIONS = 10
 PLACES = 40
@@ -25,19 +25,19 @@ def drop_old(arena: Arena) -> None:
         peer.absent_session(arena.port, topic, [topic])
     keys = itertools.count(1)
     small = (Message(next(keys), topic) for topic in topics for _ in range(PLACES))
-    # Each takes the place of a small one.
+    # Each replaces a small one.
     large = (Message(next(keys), topic, MIB) for _ in range(PLACES) for topic in topics)
     last = (Message(MANY + number, topic) for number, topic in enumerate(topics))
     publisher = Publisher(peer.connected(arena.port, "publisher"), 1, itertools.chain(small, large, last))
     messages.flood([publisher])
     messages.is_honest(arena, [publisher])
     for number, topic in enumerate(topics):
-        # What is older may be dropped for what is newer, which the operator has chosen; the newest may not.
+        # The operator has chosen to drop older messages for newer ones; the newest must not be dropped.
         messages.come_back_for_all(arena, topic, topic, publisher.acknowledged & {MANY + number})
 
 
 OLD: dict[str, object] = {**DEEP_QUEUES, "limits.slow_consumer": "drop_old"}
-WHAT = "drop_old: messages of 1 MiB take the places of small ones in ten queues"
+WHAT = "drop_old: messages of 1 MiB replace small ones in ten queues"
 case(WHAT, name="drop_old_1_mib", limit_mib=1, short=True, settings=OLD)(drop_old)
 case(WHAT, name="drop_old_8_mib", limit_mib=8, settings=OLD)(drop_old)
 
@@ -55,7 +55,7 @@ def window_never_acknowledged(arena: Arena) -> None:
             break
         if publisher.acknowledged:
             acknowledged.add(key)
-            # Its output is empty again: what is held is held by the window.
+            # Its output is empty again: the messages are held by the window.
             drive([silent.peer], lambda: key in silent.received, peer.ANSWER_TIMEOUT_S, messages.SILENCE_S)
     client.close()
     silent.peer.close()
@@ -89,7 +89,7 @@ def small_windows_never_acknowledged(arena: Arena) -> None:
 
 
 def payloads_in_many_queues(arena: Arena, size: int, others: bool) -> None:
-    """Four messages, each in the queues of 17 sessions that are away: a payload counts once."""
+    """Four messages, each in the queues of 17 offline sessions: a payload counts once."""
     clients = [f"shared/{number}" for number in range(17)]
     for client in clients:
         peer.absent_session(arena.port, client, ["shared"])
@@ -99,7 +99,7 @@ def payloads_in_many_queues(arena: Arena, size: int, others: bool) -> None:
     messages.flood([publisher])
     arena.expect(
         publisher.acknowledged == {1, 2, 3, 4},
-        f"four payloads of {size} bytes fit, and {len(publisher.acknowledged)} were taken: {publisher.refused}",
+        f"four payloads of {size} bytes fit, but {len(publisher.acknowledged)} were accepted: {publisher.refused}",
     )
     messages.stranger_is_served(arena, "after that")
     for number, client in enumerate(clients):
@@ -161,7 +161,7 @@ def overlapping_filters(arena: Arena, levels: int, count: int) -> None:
 
 
 def overlapping(levels: int) -> Iterator[str]:
-    """All filters that match the one topic and have no `#`."""
+    """Yields all filters without `#` that match the topic."""
     return ("/".join(each) for each in itertools.product("a+", repeat=levels))
 
 
@@ -194,12 +194,12 @@ def unreleased_identifiers(arena: Arena) -> None:
 OVER_BYTES = 40_000
 REFUSED_CPU_MAX_MS = 20.0
 PUBLISHES = 10
-# `limits.client_bytes` is the least that it may be, so that two messages are more than a session's share.
+# `limits.client_bytes` is at its minimum, so that two messages exceed the share of a session.
 SHARE: dict[str, object] = {**DEEP_QUEUES, "limits.client_bytes": 65_536, "limits.sessions": 100_000}
 
 
 def over_their_share(arena: Arena, sessions: int) -> None:
-    """Offline sessions that hold more than their share of memory: what one publish to them costs, and what they cost everybody else."""
+    """Offline sessions that hold more than their share of memory: the cost of a publish to them, and the effect on others."""
     for number in range(sessions):
         peer.absent_session(arena.port, f"over/{number}", ["over"])
     client = peer.connected(arena.port, "publisher")
@@ -207,14 +207,14 @@ def over_their_share(arena: Arena, sessions: int) -> None:
     crossing = [Message(next(keys), "over", OVER_BYTES) for _ in range(2)]
     publisher = Publisher(client, 1, crossing, window=1)
     messages.flood([publisher])
-    arena.expect(len(publisher.acknowledged) == 2, f"the first two are taken: {publisher.refused}")
+    arena.expect(len(publisher.acknowledged) == 2, f"the first two were not accepted: {publisher.refused}")
     arena.begin()
     before_ns = arena.broker.cpu_ns()
     further = Publisher(client, 1, [Message(next(keys), "over") for _ in range(PUBLISHES)], window=1)
     messages.flood([further])
     used_ms = (arena.broker.cpu_ns() - before_ns) / PUBLISHES / 1e6
     arena.note(f"{used_ms:.2f} ms of CPU for each publish to {sessions} sessions over their share")
-    arena.expect(not further.acknowledged, "no more is taken for sessions over their share")
+    arena.expect(not further.acknowledged, "a message was accepted for sessions over their share")
     arena.expect(used_ms <= REFUSED_CPU_MAX_MS, f"a publish took {used_ms:.1f} ms of CPU, at most {REFUSED_CPU_MAX_MS}")
 
 

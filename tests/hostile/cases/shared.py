@@ -1,4 +1,5 @@
-"""Members of shared subscriptions that are stuck, slow or gone: what was acknowledged comes to another member, or publishers are held back."""
+"""Members of shared subscriptions that are stuck, slow or gone: acknowledged messages go to another member, or publishers are
+slowed down."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from peer import drive
 
 SHARE = "$share/crew/work"
 MANY = 1_000
-# Members' own queues are not to be what keeps the messages.
+# Messages must not be held in the members' own queues.
 SMALL_QUEUES: dict[str, object] = {"limits.session_queue_messages": 100}
 
 
@@ -22,7 +23,7 @@ def member(arena: Arena, name: str, receive_maximum: int | None = None, silent: 
         arena.port, name, clean=not lasts, expiry_s=wire.FOR_EVER_S if lasts else 0, receive_maximum=receive_maximum
     )
     subscriber = Subscriber(peer.subscribed(client, [SHARE]), silent)
-    # Messages may have come together with SUBACK.
+    # Messages may have arrived together with SUBACK.
     for taken in client.packets:
         subscriber.take(taken)
     return subscriber
@@ -49,17 +50,17 @@ def await_all(arena: Arena, publisher: Publisher, members: list[Subscriber], wit
     messages.check_delivered(arena, publisher.acknowledged, heard(members), "the group")
 
 
-@case("1,000 messages for two members, one of which takes one and acknowledges nothing", limit_mib=8, short=True, settings=SMALL_QUEUES)
+@case("1,000 messages for two members, one of which reads one and acknowledges nothing", limit_mib=8, short=True, settings=SMALL_QUEUES)
 def shared_stuck_member(arena: Arena) -> None:
     stuck = member(arena, "stuck", receive_maximum=1, silent=True)
     idle = member(arena, "idle")
     publisher = publish(arena, work(), [stuck, idle])
-    arena.expect(len(publisher.acknowledged) == MANY, f"{len(publisher.acknowledged)} of {MANY} messages were taken")
+    arena.expect(len(publisher.acknowledged) == MANY, f"{len(publisher.acknowledged)} of {MANY} messages were accepted")
     await_all(arena, publisher, [stuck, idle])
     arena.expect(len(stuck.received) <= 1, f"the stuck member got {len(stuck.received)} messages")
 
 
-@case("what a stuck member holds goes to another after mqtt.shared_ack_timeout_s", limit_mib=8, short=True, threads=3, settings={
+@case("messages of a stuck member go to another one after mqtt.shared_ack_timeout_s", limit_mib=8, short=True, threads=3, settings={
     **SMALL_QUEUES, "mqtt.shared_ack_timeout_s": 1,
 })
 def shared_redispatch(arena: Arena) -> None:
@@ -74,13 +75,13 @@ def shared_redispatch(arena: Arena) -> None:
 def shared_slow_members(arena: Arena) -> None:
     members = [member(arena, f"slow-{number}", receive_maximum=1) for number in range(5)]
     publisher = publish(arena, work(), members)
-    arena.expect(len(publisher.acknowledged) == MANY, f"{len(publisher.acknowledged)} of {MANY} messages were taken")
+    arena.expect(len(publisher.acknowledged) == MANY, f"{len(publisher.acknowledged)} of {MANY} messages were accepted")
     await_all(arena, publisher, members)
     fewest = min(len(each.received) for each in members)
     arena.expect(fewest > 0, "a member got nothing")
 
 
-@case("members leave with messages that they have not acknowledged: by DISCONNECT, UNSUBSCRIBE and without a word", limit_mib=8, short=True,
+@case("members leave with unacknowledged messages: by DISCONNECT, by UNSUBSCRIBE and by closing the connection", limit_mib=8, short=True,
       threads=3, settings=SMALL_QUEUES)
 def shared_leaving_members(arena: Arena) -> None:
     leaving = [member(arena, f"leaving-{number}", receive_maximum=20, silent=True) for number in range(3)]
@@ -101,7 +102,7 @@ def full(arena: Arena, version: int) -> None:
     peer.goodbye(peer.subscribed(client, [SHARE]))
     publisher = publish(arena, work(size=4_000), [], version)
     taken = len(publisher.acknowledged)
-    arena.expect(100 < taken < MANY, f"{taken} of {MANY} messages of 4,000 bytes were taken into a queue of 1 MiB")
+    arena.expect(100 < taken < MANY, f"{taken} of {MANY} messages of 4,000 bytes were accepted into a queue of 1 MiB")
     arena.expect(version != 5 or taken + len(publisher.refused) == MANY, "some messages have no answer")
     publisher.peer.close()
     back = messages.returned(arena.port, name)
@@ -111,7 +112,7 @@ def full(arena: Arena, version: int) -> None:
 FULL: dict[str, object] = {**SMALL_QUEUES, "limits.shared_queue_bytes": MIB}
 
 
-@case("nobody takes what is published: a publisher of 5.0 is refused when the group's queue is full", limit_mib=16, short=True, settings=FULL)
+@case("no member reads: a publisher of 5.0 is refused when the group's queue is full", limit_mib=16, short=True, settings=FULL)
 def shared_full_queue(arena: Arena) -> None:
     full(arena, 5)
 

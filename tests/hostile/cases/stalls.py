@@ -1,4 +1,4 @@
-"""Time: work that is one client's and that everybody else would wait for."""
+"""Time: work for one client that would make all others wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cases.queues import LEVELS, overlapping
 from peer import Peer, drive
 
 RETAINED = 200_000
-# So many packets are sent before their end is waited for: what is prepared is not to be an attack of its own.
+# The number of packets per batch: preparation must not be an attack itself.
 POLITE = 500
 FILTERS_PER_PACKET = 10_000
 
@@ -30,7 +30,7 @@ def retain_many(arena: Arena) -> None:
 
 
 def settled(client: Peer, within_s: float = 60) -> None:
-    """What the client has caused is done when a later packet of its own is answered."""
+    """Returns when the client's earlier packets have been handled: a later one is answered."""
     client.settle(within_s)
     client.packets.clear()
 
@@ -48,10 +48,10 @@ def retained_scan(arena: Arena) -> None:
 
     client.handler = count
     drive([client], lambda: came[0] >= 2_000 or client.closed, 60)
-    arena.expect(came[0] == 2_000, f"{came[0]} of 2,000 retained messages have come")
+    arena.expect(came[0] == 2_000, f"{came[0]} of 2,000 retained messages have arrived")
 
 
-@case("200,000 retained messages, asked for by `#` of ten clients", limit_mib=1024, timed=True)
+@case("200,000 retained messages, requested with `#` by ten clients", limit_mib=1024, timed=True)
 def retained_for_all(arena: Arena) -> None:
     retain_many(arena)
     arena.begin()
@@ -68,7 +68,7 @@ def retained_for_all(arena: Arena) -> None:
         client.send(wire.subscribe(["#"], qos=0))
         client.handler = counting(place)
     drive(clients, lambda: min(counts) >= RETAINED, 90)
-    arena.expect(min(counts) >= RETAINED, f"{min(counts)} of {RETAINED} retained messages have come")
+    arena.expect(min(counts) >= RETAINED, f"{min(counts)} of {RETAINED} retained messages have arrived")
 
 
 def filters_come_and_go(arena: Arena, filters: list[str], goes: bool) -> None:
@@ -82,7 +82,7 @@ def filters_come_and_go(arena: Arena, filters: list[str], goes: bool) -> None:
         codes = wire.suback_codes(client.ask(wire.unsubscribe(some), wire.UNSUBACK, 60), 5)
         arena.expect(set(codes) == {0}, f"UNSUBACK with {set(codes)}")
     client.close()
-    # The session has ended when its identifier can be had again.
+    # The session has ended when its identifier can be used again.
     settled(peer.connected(arena.port, "subscriber"))
 
 
@@ -137,14 +137,14 @@ def large_session_ends(arena: Arena) -> None:
     thousand = b"".join(wire.publish("queue", b"1", version=4, qos=1, packet_id=packet_id) for packet_id in range(1, 1_001))
     for sent in range(900):
         publisher.send(thousand)
-        # An acknowledgement of 3.1.1 has four bytes; CONNACK has come before.
+        # A PUBACK of 3.1.1 has four bytes; CONNACK arrived before.
         drive([publisher], lambda: publisher.received_bytes >= 4 + (sent + 1) * 4_000 or publisher.closed, peer.ANSWER_TIMEOUT_S)
     arena.begin()
     # A clean start ends the session [MQTT-3.1.2-4].
     settled(peer.connected(arena.port, "owner"))
 
 
-@case("nobody reads standard error, the log tells all, and clients come and go", limit_mib=1024, timed=True, short=True, stalled_log=True,
+@case("standard error is not read, the log level is the highest, and clients connect and disconnect", limit_mib=1024, timed=True, short=True, stalled_log=True,
       settings={"log.level": "debug"})
 def stalled_log(arena: Arena) -> None:
     for number in range(3_000):

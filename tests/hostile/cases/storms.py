@@ -1,4 +1,4 @@
-"""Many connections at once, and connections that hardly say anything: what they take, and who has to wait."""
+"""Many connections at once, and slow or silent ones: the memory they take, and the delay for others."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from arena import MIB, Arena, Failed, case
 from peer import Peer, Unanswered, drive
 
 KIB = 1 << 10
-# So many have come and gone before memory is looked at: tables have grown, and code has been read in.
+# The number of clients before memory is measured: tables have grown, and code is loaded.
 WARM = 50
-# Memory is back so soon, up to so much.
+# How soon memory must return to its old value, and the tolerance.
 BACK_WITHIN_S = 10.0
 BACK_MAX = 1.10
 STRANGER_WITHIN_S = 4.0
 AT_REST_S = 2.0
 LOOK_S = 0.05
-# Connections that come and go beside those that are counted.
+# Short-lived connections besides the counted ones.
 FEW = 16
 
 
 def opened(port: int, first: bytes = b"") -> socket.socket:
-    """A connection that says this, and is not read from."""
+    """Opens a connection that sends `first`, and is not read from."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=peer.CONNECT_TIMEOUT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
@@ -49,7 +49,7 @@ def close_all(connections: list[socket.socket]) -> None:
 
 
 def cut_off(connections: list[socket.socket], within_s: float) -> int:
-    """How many of them the broker has ended, when all are or the time is over. What it says is passed over."""
+    """Returns how many of them the broker has closed, when all are or on timeout. Their data is ignored."""
     left = {connection.fileno(): connection for connection in connections}
     deadline = time.monotonic() + within_s
     with select.epoll() as poll:
@@ -70,7 +70,7 @@ def cut_off(connections: list[socket.socket], within_s: float) -> int:
 
 
 def served_by_tls(arena: Arena, trusting: ssl.SSLContext, name: str, within_s: float = STRANGER_WITHIN_S) -> bool:
-    """Whether a client that behaves is let in. It tries again where it is refused, as clients do."""
+    """Whether a well-behaved client is accepted. It retries after a refusal, as clients do."""
     deadline = time.monotonic() + within_s
     while (left := deadline - time.monotonic()) > 0:
         try:
@@ -81,11 +81,11 @@ def served_by_tls(arena: Arena, trusting: ssl.SSLContext, name: str, within_s: f
     return False
 
 
-# Storms of handshakes.
+# Handshake storms.
 
 
 def tls_storm(arena: Arena, whole: int, begun: int, at_once: int) -> None:
-    """`whole` clients that connect and stay; beside them `begun` that leave the broker alone with its part of the handshake."""
+    """`whole` clients connect and stay; besides them, `begun` clients never continue the handshake."""
     port, trusting = arena.broker.ports["mqtts"], tls.context(arena.authority)
     hello = tls.client_hello(trusting)
     half: list[socket.socket] = []
@@ -105,49 +105,49 @@ def tls_storm(arena: Arena, whole: int, begun: int, at_once: int) -> None:
         served += sum(1 for client in some if client.packets)
         refused += sum(1 for client in some if not client.packets)
         clients += some
-    arena.note(f"{served} of {whole} clients were let in within {time.monotonic() - started:.1f} s, "
-               f"beside {len(half)} handshakes of which only the beginning came")
-    arena.expect(served > 0, "nobody was let in")
-    arena.expect(served_by_tls(arena, trusting, "stranger"), "a client that comes after the storm is not let in")
+    arena.note(f"{served} of {whole} clients were accepted within {time.monotonic() - started:.1f} s, "
+               f"beside {len(half)} incomplete handshakes")
+    arena.expect(served > 0, "no client was accepted")
+    arena.expect(served_by_tls(arena, trusting, "stranger"), "a client after the storm was not accepted")
     close_all(half)
 
 
-@case("500 clients come by TLS, and 500 more begin a handshake and say no more", limit_mib=64, timed=True, short=True, schemes=("mqtts",))
+@case("500 clients connect over TLS, and 500 more start a handshake and stop", limit_mib=64, timed=True, short=True, schemes=("mqtts",))
 def tls_storm_short(arena: Arena) -> None:
     tls_storm(arena, 500, 500, at_once=250)
 
 
-@case("10,000 clients come by TLS, and 5,000 more begin a handshake and say no more", limit_mib=256, timed=True, schemes=("mqtts",))
+@case("10,000 clients connect over TLS, and 5,000 more start a handshake and stop", limit_mib=256, timed=True, schemes=("mqtts",))
 def tls_storm_long(arena: Arena) -> None:
     tls_storm(arena, 10_000, 5_000, at_once=500)
 
 
-# Those who say a word now and then.
+# Slow connections.
 
 
 def slow_loris(arena: Arena, port: int, count: int, said: bytes, timeout_s: float, is_served: Callable[[str], bool]) -> None:
-    """`count` connections that send what they have to say by single bytes, slower than they may."""
+    """`count` connections send their bytes one by one, more slowly than allowed."""
     begun = time.monotonic()
     attackers = [opened(port, said[:1]) for _ in range(count)]
     sent = 1
     while time.monotonic() < begun + timeout_s - 1:
-        arena.expect(is_served(f"stranger-{sent}"), f"nobody else is served beside {count} slow clients")
+        arena.expect(is_served(f"stranger-{sent}"), f"no other client is served beside {count} slow clients")
         for attacker in attackers:
             try:
                 attacker.send(said[sent : sent + 1])
             except OSError:
-                # It is cut off already.
+                # It has already been closed.
                 pass
         sent += 1
         time.sleep(0.5)
     ended = cut_off(attackers, timeout_s + 5)
-    arena.note(f"{count} connections had {sent} bytes to say; all gone {time.monotonic() - begun:.1f} s after the first came")
-    arena.expect(ended == count, f"{count - ended} of {count} slow connections are still there {timeout_s + 5:.0f} s later")
+    arena.note(f"{count} connections sent {sent} bytes each; all were closed {time.monotonic() - begun:.1f} s after the first connected")
+    arena.expect(ended == count, f"{count - ended} of {count} slow connections are still open {timeout_s + 5:.0f} s later")
     close_all(attackers)
-    arena.expect(is_served("last"), "nobody is served when they have gone")
+    arena.expect(is_served("last"), "no client is served after they were closed")
 
 
-@case("6,000 connections send a byte of their ClientHello now and then", limit_mib=64, timed=True, schemes=("mqtts",), settings={
+@case("6,000 connections send their ClientHello byte by byte", limit_mib=64, timed=True, schemes=("mqtts",), settings={
     "mqtt.connect_timeout_s": 5,
 })
 def tls_slow_loris(arena: Arena) -> None:
@@ -168,14 +168,14 @@ def served_plainly(arena: Arena, name: str) -> bool:
         return False
 
 
-@case("6,000 connections send a byte of a WebSocket handshake now and then", limit_mib=64, timed=True, schemes=("ws",), settings={
+@case("6,000 connections send a WebSocket handshake byte by byte", limit_mib=64, timed=True, schemes=("ws",), settings={
     "mqtt.connect_timeout_s": 5,
 })
 def websocket_slow_loris(arena: Arena) -> None:
     slow_loris(arena, arena.broker.ports["ws"], 6_000, UPGRADE, 5, lambda name: served_plainly(arena, name))
 
 
-@case("6,000 connections send a byte of a CONNECT by WebSocket now and then, and 6,000 by TCP", limit_mib=64, timed=True, schemes=("ws",),
+@case("6,000 connections send a CONNECT byte by byte over WebSocket, and 6,000 over TCP", limit_mib=64, timed=True, schemes=("ws",),
       settings={"mqtt.connect_timeout_s": 5})
 def connect_slow_loris(arena: Arena) -> None:
     connect = wire.connect("slow-" + "x" * 100)
@@ -184,15 +184,15 @@ def connect_slow_loris(arena: Arena) -> None:
     slow_loris(arena, arena.port, 6_000, connect, 5, lambda name: served_plainly(arena, name))
     upgraded = [opened(arena.broker.ports["ws"], UPGRADE + frame[:20]) for _ in range(6_000)]
     ended = cut_off(upgraded, 10)
-    arena.expect(ended == len(upgraded), f"{len(upgraded) - ended} connections with half a CONNECT are still there after 10 s")
+    arena.expect(ended == len(upgraded), f"{len(upgraded) - ended} connections with half a CONNECT are still open after 10 s")
     close_all(upgraded)
 
 
-# Memory afterwards.
+# Memory after a storm.
 
 
 def bad_and_good(arena: Arena) -> Iterator[Callable[[int], socket.socket]]:
-    """Ways to connect, over and over: every other one is as it should be."""
+    """Yields ways to connect, repeatedly: every other one is valid."""
     plain, secured = arena.broker.ports["mqtt"], arena.broker.ports["mqtts"]
     trusting = tls.context(arena.authority)
     hello = tls.client_hello(trusting)
@@ -222,14 +222,14 @@ def storm(arena: Arena, count: int, at_once: int) -> None:
     ways, others = bad_and_good(arena), arena.broker.descriptors()
     for first in range(0, count, at_once):
         some = [next(ways)(number) for number in range(first, min(first + at_once, count))]
-        # Those who came first have been answered when one who came later is.
+        # The first ones have been answered when a later one is.
         messages.stranger_is_served(arena, "in the storm")
         close_all(some)
     settle(arena, others)
 
 
 def settle(arena: Arena, others: int) -> None:
-    """Returns when the broker has seen that those who came have gone, and has closed what it had for them."""
+    """Returns when the broker has noticed the closed connections, and has closed its own sockets."""
     deadline = time.monotonic() + peer.ANSWER_TIMEOUT_S
     while arena.broker.descriptors() > others + FEW and time.monotonic() < deadline:
         time.sleep(LOOK_S)
@@ -237,7 +237,7 @@ def settle(arena: Arena, others: int) -> None:
 
 
 def at_rest(arena: Arena) -> int:
-    """The least resident memory for a while: what has been begun, such as the hash of a password, has come to its end by then."""
+    """Returns the minimum resident memory over a while, in which pending work, such as the hash of a password, ends."""
     ends = time.monotonic() + AT_REST_S
     least = arena.broker.resident_bytes()
     while time.monotonic() < ends:
@@ -268,29 +268,29 @@ STORM = {"auth.anonymous": "true"}
 USERS = {"user": "right"}
 
 
-@case("700 connects, every other one bad", limit_mib=64, short=True, schemes=("mqtts",), settings=STORM, users=USERS)
+@case("700 connections, every other one invalid", limit_mib=64, short=True, schemes=("mqtts",), settings=STORM, users=USERS)
 def connect_storm_short(arena: Arena) -> None:
     connect_storm_of(arena, 700, 700)
 
 
-@case("20,000 connects, every other one bad: memory is back in 10 s", limit_mib=128, timed=True, schemes=("mqtts",), settings=STORM,
+@case("20,000 connections, every other one invalid: memory is freed within 10 s", limit_mib=128, timed=True, schemes=("mqtts",), settings=STORM,
       users=USERS)
 def connect_storm_long(arena: Arena) -> None:
     connect_storm_of(arena, 20_000, 1_000)
 
 
-# Memory of those who have not said who they are.
+# Memory of unauthenticated connections.
 
 
 STRANGERS = 10_000
 PLAIN_MAX_BYTES = 2 * KIB
-# What is allowed for the machine of TLS itself: silent, and with its part of the handshake made.
+# The limits for the TLS state itself: silent, and with the server's part of the handshake.
 TLS_SILENT_BYTES = 2 * KIB
 TLS_SHAKING_BYTES = 6 * KIB
 
 
 def weigh(arena: Arena, port: int, said: bytes, most: int) -> None:
-    """Resident bytes of each connection that has said this, beside what the broker takes anyway."""
+    """Measures the resident bytes of each connection that has sent `said`, besides the rest of the broker."""
     others = arena.broker.descriptors()
     close_all([opened(port, said) for _ in range(WARM)])
     settle(arena, others)
@@ -299,9 +299,9 @@ def weigh(arena: Arena, port: int, said: bytes, most: int) -> None:
     deadline = time.monotonic() + peer.ANSWER_TIMEOUT_S
     while arena.broker.descriptors() < others + STRANGERS - FEW:
         if time.monotonic() > deadline:
-            raise Failed(f"only {arena.broker.descriptors() - others} of {STRANGERS} were let in")
+            raise Failed(f"only {arena.broker.descriptors() - others} of {STRANGERS} were accepted")
         time.sleep(LOOK_S)
-    # What they have said has been heard when those who came later are answered.
+    # Their data has been handled when later clients are answered.
     messages.stranger_is_served(arena, "beside the strangers")
     if said:
         still_at_work(arena)
@@ -312,7 +312,7 @@ def weigh(arena: Arena, port: int, said: bytes, most: int) -> None:
 
 
 def still_at_work(arena: Arena) -> None:
-    """Returns when the broker has slept: handshakes stand behind everything else."""
+    """Returns when the broker has been idle: handshakes have the lowest priority."""
     thread = arena.broker.thread("shard-0")
     slept = arena.broker.switches(thread)
     deadline = time.monotonic() + peer.ANSWER_TIMEOUT_S
@@ -331,10 +331,10 @@ def hello_of(arena: Arena) -> bytes:
     return tls.client_hello(tls.context(arena.authority))
 
 
-unauthenticated("tcp", "TCP that say nothing", "mqtt", lambda _: b"", PLAIN_MAX_BYTES)
+unauthenticated("tcp", "TCP that send nothing", "mqtt", lambda _: b"", PLAIN_MAX_BYTES)
 unauthenticated("connect", "TCP that send half a CONNECT", "mqtt", lambda _: wire.connect("half" * 50)[:120], PLAIN_MAX_BYTES)
 unauthenticated("websocket", "WebSocket that send half a handshake", "ws", lambda _: UPGRADE[: len(UPGRADE) // 2], PLAIN_MAX_BYTES)
-unauthenticated("tls", "TLS that say nothing", "mqtts", lambda _: b"", PLAIN_MAX_BYTES + TLS_SILENT_BYTES)
+unauthenticated("tls", "TLS that send nothing", "mqtts", lambda _: b"", PLAIN_MAX_BYTES + TLS_SILENT_BYTES)
 unauthenticated("hello_part", "TLS that send half a ClientHello", "mqtts", lambda arena: hello_of(arena)[:200],
                 PLAIN_MAX_BYTES + TLS_SILENT_BYTES)
-unauthenticated("hello", "TLS that send a ClientHello and no more", "mqtts", hello_of, PLAIN_MAX_BYTES + TLS_SHAKING_BYTES)
+unauthenticated("hello", "TLS that stop after a ClientHello", "mqtts", hello_of, PLAIN_MAX_BYTES + TLS_SHAKING_BYTES)

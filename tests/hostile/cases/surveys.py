@@ -1,4 +1,4 @@
-"""What operators ask of many clients."""
+"""Admin queries over many clients."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from peer import Peer, drive
 SESSIONS = 100_000
 TOGETHER = 500
 PAGE = 1_000
-# The whole list, page by page, so often.
+# How often the whole list is read, page by page.
 TIMES = 3
-# 300 bytes and more for each session, its name among them.
+# At least 300 bytes for each session, including its name.
 SESSIONS_MIB = 128
 RETAINED = 1_000_000
-# The first pages: each looks at all messages, since it says how many there are.
+# The first pages: each query scans all messages, because it returns their number.
 RETAINED_PAGES = 5
 # They do not wait for their pages.
 ASKERS = 8
@@ -34,7 +34,7 @@ TAPPED = 200_000
 
 
 def make_sessions(arena: Arena) -> None:
-    """Sessions of clients that are away."""
+    """Creates offline sessions."""
     for first in range(0, SESSIONS, TOGETHER):
         clients = [Peer(arena.port, 5) for _ in range(TOGETHER)]
         for number, client in enumerate(clients, first):
@@ -42,7 +42,7 @@ def make_sessions(arena: Arena) -> None:
         drive(clients, lambda: all(client.packets or client.closed for client in clients), peer.ANSWER_TIMEOUT_S)
         for client in clients:
             if client.closed:
-                raise Failed("a client with a session was not let in")
+                raise Failed("a client with a session was not accepted")
             client.send(wire.BYE)
             client.discarding = True
         drive(clients, lambda: all(client.closed for client in clients), peer.ANSWER_TIMEOUT_S)
@@ -51,7 +51,7 @@ def make_sessions(arena: Arena) -> None:
 
 
 def pages(arena: Arena, path: str, rows: str) -> Iterator[int]:
-    """How many rows each page of a list of the admin API has, to the end."""
+    """Yields the number of rows on each page of a list of the admin API."""
     connection = http.client.HTTPConnection("127.0.0.1", arena.broker.ports["http"], timeout=peer.ANSWER_TIMEOUT_S)
     after = ""
     while True:
@@ -59,7 +59,7 @@ def pages(arena: Arena, path: str, rows: str) -> Iterator[int]:
         answer = connection.getresponse()
         body = answer.read()
         if answer.status != http.client.OK:
-            raise Failed(f"the admin API answers {answer.status}: {body[:200]!r}")
+            raise Failed(f"the admin API returned {answer.status}: {body[:200]!r}")
         page = json.loads(body)
         yield len(page[rows])
         if page["next"] is None:
@@ -68,7 +68,7 @@ def pages(arena: Arena, path: str, rows: str) -> Iterator[int]:
 
 
 def ask_and_leave(arena: Arena, path: str) -> None:
-    """Asks, and closes the connection before there is an answer."""
+    """Sends a request, and closes the connection before the answer."""
     with socket.create_connection(("127.0.0.1", arena.broker.ports["http"]), peer.ANSWER_TIMEOUT_S) as asking:
         asking.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
 
@@ -108,11 +108,11 @@ def retained_browsed(arena: Arena) -> None:
     until = time.monotonic() + peer.ANSWER_TIMEOUT_S
     while (left := metric(arena, "surveys_abandoned_total")) < ASKERS:
         if time.monotonic() > until:
-            raise Failed(f"{left} of {ASKERS} searches have ended whose askers have gone")
+            raise Failed(f"{left} of {ASKERS} abandoned searches have ended")
         time.sleep(0.05)
 
 
-@case("200,000 messages beside four taps whose readers take nothing", limit_mib=64, timed=True, admin=True)
+@case("200,000 messages beside four unread taps", limit_mib=64, timed=True, admin=True)
 def taps_not_read(arena: Arena) -> None:
     taps = []
     for _ in range(TAPS):
@@ -120,7 +120,7 @@ def taps_not_read(arena: Arena) -> None:
         tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         tap.sendall(f"GET /v1/tap?rate=500 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
         if not tap.recv(12).endswith(b" 200"):
-            raise Failed("a tap is refused")
+            raise Failed("a tap was refused")
         taps.append(tap)
     arena.begin()
     publisher = peer.connected(arena.port, "publisher")

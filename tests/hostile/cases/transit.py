@@ -1,4 +1,4 @@
-"""Messages on their way from one thread to another that does not get on."""
+"""Messages in transit to a slow thread."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from peer import Peer, send_all
 SLOW_THREAD = "shard-1"
 PINGS = 200
 CANDIDATES = 40
-# With so many beside it on one processor, the slow thread gets a hundredth of it or so.
+# With so many busy processes on its CPU, the slow thread gets about a hundredth of it.
 SPINNERS = 4
 
 
 @contextmanager
 def slowed(arena: Arena) -> Iterator[None]:
-    """One thread of the broker at the lowest priority, on a processor that others use up."""
+    """Runs one thread of the broker at the lowest priority, on a busy CPU."""
     thread = arena.broker.thread(SLOW_THREAD)
     processors = os.sched_getaffinity(0)
     if len(processors) < 2:
-        arena.skip("it takes two processors to slow one thread down")
-        raise Failed("it takes two processors to slow one thread down")
+        arena.skip("slowing down one thread requires two CPUs")
+        raise Failed("slowing down one thread requires two CPUs")
     crowded = {max(processors)}
     spinners = []
     try:
@@ -50,7 +50,7 @@ def slowed(arena: Arena) -> Iterator[None]:
 
 
 def is_on_slow_thread(arena: Arena, client: Peer) -> bool:
-    """Whether that thread wakes for each of the client's packets."""
+    """Whether that thread wakes up for each of the client's packets."""
     thread = arena.broker.thread(SLOW_THREAD)
     before = arena.broker.switches(thread)
     for _ in range(PINGS):
@@ -59,7 +59,7 @@ def is_on_slow_thread(arena: Arena, client: Peer) -> bool:
 
 
 def placed(arena: Arena, name: str, slow: bool) -> str:
-    """An identifier whose client lives on the slow thread, or on the other one."""
+    """Returns an identifier whose client is on the slow thread, or on the other one."""
     for number in range(CANDIDATES):
         client = peer.connected(arena.port, f"{name}-{number}")
         found = is_on_slow_thread(arena, client) == slow
@@ -69,12 +69,12 @@ def placed(arena: Arena, name: str, slow: bool) -> str:
     raise Failed("all clients are on one thread")
 
 
-@case("QoS 0 messages of 4 MiB for a thread that does not get on", limit_mib=16, threads=2, short=True)
+@case("QoS 0 messages of 4 MiB for a slow thread", limit_mib=16, threads=2, short=True)
 def transit_qos_0(arena: Arena) -> None:
     subscriber = peer.connected(arena.port, placed(arena, "subscriber", slow=True))
     peer.subscribed(subscriber, ["transit"], qos=0).discarding = True
     publisher = peer.connected(arena.port, placed(arena, "publisher", slow=False))
-    # More at a time than one client can have in line.
+    # More at a time than one client can have queued.
     payload = memoryview(bytes(4 * MIB))
     with slowed(arena):
         for _ in range(150):
@@ -85,7 +85,7 @@ def transit_qos_0(arena: Arena) -> None:
     messages.stranger_is_served(arena, "after messages between threads")
 
 
-@case("QoS 1 messages of 4 MiB for a session on a thread that does not get on", limit_mib=16, threads=2, settings=DEEP_QUEUES)
+@case("QoS 1 messages of 4 MiB for a session on a slow thread", limit_mib=16, threads=2, settings=DEEP_QUEUES)
 def transit_qos_1(arena: Arena) -> None:
     name = placed(arena, "subscriber", slow=True)
     peer.absent_session(arena.port, name, ["transit"])
@@ -105,7 +105,7 @@ def transit_qos_1(arena: Arena) -> None:
     messages.come_back_for_all(arena, name, "transit", acknowledged)
 
 
-@case("small messages by the hundred thousand for a thread that does not get on", limit_mib=16, threads=2, settings=DEEP_QUEUES)
+@case("100,000 small messages for a slow thread", limit_mib=16, threads=2, settings=DEEP_QUEUES)
 def transit_small(arena: Arena) -> None:
     name = placed(arena, "subscriber", slow=True)
     peer.absent_session(arena.port, name, ["transit"])

@@ -1,4 +1,4 @@
-"""What every Python driver shares: the case list, the command line and the one-line verdicts.
+"""Shared by all Python drivers: the case list, the command line and the output lines.
 
 A driver is run as `driver.py HOST PORT [CASE…]` or `driver.py --list`. It prints `ok NAME` or
 `FAIL NAME: reason` per case and exits with status 1 when a case failed.
@@ -15,16 +15,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 CASE_TIMEOUT_S = 60.0
-"""A case that waits longer than this for an event has failed."""
+"""The time limit for a case."""
 
 
 class Failure(Exception):
-    """The broker, or the client, did not do what the case expects."""
+    """The broker or the client did not do what the case expects."""
 
 
 @dataclass
 class Context:
-    """One run of one case: where the broker is, names nobody else uses, and when to give up."""
+    """One run of one case: the address of the broker, unique names, and a deadline."""
 
     host: str
     port: int
@@ -33,17 +33,17 @@ class Context:
     tag: str = field(default_factory=lambda: secrets.token_hex(6))
 
     def topic(self, suffix: str) -> str:
-        """A topic name under a level that belongs to this run alone."""
+        """A topic name below a level that only this run uses."""
         return f"interop/{self.tag}/{suffix}"
 
     def client_id(self, suffix: str) -> str:
         return f"interop-{self.tag}-{suffix}"
 
     def remaining_s(self) -> float:
-        """Seconds left; raises when there are none."""
+        """Returns the seconds left; raises if there are none."""
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise Failure(f"no end within {CASE_TIMEOUT_S:.0f} s")
+            raise Failure(f"not finished within {CASE_TIMEOUT_S:.0f} s")
         return left
 
 
@@ -69,7 +69,7 @@ def expect_balanced(counts: Iterable[int], total: int) -> None:
 
 
 def let_pass(seconds: float) -> None:
-    """Lets time pass where passing time is what is tested (expiry, delays); never used to wait for an event."""
+    """Sleeps, only to test the passing of time (expiry, delays); never to wait for an event."""
     time.sleep(seconds)
 
 
@@ -84,7 +84,7 @@ def main(cases: dict[str, CaseFunction]) -> int:
     host, port, chosen = arguments[0], int(arguments[1]), arguments[2:] or list(cases)
     unknown = [name for name in chosen if name not in cases]
     if unknown:
-        print(f"no such case: {', '.join(unknown)}", file=sys.stderr)
+        print(f"unknown case: {', '.join(unknown)}", file=sys.stderr)
         return 2
     verdicts = [_run(name, cases[name], host, port) for name in chosen]
     return 0 if all(verdicts) else 1

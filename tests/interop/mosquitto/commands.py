@@ -1,4 +1,4 @@
-"""mosquitto_pub and mosquitto_sub as awaited steps."""
+"""mosquitto_pub and mosquitto_sub as synchronous steps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from kit.driver import Context, Failure, expect
 
-# The files of TLS, where the environment names any.
+# The options for the TLS files, if the environment sets any.
 _TLS_OPTIONS = {"TAUTWIRE_TLS_CA": "--cafile", "TAUTWIRE_TLS_CERT": "--cert", "TAUTWIRE_TLS_KEY": "--key"}
 TLS_FLAGS = [word for name, option in _TLS_OPTIONS.items() if name in os.environ for word in (option, os.environ[name])]
 VERSION_FLAGS = {3: ["-V", "mqttv311"], 5: ["-V", "mqttv5"]}
 
-# A field separator that stands in no topic, property or hexadecimal payload used here.
+# A field separator that is in no topic, property or hexadecimal payload used here.
 _FIELDS = "\t".join(["MESSAGE", "%t", "%q", "%r", "%x"])
 _V5_FIELDS = "\t".join(["%P", "%C", "%D", "%E", "%R", "%S"])
 
@@ -41,7 +41,7 @@ class Message:
 
 
 class Subscriber:
-    """A running mosquitto_sub that is connected and, unless told otherwise, subscribed."""
+    """A running mosquitto_sub that is connected and, by default, subscribed."""
 
     def __init__(self, context: Context, version: int, *filters: str, qos: int = 0, client_id: str = "",
                  options: list[str] | None = None) -> None:
@@ -56,7 +56,7 @@ class Subscriber:
             command += ["-i", client_id]
         for topic_filter in filters:
             command += ["-t", topic_filter]
-        # To a pipe the command would write only when its buffer is full; to a terminal it writes line by line.
+        # With a pipe the command would write only when its buffer is full; with a terminal it writes line by line.
         self._terminal, write_end = pty.openpty()
         tty.setraw(write_end)
         self._process = subprocess.Popen(command + (options or []), stdout=write_end, stderr=write_end)
@@ -68,7 +68,7 @@ class Subscriber:
         expect(all(code <= 2 for code in self.granted), f"subscription refused: {line}")
 
     def await_line(self, pattern: str) -> str:
-        """The next line of debugging output that matches, which the command writes as packets come and go."""
+        """Returns the next matching line of debugging output, which the command writes for each packet."""
         seen: list[str] = []
         while True:
             try:
@@ -97,7 +97,7 @@ class Subscriber:
         return messages
 
     def receive_until(self, payload: bytes) -> list[Message]:
-        """Everything that arrives before the message with this payload: the fence, which is not returned."""
+        """Returns everything that arrives before the message with this payload: the fence, which is not returned."""
         messages: list[Message] = []
         while (message := self.receive()).payload != payload:
             messages.append(message)
@@ -109,7 +109,7 @@ class Subscriber:
         self._process.wait(self.context.remaining_s())
 
     def kill(self) -> None:
-        """Ends the command as a crash does: its connection closes without a DISCONNECT packet."""
+        """Ends the command like a crash: its connection closes without DISCONNECT."""
         self._process.kill()
         self._process.wait()
 
@@ -128,20 +128,20 @@ class Subscriber:
                 for line in output:
                     yield line.removesuffix("\n")
             except OSError as error:
-                # Linux reports the end of a terminal whose other side is closed as an I/O error.
+                # Linux reports an I/O error at the end of a terminal whose other side is closed.
                 if error.errno != errno.EIO:
                     raise
 
 
 def publish(context: Context, version: int, topic: str, payload: bytes | str, qos: int = 1, *,
             options: list[str] | None = None) -> None:
-    """One message, its exchange completed before this returns."""
+    """Publishes one message, and returns when its exchange is complete."""
     _publish(context, version, topic, qos, ["-s", *(options or [])], _bytes(payload))
 
 
 def publish_lines(context: Context, version: int, topic: str, payloads: list[str], qos: int = 1, *,
                   options: list[str] | None = None) -> None:
-    """Many messages over one connection, one for each line of standard input."""
+    """Publishes many messages over one connection, one for each line of standard input."""
     _publish(context, version, topic, qos, ["-l", *(options or [])], "".join(f"{p}\n" for p in payloads).encode())
 
 
@@ -150,7 +150,7 @@ def delete_retained(context: Context, version: int, topic: str) -> None:
 
 
 def properties(command: str, **values: str | list[tuple[str, str]]) -> list[str]:
-    """Options for MQTT 5.0 properties of one packet, such as `properties("publish", content_type="text/plain")`."""
+    """Returns the options for MQTT 5.0 properties of one packet, such as `properties("publish", content_type="text/plain")`."""
     options: list[str] = []
     for name, value in values.items():
         for part in [[value]] if isinstance(value, str) else value:

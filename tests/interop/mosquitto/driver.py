@@ -1,4 +1,4 @@
-"""Proves a broker with mosquitto_pub, mosquitto_sub and mosquitto_rr, MQTT 3.1.1 and 5.0. See `--list`."""
+"""Tests a broker with mosquitto_pub, mosquitto_sub and mosquitto_rr, MQTT 3.1.1 and 5.0. See `--list`."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def no_will_on_disconnect(context: Context) -> None:
     topic = context.topic("will")
     watcher = Subscriber(context, 3, topic, qos=1)
     dying(context, 3, will_options(topic), "leaving").leave()
-    # The same client id again: its CONNACK proves that the broker is done with the first connection.
+    # The same client id again: its CONNACK proves that the broker has closed the first connection.
     publish(context, 3, topic, b"fence", options=["-i", context.client_id("leaving")])
     expect_equal(texts(watcher.receive_until(b"fence")), [], "wills after DISCONNECT")
 
@@ -191,7 +191,7 @@ def return_after(context: Context, version: int, end: Callable[[Subscriber], Non
         end(Subscriber(context, version, topic, qos=qos, client_id=name, options=keep_session(version)))
         sent = [f"{qos}/{number}" for number in range(MESSAGES)]
         publish_lines(context, version, topic, sent, qos)
-        # Another topic this time: what arrives on the first can only be owed to the kept session.
+        # Another topic this time: messages on the first one can only come from the resumed session.
         back = Subscriber(context, version, context.topic("other"), qos=qos, client_id=name,
                           options=keep_session(version))
         publish(context, version, topic, b"fence", qos)
@@ -222,7 +222,7 @@ def user_properties(context: Context) -> None:
 def request_response(context: Context) -> None:
     requests, responses = context.topic("requests"), context.topic("responses")
     answerer = Subscriber(context, 5, requests, qos=1)
-    # mosquitto_rr subscribes to its response topic, asks, prints the first answer and ends.
+    # mosquitto_rr subscribes to its response topic, sends the request, prints the first answer and exits.
     asker = subprocess.Popen(
         ["mosquitto_rr", "-h", context.host, "-p", str(context.port), *TLS_FLAGS, *VERSION_FLAGS[5], "-q", "1",
          "-t", requests, "-e", responses, "-m", "6 * 7", *properties("publish", correlation_data="corr-1")],
@@ -241,7 +241,7 @@ def message_expiry(context: Context) -> None:
     topic, gone, name = context.topic("expiring"), context.topic("gone"), context.client_id("away")
     watcher = Subscriber(context, 5, gone, qos=1)
     Subscriber(context, 5, topic, qos=1, client_id=name, options=[*keep_session(5), *will_options(gone)]).kill()
-    # By its will the broker tells that the client is offline: from here on messages are queued, not sent.
+    # The will shows that the client is offline: from here on messages are queued, not sent.
     watcher.receive()
     publish(context, 5, topic, b"short-lived", options=properties("publish", message_expiry_interval="1"))
     publish(context, 5, topic, b"long-lived", options=properties("publish", message_expiry_interval="60"))
@@ -283,7 +283,7 @@ def session_expiry(context: Context) -> None:
 def disconnect_with_will(context: Context) -> None:
     topic = context.topic("will")
     watcher = Subscriber(context, 5, topic, qos=1)
-    # In 5.0 mosquitto_sub leaves with reason code 0x04, "disconnect with will message", when it has a will.
+    # In 5.0 mosquitto_sub disconnects with reason code 0x04, "disconnect with will message", if it has a will.
     leaving = dying(context, 5, [*will_options(topic), *keep_session(5)], "leaving")
     leaving.leave()
     expect_equal(watcher.receive().payload, b"gone", "will")

@@ -7,7 +7,7 @@ const LARGE_PAYLOAD_BYTES = 1024 * 1024
 const MESSAGES = 100
 const SHARED_MESSAGES = 300
 
-/** Options of a client whose session outlives its connection. */
+/** Options of a client with a persistent session. */
 export function persistent(context, version, name, options = {}) {
   const session = version === 5 ? { properties: { sessionExpiryInterval: 300 } } : {}
   return { clientId: context.clientId(name), clean: false, ...session, ...options }
@@ -163,7 +163,7 @@ async function noWillOnDisconnect(context, version) {
   await watcher.subscribe(topic, 1)
   const leaving = await Peer.connect(context, version, { clientId, ...will(topic) })
   await leaving.disconnect()
-  // The same client id again: its CONNACK proves that the broker is done with the first connection.
+  // The same client id again: its CONNACK proves that the broker has closed the first connection.
   const again = await Peer.connect(context, version, { clientId })
   await again.publish(topic, 'fence', 1)
   expectEqual(payloads(await watcher.receiveUntil('fence')), [], 'wills after DISCONNECT')
@@ -180,7 +180,7 @@ async function sharedSubscription(context, version) {
   const publisher = await Peer.connect(context, version)
   const sent = numbered(SHARED_MESSAGES, 'job')
   await publisher.publishAll(sent.map((payload, number) => [context.topic(`work/${number % 7}`), payload]), 1)
-  // Members end their share first: what is theirs is sent by then, and the fence comes after it.
+  // Members unsubscribe first: their messages have been sent by then, and the fence follows.
   for (const member of members) await member.unsubscribe(share)
   await publisher.publish(context.topic('fence'), 'fence', 1)
   const shares = []
@@ -232,7 +232,7 @@ async function persistentSessionAfterCut(context, version) {
   await client.cut()
   const sent = numbered(MESSAGES, 'message')
   await publisher.publishAll(sent.map((payload) => [topic, payload]), 2)
-  // The same client object comes back, as applications do it.
+  // The same client object reconnects, as in applications.
   await client.reconnect()
   expect(client.connack.sessionPresent, 'no session present after reconnection')
   await publisher.publish(topic, 'fence', 2)
@@ -245,7 +245,7 @@ async function publishesWhileOffline(context, version) {
   await subscriber.subscribe(topic, 2)
   const options = persistent(context, version, 'offline', { reconnectPeriod: 10 })
   const publisher = await Peer.connect(context, version, options)
-  // Cut with exchanges under way; the client resends them, and the broker must not deliver twice.
+  // Cut during exchanges; the client resends them, and the broker must not deliver twice.
   const sent = numbered(MESSAGES, 'message')
   const underWay = publisher.packet('pubrec')
   const early = Promise.all(sent.slice(0, 50).map((payload) => publisher.publish(topic, payload, 2)))

@@ -1,4 +1,4 @@
-// Proves a broker with MQTT.js, MQTT 3.1.1 and 5.0. See `--list` for the cases.
+// Tests a broker with MQTT.js, MQTT 3.1.1 and 5.0. See `--list` for the cases.
 
 import { BOTH_VERSIONS } from './both-versions.mjs'
 import { main } from './harness.mjs'

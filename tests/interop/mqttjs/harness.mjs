@@ -1,4 +1,4 @@
-// What the cases share: the command line, verdicts, and an MQTT.js client whose every step is awaited.
+// Shared by the cases: the command line, output lines, and an MQTT.js client with awaited steps.
 
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import mqtt from 'mqtt'
 
 export const CASE_TIMEOUT_MS = 60_000
 
-/** TLS, where the environment names files for it. */
+/** TLS, if the environment sets its files. */
 const TLS = process.env.TAUTWIRE_TLS_CA === undefined ? {} : {
   protocol: 'mqtts',
   ca: readFileSync(process.env.TAUTWIRE_TLS_CA),
@@ -17,7 +17,7 @@ const TLS = process.env.TAUTWIRE_TLS_CA === undefined ? {} : {
   }),
 }
 
-/** One run of one case: where the broker is, names nobody else uses, and when to give up. */
+/** One run of one case: the address of the broker, unique names, and a deadline. */
 export class Context {
   #tag = randomBytes(6).toString('hex')
   #clients = []
@@ -26,7 +26,7 @@ export class Context {
   constructor(host, port) {
     this.host = host
     this.port = port
-    // Unobserved until somebody waits, which is no error.
+    // Without a waiter, a rejection is not an error.
     this.#late.promise.catch(() => {})
   }
 
@@ -90,12 +90,12 @@ function deferred() {
   return parts
 }
 
-/** Lets time pass where passing time is what is tested (expiry, delays); never used to wait for an event. */
+/** Sleeps, only to test the passing of time (expiry, delays); never to wait for an event. */
 export function letPass(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds))
 }
 
-/** One connection. Received messages wait in order until `receive` takes them. */
+/** One connection. Received messages are queued until `receive` takes them. */
 export class Peer {
   #messages = []
   #waiting = null
@@ -120,7 +120,7 @@ export class Peer {
       ...options,
     })
     context.owns(this.client)
-    // Without a listener an error would end the process; what it breaks is noticed by whoever waits.
+    // Without a listener an error would end the process; waiters notice its effects.
     this.client.on('error', (error) => (this.error = error))
     this.client.on('connect', (connack) => (this.connack = connack))
     this.client.on('disconnect', (packet) => (this.disconnectReason = packet.reasonCode))
@@ -147,7 +147,7 @@ export class Peer {
     return this.context.inTime(this.client.unsubscribeAsync(filters), 'UNSUBACK')
   }
 
-  /** Publishes and waits until the exchange of its QoS is over. */
+  /** Publishes and waits until its exchange is complete. */
   async publish(topic, payload, qos = 0, options = {}) {
     return this.context.inTime(this.client.publishAsync(topic, payload, { qos, ...options }), `end of a QoS ${qos} publish`)
   }
@@ -193,7 +193,7 @@ export class Peer {
     await this.context.inTime(this.client.endAsync(false, options), 'end of the connection')
   }
 
-  /** Ends the TCP connection without a DISCONNECT packet, as a crash does. */
+  /** Closes the TCP connection without DISCONNECT, like a crash. */
   async cut() {
     const closed = this.closed()
     this.client.stream.destroy()
@@ -212,7 +212,7 @@ export class Peer {
     return this.context.inTime(arrived, kind)
   }
 
-  /** Connects again as the same client, with all that it has in store. */
+  /** Reconnects the same client, with its stored messages. */
   async reconnect() {
     const connected = this.connected()
     this.client.reconnect()
@@ -242,7 +242,7 @@ export async function main(cases, args) {
   const names = chosen.length > 0 ? chosen : Object.keys(cases)
   const unknown = names.filter((name) => !Object.hasOwn(cases, name))
   if (unknown.length > 0) {
-    console.error(`no such case: ${unknown.join(', ')}`)
+    console.error(`unknown case: ${unknown.join(', ')}`)
     return 2
   }
   let failed = 0

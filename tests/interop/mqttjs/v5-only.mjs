@@ -1,4 +1,4 @@
-// Cases of what MQTT 5.0 adds.
+// Cases that need MQTT 5.0.
 
 import { persistent } from './both-versions.mjs'
 import { Peer, expect, expectEqual, letPass, payloads } from './harness.mjs'
@@ -47,7 +47,7 @@ async function messageExpiry(context) {
   const away = await Peer.connect(context, 5, persistent(context, 5, 'away', will(gone)))
   await away.subscribe(topic, 1)
   await away.cut()
-  // By its will the broker tells that the client is offline: from here on messages are queued, not sent.
+  // The will shows that the client is offline: from here on messages are queued, not sent.
   await watcher.receive()
   await publisher.publish(topic, 'short-lived', 1, { properties: { messageExpiryInterval: 1 } })
   await publisher.publish(topic, 'long-lived', 1, { properties: { messageExpiryInterval: 60 } })
@@ -63,7 +63,7 @@ async function messageExpiry(context) {
 async function topicAlias(context) {
   const topics = [context.topic('alias/one'), context.topic('alias/two')]
   const subscriber = await Peer.connect(context, 5)
-  // MQTT.js picks aliases by itself and sends them instead of the topic from the second message on.
+  // MQTT.js assigns aliases itself and sends them instead of the topic from the second message on.
   const publisher = await Peer.connect(context, 5, { autoAssignTopicAlias: true })
   expect(publisher.connack.properties.topicAliasMaximum >= 2, 'the broker accepts fewer than two topic aliases')
   await subscriber.subscribe(context.topic('alias/+'), 1)
@@ -80,7 +80,7 @@ async function topicAlias(context) {
 
 async function topicAliasToClient(context) {
   const topics = [context.topic('alias/one'), context.topic('alias/two'), context.topic('alias/three')]
-  // The broker may use up to two aliases; with three topics it must not use one that it was not granted.
+  // The broker may use up to two aliases; with three topics it must not exceed that.
   const subscriber = await Peer.connect(context, 5, { properties: { topicAliasMaximum: 2 } })
   const publisher = await Peer.connect(context, 5)
   await subscriber.subscribe(context.topic('alias/+'), 1)
@@ -208,7 +208,7 @@ async function retainHandling(context) {
   const topic = context.topic('retained')
   const publisher = await Peer.connect(context, 5)
   await publisher.publish(topic, 'value', 1, { retain: true })
-  // What a first and a second SUBSCRIBE with each Retain Handling bring.
+  // The retained messages after a first and a second SUBSCRIBE with each Retain Handling.
   const want = [[['value'], ['value']], [['value'], []], [[], []]]
   for (const rh of [0, 1, 2]) {
     const subscriber = await Peer.connect(context, 5)

@@ -1,7 +1,7 @@
-"""What `openssl s_client` and the broker agree on: versions, cipher suites, groups, names, ALPN, resumption, certificates.
+"""Tests what `openssl s_client` and the broker negotiate: versions, cipher suites, groups, names, ALPN, resumption, certificates.
 
-`python3 tests/interop/openssl/matrix.py [BROKER]` makes certificates by `tautwire cert`, starts brokers and runs all cases. The last line says
-`N passed, M failed`; the exit status is 0 only when nothing failed.
+`python3 tests/interop/openssl/matrix.py [BROKER]` creates certificates with `tautwire cert`, starts brokers and runs all cases.
+The last line is `N passed, M failed`; the exit status is 0 only if nothing failed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT_S = 30
-# CONNECT of MQTT 3.1.1 and DISCONNECT, so that the broker closes; and the CONNACK between them.
+# CONNECT of MQTT 3.1.1 and DISCONNECT, so that the broker closes; and the CONNACK in between.
 CONVERSATION = b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00\xe0\x00"
 CONNACK = b"\x20\x02\x00\x00"
 
@@ -47,7 +47,7 @@ class Matrix:
 
     @contextmanager
     def broker(self, folder: str, *settings: str) -> Iterator[str]:
-        """A broker with the certificate of a folder; gives its port."""
+        """Runs a broker with the certificate of a folder; yields its port."""
         own = [f"tls.certificate={self.file(folder)}/server.pem", f"tls.key={self.file(folder)}/server.key"]
         command = [str(self.program), "serve", "--memory", "--listen", "mqtts://127.0.0.1:0"]
         command += [f"--set={setting}" for setting in (*settings, *own)]
@@ -64,7 +64,7 @@ class Matrix:
             process.wait(TIMEOUT_S)
 
     def check(self, name: str, port: str, options: list[str], expected: str | None = None) -> None:
-        """The client must be let in, and its output have this text; or, where it begins with `!`, must not be let in."""
+        """The client must be accepted, and its output contain this text; or, if it starts with `!`, must not be accepted."""
         refused = expected is not None and expected.startswith("!")
         text = (expected or "").removeprefix("!")
         command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-nocommands", "-ign_eof", "-verify_return_error",
@@ -72,7 +72,7 @@ class Matrix:
         try:
             done = subprocess.run(command, input=CONVERSATION, capture_output=True, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self.failures.append(f"{name}: did not end within {TIMEOUT_S} s")
+            self.failures.append(f"{name}: not finished within {TIMEOUT_S} s")
             return
         said = (done.stdout + done.stderr).decode(errors="replace")
         if (CONNACK in done.stdout) != refused and text in said:
@@ -114,7 +114,7 @@ def what_is_spoken(matrix: Matrix) -> None:
             matrix.check(f"version {protocol}, ALPN of several", port, [version, "-alpn", "h2,mqtt"], "ALPN protocol: mqtt")
             matrix.check(f"version {protocol}, ALPN h2", port, [version, "-alpn", "h2"], "!alert no application protocol")
         for version in ["-tls1_1", "-tls1"]:
-            # Where OpenSSL has these versions it is told that it may use them.
+            # These versions must be enabled explicitly in OpenSSL.
             matrix.check(f"version {version} is refused", port, [version, "-cipher", "ALL:@SECLEVEL=0"], "!alert")
         for name, cipher in [("key exchange by RSA", "AES128-GCM-SHA256"), ("CBC", "ECDHE-ECDSA-AES128-SHA")]:
             matrix.check(f"{name} is refused", port, ["-tls1_2", "-cipher", f"{cipher}:@SECLEVEL=0"], "!handshake failure")
@@ -130,7 +130,7 @@ def names(matrix: Matrix) -> None:
     matrix.cert("public", "broker.example.org", "*.devices.example.org")
     first, second = matrix.file("lan/server"), matrix.file("public/server")
     two = [f'tls.certificate=["{first}.pem", "{second}.pem"]', f'tls.key=["{first}.key", "{second}.key"]']
-    # The settings of the folder come last and would win: this broker has a folder of its own.
+    # The settings of the folder come last and would win, so this broker has a folder of its own.
     with several(matrix, two) as port:
         for folder, name in [("lan", "broker.lan"), ("public", "broker.example.org"), ("public", "a.devices.example.org")]:
             trust = ["-CAfile", matrix.file(f"{folder}/ca.pem")]
@@ -141,20 +141,20 @@ def names(matrix: Matrix) -> None:
                      "!hostname mismatch")
     with matrix.broker("ours") as port:
         matrix.check("by address", port, ["-verify_ip", "127.0.0.1"], "Verification: OK")
-        matrix.check("an authority that is not known", port, ["-CAfile", matrix.file("lan/ca.pem")],
+        matrix.check("an unknown authority", port, ["-CAfile", matrix.file("lan/ca.pem")],
                      "!unable to get local issuer certificate")
     matrix.cert("ours", "--revoke", matrix.file("ours/server.pem"))
     with matrix.broker("ours") as port:
         revoked = ["-crl_check", "-CRL", matrix.file("ours/revoked.pem")]
-        matrix.check("a certificate that is revoked", port, revoked, "!certificate revoked")
+        matrix.check("a revoked certificate", port, revoked, "!certificate revoked")
     matrix.cert("ours", "--force", "--days", "-1")
     with matrix.broker("ours") as port:
-        matrix.check("a certificate that has expired", port, [], "!certificate has expired")
+        matrix.check("an expired certificate", port, [], "!certificate has expired")
 
 
 @contextmanager
 def several(matrix: Matrix, settings: list[str]) -> Iterator[str]:
-    """A broker with several certificates."""
+    """Runs a broker with several certificates."""
     command = [str(matrix.program), "serve", "--memory", "--listen", "mqtts://127.0.0.1:0"]
     process = subprocess.Popen(command + [f"--set={setting}" for setting in settings], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True)
@@ -189,9 +189,9 @@ def clients(matrix: Matrix) -> None:
 
 
 def policies(matrix: Matrix) -> None:
-    """`tls.cipher_suites`: nothing else is taken, and of what both have, what the broker names first."""
+    """`tls.cipher_suites`: no other suite is accepted, and the broker's order decides."""
     names = {suite: f"TLS13_{suite.removeprefix('TLS_')}" for suite in SUITES["-tls1_3"][1]}
-    # OpenSSL has names of its own for suites of TLS 1.2.
+    # OpenSSL has its own names for TLS 1.2 suites.
     names |= {suite: "TLS_" + suite.replace("AES128", "AES_128").replace("AES256", "AES_256").replace("ECDSA-", "ECDSA_WITH_")
               .replace("-", "_") for suite in SUITES["-tls1_2"][1]}
     for suite in names:
@@ -215,7 +215,7 @@ def policies(matrix: Matrix) -> None:
 
 
 def together(matrix: Matrix) -> None:
-    """All that a client may or may not bring, in all combinations."""
+    """All combinations of what a client may send."""
     authority = f"tls.client_ca={matrix.file('ours/ca.pem')}"
     shown = ["-cert", matrix.file("ours/good.pem"), "-key", matrix.file("ours/good.key")]
     for mode, settings in {"none": [], "optional": [authority], "required": [authority]}.items():

@@ -1,8 +1,8 @@
 /*
- * Proves a broker with the paho C client, MQTT 3.1.1 and 5.0: `driver HOST PORT [CASE...]` or `driver --list`. With TAUTWIRE_TLS_CA it
- * connects by TLS, with TAUTWIRE_TLS_CERT and TAUTWIRE_TLS_KEY it shows a certificate.
+ * Tests a broker with the paho C client, MQTT 3.1.1 and 5.0: `driver HOST PORT [CASE...]` or `driver --list`. With TAUTWIRE_TLS_CA it
+ * connects over TLS, with TAUTWIRE_TLS_CERT and TAUTWIRE_TLS_KEY it uses a client certificate.
  *
- * Prints `ok NAME` or `FAIL NAME: reason` for each case, and ends with 1 when one has failed.
+ * Prints `ok NAME` or `FAIL NAME: reason` for each case, and exits with 1 if one has failed.
  */
 #include <MQTTClient.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ enum {
     SESSION_EXPIRY_S = 300,
     NAME_MAX_BYTES = 128,
     REASON_MAX_BYTES = 256,
-    /* MQTTClient_receive() gives up after this, and is asked again until the time of the case is over. */
+    /* The timeout of MQTTClient_receive(), which is called again until the deadline of the case. */
     RECEIVE_MS = 1000,
 };
 
@@ -32,13 +32,13 @@ typedef struct {
     char failure[REASON_MAX_BYTES];
     MQTTClient clients[4];
     int client_count;
-    /* A message may have been sent before. */
+    /* A message may be a duplicate. */
     bool may_repeat;
 } Case;
 
 static char url[NAME_MAX_BYTES];
 
-/* The first failure counts. */
+/* Only the first failure is reported. */
 __attribute__((format(printf, 2, 3))) static bool fail(Case *run, const char *format, ...)
 {
     if (run->failure[0] == '\0') {
@@ -82,7 +82,7 @@ static MQTTClient make(Case *run, const char *name)
     return client;
 }
 
-/* Connects; gives the session present flag, or -1. */
+/* Connects; returns the session present flag, or -1. */
 static int connect_to(Case *run, MQTTClient client, bool clean, MQTTClient_willOptions *will)
 {
     MQTTClient_SSLOptions tls = MQTTClient_SSLOptions_initializer;
@@ -97,7 +97,7 @@ static int connect_to(Case *run, MQTTClient client, bool clean, MQTTClient_willO
     options->keepAliveInterval = KEEP_ALIVE_S;
     options->MQTTVersion = run->version;
     options->will = will;
-    /* Otherwise each message waits for the one before, a tenth of a second. */
+    /* Otherwise each message waits for the previous one, a tenth of a second. */
     options->reliable = 0;
     options->maxInflightMessages = MESSAGES;
     options->ssl = tls.trustStore != NULL ? &tls : NULL;
@@ -143,8 +143,8 @@ static bool subscribe(Case *run, MQTTClient client, const char *filter, int qos)
     return granted == qos || fail(run, "%s was granted with %d, not %d", filter, granted, qos);
 }
 
-/* Publishes, and waits for the end of the exchange where `waits`: the client looks for it ten times a second, so of many messages only the last
- * is waited for. */
+/* Publishes, and waits for the end of the exchange if `waits`: the client checks ten times a second, so only the last of many messages is
+ * waited for. */
 static bool publish(Case *run, MQTTClient client, const char *to, const void *payload, int bytes, int qos, bool retained,
                     MQTTProperties *properties, bool waits)
 {
@@ -170,7 +170,7 @@ static bool publish(Case *run, MQTTClient client, const char *to, const void *pa
     return qos == 0 || !waits || check(run, MQTTClient_waitForCompletion(client, token, CASE_TIMEOUT_MS), "acknowledgement");
 }
 
-/* The next message, of this topic and payload; to be freed by the caller where `kept` is given. */
+/* Receives the next message, with this topic and payload; the caller frees it if `kept` is given. */
 static bool receive(Case *run, MQTTClient client, const char *from, const void *payload, int bytes, int qos, bool retained,
                     MQTTClient_message **kept)
 {
@@ -179,7 +179,7 @@ static bool receive(Case *run, MQTTClient client, const char *from, const void *
     MQTTClient_message *message = NULL;
     while (message == NULL) {
         if (!has_time(run)) {
-            return fail(run, "no message of %s in time", from);
+            return fail(run, "timed out waiting for a message on %s", from);
         }
         int code = MQTTClient_receive(client, &name, &name_bytes, &message, RECEIVE_MS);
         if (code != MQTTCLIENT_SUCCESS && code != MQTTCLIENT_TOPICNAME_TRUNCATED) {
@@ -203,7 +203,7 @@ static bool receive(Case *run, MQTTClient client, const char *from, const void *
     return right;
 }
 
-/* Nothing has been sent to this client: what is published now is the first to arrive. */
+/* Nothing has been sent to this client: a message that is published now is the first to arrive. */
 static bool expect_nothing(Case *run, MQTTClient client, MQTTClient publisher)
 {
     char fence[NAME_MAX_BYTES];
@@ -281,7 +281,7 @@ static void retained_on_subscribe(Case *run)
            publish(run, publisher, name, "", 0, 1, true, NULL, true));
 }
 
-/* QoS 1 alone: messages of QoS 2 are handed out when their exchange ends, so that others overtake them. */
+/* Only QoS 1: QoS 2 messages are delivered when their exchange ends, so that others overtake them. */
 static void persistent_session(Case *run)
 {
     char name[NAME_MAX_BYTES];
@@ -297,17 +297,17 @@ static void persistent_session(Case *run)
     if (!subscribe(run, subscriber, name, 2) || !disconnect(run, subscriber)) {
         return;
     }
-    /* The broker may hear the publisher first, and DISCONNECT after it. */
+    /* The broker may read from the publisher first, and DISCONNECT after that. */
     run->may_repeat = true;
     for (int number = 0; number < MESSAGES; number++) {
         if (!publish(run, publisher, name, &number, sizeof number, 1, false, NULL, number + 1 == MESSAGES)) {
             return;
         }
     }
-    /* Of 5.0 the client does not tell. */
+    /* In 5.0 the client does not report it. */
     int present = run->version == MQTTVERSION_5 ? 0 : 1;
     if (connect_to(run, subscriber, false, NULL) != present) {
-        fail(run, "the session is gone");
+        fail(run, "the session is not present");
         return;
     }
     for (int number = 0; number < MESSAGES; number++) {
@@ -395,7 +395,7 @@ static bool is_wanted(const char *name, int argc, char **argv)
     return argc <= 3;
 }
 
-/* Runs a case; whether it has passed. */
+/* Runs a case; returns whether it passed. */
 static bool passes(const char *name, void (*body)(Case *), int version, int number)
 {
     Case run = {.version = version};

@@ -13,7 +13,7 @@ const (
 	sharedMessages    = 300
 )
 
-// bothVersions mean the same in MQTT 3.1.1 and 5.0.
+// bothVersions are cases with the same meaning in MQTT 3.1.1 and 5.0.
 var bothVersions = []struct {
 	name string
 	run  func(*run, connect)
@@ -177,7 +177,7 @@ func noWillOnDisconnect(r *run, connect connect) {
 	watcher := connect(r, options{})
 	watcher.subscribe(1, topic)
 	connect(r, options{clientID: name, will: &will{topic: topic, qos: 1}}).disconnect()
-	// The same client id again: its CONNACK proves that the broker is done with the first connection.
+	// The same client id again: its CONNACK proves that the broker has closed the first connection.
 	connect(r, options{clientID: name}).publish(topic, "fence", 1)
 	r.expectEqual(payloads(watcher.receiveUntil("fence")), []string{}, "wills after DISCONNECT")
 }
@@ -193,7 +193,7 @@ func sharedSubscription(r *run, connect connect) {
 	for number, payload := range sent {
 		publisher.publish(r.topic(fmt.Sprintf("work/%d", number%7)), payload, 1)
 	}
-	// Members end their share first: what is theirs is sent by then, and the fence comes after it.
+	// Members unsubscribe first: their messages have been sent by then, and the fence follows.
 	for _, member := range members {
 		member.unsubscribe(share)
 	}
@@ -213,7 +213,7 @@ func sharedSubscription(r *run, connect connect) {
 func sharedSubscriptionMemberLeaves(r *run, connect connect) {
 	topic := r.topic("work")
 	share := "$share/group-" + r.tag + "/" + topic
-	// The one who leaves acknowledges nothing, so all that it was given is still in flight.
+	// The leaving member acknowledges nothing, so all its messages are still in flight.
 	leaving := connect(r, options{clientID: r.clientID("leaving"), manualAck: true})
 	staying, publisher := connect(r, options{}), connect(r, options{})
 	leaving.subscribe(1, share)
@@ -224,7 +224,7 @@ func sharedSubscriptionMemberLeaves(r *run, connect connect) {
 	leaving.cut()
 	received := payloads(staying.receiveMany(len(sent)))
 	slices.Sort(received)
-	r.expectEqual(received, sent, "jobs handed on")
+	r.expectEqual(received, sent, "redelivered jobs")
 }
 
 func largePayload(r *run, connect connect) {

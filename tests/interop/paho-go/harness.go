@@ -16,10 +16,10 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 )
 
-// caseTimeout bounds a whole case: one that waits longer for an event has failed.
+// caseTimeout limits a whole case.
 const caseTimeout = 60 * time.Second
 
-// run is one run of one case: where the broker is, names nobody else uses, and when to give up.
+// run is one run of one case: the address of the broker, unique names, and a deadline.
 type run struct {
 	context.Context
 	host, port string
@@ -75,7 +75,7 @@ func (r *run) must(err error, what string) {
 	}
 }
 
-// expectBalanced holds when every message went to exactly one member, and none got less than half a fair share.
+// expectBalanced checks that every message went to exactly one member, and none got less than half a fair share.
 func (r *run) expectBalanced(shares [][]string, total int) {
 	var counts []int
 	sum := 0
@@ -89,7 +89,7 @@ func (r *run) expectBalanced(shares [][]string, total int) {
 	}
 }
 
-// letPass lets time pass where passing time is what is tested; it is never used to wait for an event.
+// letPass sleeps, only to test the passing of time; never to wait for an event.
 func (r *run) letPass(duration time.Duration) { time.Sleep(duration) }
 
 func (r *run) topic(suffix string) string    { return "interop/" + r.tag + "/" + suffix }
@@ -101,8 +101,8 @@ func (r *run) onEnd(cleanup func()) {
 	r.cleanups = append(r.cleanups, cleanup)
 }
 
-// dial opens the connection that a client is given, so that a case can cut it. The library writes a packet in pieces and from several
-// goroutines: over TLS, its documentation asks for a connection with a lock.
+// dial opens the connection of a client, so that a case can cut it. The library writes a packet in pieces and from several
+// goroutines: for TLS, its documentation requires a connection with a lock.
 func (r *run) dial() net.Conn {
 	connection, err := dialer(r)
 	r.must(err, "dial")
@@ -110,7 +110,7 @@ func (r *run) dial() net.Conn {
 	return packets.NewThreadSafeConn(connection)
 }
 
-// dialer connects by TCP, or by TLS where the environment names files for it.
+// dialer connects by TCP, or by TLS if the environment sets its files.
 func dialer(r *run) (net.Conn, error) {
 	address := net.JoinHostPort(r.host, r.port)
 	ca := os.Getenv("TAUTWIRE_TLS_CA")
@@ -144,7 +144,7 @@ func await[T any](r *run, channel <-chan T, what string) T {
 	}
 }
 
-// inbox keeps received messages in order and without limit, so that a handler never blocks a client.
+// inbox queues received messages without limit, so that a handler never blocks a client.
 type inbox struct {
 	mutex    sync.Mutex
 	messages []message

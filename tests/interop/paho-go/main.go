@@ -1,5 +1,5 @@
-// Command driver proves a broker with Eclipse Paho's two Go clients: paho.mqtt.golang for MQTT 3.1.1 and
-// paho.golang for MQTT 5.0, since each of them speaks one version only. See --list for the cases.
+// Command driver tests a broker with Eclipse Paho's two Go clients: paho.mqtt.golang for MQTT 3.1.1 and
+// paho.golang for MQTT 5.0, because each supports only one version. See --list for the cases.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// testCase is one named thing to prove.
+// testCase is one named test case.
 type testCase struct {
 	name string
 	run  func(*run)
@@ -51,7 +51,7 @@ func drive(arguments []string, cases []testCase) int {
 	chosen := arguments[2:]
 	for _, name := range chosen {
 		if !slices.ContainsFunc(cases, func(each testCase) bool { return each.name == name }) {
-			fmt.Fprintf(os.Stderr, "no such case: %s\n", name)
+			fmt.Fprintf(os.Stderr, "unknown case: %s\n", name)
 			return 2
 		}
 	}

@@ -5,7 +5,7 @@ import "github.com/eclipse/paho.golang/paho"
 // options of a connection, in terms that both versions share; the zero value is a plain clean session.
 type options struct {
 	clientID string
-	// persistent asks for a session that outlives the connection.
+	// persistent requests a session that outlives the connection.
 	persistent bool
 	// manualAck leaves QoS 1 messages unacknowledged unless the case acknowledges them.
 	manualAck bool
@@ -25,7 +25,7 @@ type will struct {
 	retain bool
 }
 
-// willPayload is what every will of these cases says.
+// willPayload is the payload of every will.
 const willPayload = "gone"
 
 type message struct {
@@ -37,14 +37,14 @@ type message struct {
 	acknowledge    func()
 }
 
-// library is what the two client libraries have in common, each step awaited.
+// library is what the two client libraries have in common, with awaited steps.
 type library interface {
 	subscribe(qos byte, filters ...string) []byte
 	unsubscribe(filters ...string) []byte
 	publishAll(qos byte, retain bool, topic string, payloads ...string)
-	// disconnect leaves with a DISCONNECT packet.
+	// disconnect sends DISCONNECT and closes.
 	disconnect()
-	// cut ends the TCP connection without a DISCONNECT packet, as a crash does.
+	// cut closes the TCP connection without DISCONNECT, like a crash.
 	cut()
 	// closed waits for the end of the connection and returns the broker's reason code, if it gave one.
 	closed() byte

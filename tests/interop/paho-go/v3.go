@@ -84,7 +84,8 @@ func (v *v3) publishAll(qos byte, retain bool, topic string, payloads ...string)
 func (v *v3) disconnect() { v.client.Disconnect(uint(caseTimeout.Milliseconds())) }
 
 func (v *v3) cut() {
-	// Closing it here would pass for the library's own doing; half-closed, the broker's answer ends it.
+	// Closing it here would look like the library's own close; half-closed, the broker's answer ends
+	// it.
 	v.run.must(v.connection.(interface{ CloseWrite() error }).CloseWrite(), "cut")
 	v.closed()
 }

@@ -14,7 +14,7 @@ type v5 struct {
 	client     *paho.Client
 	connection net.Conn
 	connack    *paho.Connack
-	// ended carries the reason code of the broker's DISCONNECT, or 0 for an end without one.
+	// ended has the reason code of the broker's DISCONNECT, or 0 if there was none.
 	ended chan byte
 }
 
@@ -56,7 +56,7 @@ func connectV5(r *run, o options) *peer {
 	return &peer{library: v, run: r, inbox: received}
 }
 
-// asV5 is the MQTT 5.0 side of a peer, for what 3.1.1 does not have.
+// asV5 returns the MQTT 5.0 client of a peer.
 func (p *peer) asV5() *v5 { return p.library.(*v5) }
 
 func (v *v5) subscribe(qos byte, filters ...string) []byte {

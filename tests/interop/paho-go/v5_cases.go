@@ -7,7 +7,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 )
 
-// v5Only is what MQTT 5.0 adds.
+// v5Only are cases that need MQTT 5.0.
 var v5Only = []testCase{
 	{"user_properties", userProperties},
 	{"request_response", requestResponse},
@@ -68,7 +68,7 @@ func messageExpiry(r *run) {
 	away := connectV5(r, options{clientID: name, persistent: true, will: &will{topic: gone, qos: 1}})
 	away.subscribe(1, topic)
 	away.cut()
-	// By its will the broker tells that the client is offline: from here on messages are queued, not sent.
+	// The will shows that the client is offline: from here on messages are queued, not sent.
 	watcher.receive()
 	for payload, expiryS := range map[string]uint32{"short-lived": 1, "long-lived": 60} {
 		publisher.asV5().publishWith(&paho.Publish{Topic: topic, QoS: 1, Payload: []byte(payload), Properties: &paho.PublishProperties{
@@ -106,7 +106,7 @@ func topicAlias(r *run) {
 
 func subscriptionIdentifiers(r *run) {
 	subscriber, publisher := connectV5(r, options{}), connectV5(r, options{})
-	// paho.golang keeps only one identifier of a message, so each topic here matches one subscription.
+	// paho.golang returns only one identifier of a message, so each topic here matches one subscription.
 	for name, identifier := range map[string]int{"a": 7, "b": 268_435_455} {
 		subscriber.asV5().subscribeWith(&paho.SubscribeProperties{SubscriptionIdentifier: &identifier},
 			paho.SubscribeOptions{Topic: r.topic(name), QoS: 1})
@@ -170,7 +170,7 @@ func willProperties(r *run) {
 	topic := r.topic("will")
 	watcher := connectV5(r, options{})
 	watcher.subscribe(1, topic)
-	// Of a will's properties paho.golang sends the user properties, the delay and nothing else.
+	// Of a will's properties paho.golang sends only the user properties and the delay.
 	pairs := paho.UserProperties{{Key: "cause", Value: "test"}, {Key: "cause", Value: "again"}}
 	connectV5(r, options{will: &will{topic: topic, qos: 1}, v5: v5Options{will: &paho.WillProperties{User: pairs}}}).cut()
 	r.expectEqual(watcher.receive().properties.User, pairs, "user properties of the will")
@@ -209,7 +209,7 @@ func retainHandling(r *run) {
 	topic := r.topic("retained")
 	publisher := connectV5(r, options{})
 	publisher.retain(topic, "value", 1)
-	// What a first and a second SUBSCRIBE with each Retain Handling bring.
+	// The retained messages after a first and a second SUBSCRIBE with each Retain Handling.
 	want := [][][]string{{{"value"}, {"value"}}, {{"value"}, {}}, {{}, {}}}
 	for handling := range byte(3) {
 		subscriber := connectV5(r, options{})
@@ -231,7 +231,7 @@ func receiveMaximum(r *run) {
 	subscriber.subscribe(0, fence)
 	sent := numbered(10, "message")
 	publisher.publishAll(1, false, topic, sent...)
-	// QoS 0 is not subject to the receive maximum, so the fence passes what is held back.
+	// QoS 0 is not subject to the receive maximum, so the fence overtakes messages that wait.
 	publisher.publish(fence, "fence", 0)
 	unacknowledged := subscriber.receiveUntil("fence")
 	r.expectEqual(payloads(unacknowledged), sent[:3], "messages sent without an acknowledgement")

@@ -15,7 +15,7 @@ LARGE_PAYLOAD_BYTES = 1024 * 1024
 MESSAGES = 100
 SHARED_MESSAGES = 300
 
-# What a persistent client asks for: in 5.0 the session must be told to outlive the connection.
+# Requests a persistent session: in 5.0 it needs an expiry interval.
 KEEP_SESSION = {"SessionExpiryInterval": 300}
 
 
@@ -153,7 +153,7 @@ def no_will_on_disconnect(context: Context, version: int) -> None:
     watcher = Peer(context, version)
     watcher.subscribe(topic, 1)
     Peer(context, version, name, will=Will(topic, b"gone")).disconnect()
-    # The same client id again: its CONNACK proves that the broker is done with the first connection.
+    # The same client id again: its CONNACK proves that the broker has closed the first connection.
     Peer(context, version, name).publish(topic, b"fence", 1)
     expect_equal(payloads(watcher.receive_until(b"fence")), [], "wills after DISCONNECT")
 
@@ -178,7 +178,7 @@ def shared_subscription(context: Context, version: int) -> None:
     outsider.subscribe(topic, 1)
     sent = [(context.topic(f"work/{number % 7}"), f"job {number}") for number in range(SHARED_MESSAGES)]
     publisher.publish_all(sent, 1)
-    # The fence goes to each member by a subscription of its own, behind all that was sent before.
+    # Each member gets the fence by a subscription of its own, after all earlier messages.
     for member in members:
         member.subscribe(context.topic("work/fence"), 1)
     for member in members:
@@ -194,7 +194,7 @@ def shared_subscription(context: Context, version: int) -> None:
 def shared_subscription_member_leaves(context: Context, version: int) -> None:
     topic = context.topic("work")
     share = f"$share/group-{context.tag}/{topic}"
-    # The one who leaves acknowledges nothing, so all that it was given is still in flight.
+    # The leaving member acknowledges nothing, so all its messages are still in flight.
     leaving = Peer(context, version, context.client_id("leaving"), manual_ack=True)
     staying, publisher = Peer(context, version), Peer(context, version)
     leaving.subscribe(share, 1)

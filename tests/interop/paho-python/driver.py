@@ -1,4 +1,4 @@
-"""Proves a broker with paho-mqtt, MQTT 3.1.1 and 5.0. See `--list` for the cases."""
+"""Tests a broker with paho-mqtt, MQTT 3.1.1 and 5.0. See `--list` for the cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A paho-mqtt client whose every step is awaited: connect, subscribe, publish, receive, leave."""
+"""A paho-mqtt client with awaited steps: connect, subscribe, publish, receive, disconnect."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Will:
 
 
 class Peer:
-    """One connection. Received messages wait in order until `receive` takes them."""
+    """One connection. Received messages are queued until `receive` takes them."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Peer:
         for info in infos:
             info.wait_for_publish(self.context.remaining_s())
             expect(info.is_published(), f"QoS {qos} publish was not acknowledged")
-        # `wait_for_publish` may return just before the callback that tells the reason code.
+        # `wait_for_publish` may return just before the callback with the reason code.
         with self._answered:
             self._answered.wait_for(
                 lambda: all(info.mid in self._publish_reasons for info in infos), self.context.remaining_s()
@@ -178,7 +178,7 @@ class Peer:
         self.client.loop_stop()
 
     def cut(self) -> None:
-        """Ends the TCP connection without a DISCONNECT packet, as a crash does."""
+        """Closes the TCP connection without DISCONNECT, like a crash."""
         connection = self.client.socket()
         if connection is not None:
             connection.shutdown(socket.SHUT_RDWR)

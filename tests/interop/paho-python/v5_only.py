@@ -1,4 +1,4 @@
-"""Cases of what MQTT 5.0 adds."""
+"""Cases that need MQTT 5.0."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def message_expiry(context: Context) -> None:
     subscriber = persistent(context, V5, "away", will=Will(gone, b"gone"))
     subscriber.subscribe(topic, 1)
     subscriber.cut()
-    # By its will the broker tells that the client is offline: from here on messages are queued, not sent.
+    # The will shows that the client is offline: from here on messages are queued, not sent.
     watcher.receive()
     publisher.publish(topic, b"short-lived", 1, properties={"MessageExpiryInterval": 1})
     publisher.publish(topic, b"long-lived", 1, properties={"MessageExpiryInterval": 60})
@@ -82,7 +82,7 @@ def topic_alias(context: Context) -> None:
     for alias, topic in enumerate(topics, start=1):
         publisher.publish(topic, b"named", 1, properties={"TopicAlias": alias})
         publisher.publish("", b"alias only", 1, properties={"TopicAlias": alias})
-    # An alias may be given to another topic at any time.
+    # An alias may be reassigned to another topic at any time.
     publisher.publish(topics[1], b"named", 1, properties={"TopicAlias": 1})
     publisher.publish("", b"alias only", 1, properties={"TopicAlias": 1})
     want = [(topic, payload) for topic in (*topics, topics[1]) for payload in (b"named", b"alias only")]
@@ -215,7 +215,7 @@ def retain_handling(context: Context) -> None:
     topic = context.topic("retained")
     publisher = Peer(context, V5)
     publisher.publish(topic, b"value", 1, retain=True)
-    # What a first and a second SUBSCRIBE with each Retain Handling bring.
+    # The retained messages after a first and a second SUBSCRIBE with each Retain Handling.
     for handling, want in ((0, [["value"], ["value"]]), (1, [["value"], []]), (2, [[], []])):
         subscriber = Peer(context, V5)
         brought = []
@@ -233,7 +233,7 @@ def receive_maximum(context: Context) -> None:
     subscriber.subscribe_many([(topic, 1), (fence, 0)])
     sent = [str(number) for number in range(10)]
     publisher.publish_all([(topic, payload) for payload in sent], 1)
-    # QoS 0 is not subject to the receive maximum, so the fence passes what is held back.
+    # QoS 0 is not subject to the receive maximum, so the fence overtakes messages that wait.
     publisher.publish(fence, b"fence", 0)
     unacknowledged = subscriber.receive_until(b"fence")
     expect_equal(payloads(unacknowledged), sent[:3], "messages sent without an acknowledgement")

@@ -1,12 +1,12 @@
-"""PUBACK leaves in the order of the QoS 1 messages, PUBREC in that of the QoS 2 messages, whatever the application takes first
-[MQTT-4.6.0-2] [MQTT-4.6.0-3]."""
+"""PUBACK is sent in the order of the QoS 1 messages, PUBREC in that of the QoS 2 messages, whatever the application acknowledges
+first [MQTT-4.6.0-2] [MQTT-4.6.0-3]."""
 
 from stage import Broken, Player, Stage
 
-# By QoS: the second and the fourth want PUBREC.
+# By QoS: the second and the fourth need PUBREC.
 LEVELS = (1, 2, 1, 2, 1)
 IN_ORDER = ["PUBACK 1", "PUBREC 2", "PUBACK 3", "PUBREC 4", "PUBACK 5"]
-# What is acknowledged, and what has left then. The third message holds back the fifth, and not the fourth.
+# The acknowledged message, and the packets sent then. The third message holds back the fifth, but not the fourth.
 STEPS = (
     ("5", []),
     ("4", []),
@@ -14,7 +14,7 @@ STEPS = (
     ("2", ["PUBREC 2", "PUBREC 4"]),
     ("3", ["PUBACK 3", "PUBACK 5"]),
 )
-# It has no acknowledgement by hand: a message is acknowledged before the next one is taken.
+# It has no manual acknowledgement: a message is acknowledged before the next one is read.
 AT_ONCE = "c"
 
 
@@ -45,7 +45,7 @@ def play(stage: Stage) -> None:
 
 
 def _await_round_trip(player: Player, version: int) -> None:
-    """What the client had to say before has then passed the relay."""
+    """The client's earlier packets have then passed the relay."""
     player.does("publish 1 nowhere behind", f"published behind {'0x10' if version == 5 else '0x00'}")
 
 

@@ -1,8 +1,8 @@
-"""A certificate of an authority that is not trusted ends `connect`. While a client goes on trying it is tried again."""
+"""A certificate of an untrusted authority ends `connect`. A client that keeps trying tries again."""
 
 from stage import Stage
 
-# In C the transport, and with it TLS, is the caller's.
+# In C, the caller provides the transport, and with it TLS.
 WITHOUT = {"c"}
 
 

@@ -1,4 +1,4 @@
-"""A wrong port and an unknown name fail at once; the form that goes on trying tells of each attempt, and connects when somebody is there."""
+"""A wrong port and an unknown name fail at once; `start` reports each attempt, and connects when there is a listener."""
 
 from stage import Stage
 

@@ -1,10 +1,10 @@
-"""Reasons with which a server may end a connection: after some the client ends, after the others it connects again."""
+"""Reasons with which a server may close a connection: after some the client ends, after the others it reconnects."""
 
 from stage import Stage
 
 # Rights, a session taken over, another server.
 FINAL = {0x87: "server_disconnected", 0x8E: "session_taken_over", 0x9C: "redirected", 0x9D: "redirected"}
-# Of what does not last, of the server and of the client, and what in CONNACK is a will that the server does not take.
+# Temporary conditions of the server and the client, and codes that in CONNACK refuse a will.
 OTHERS = (0x80, 0x82, 0x8B, 0x8D, 0x93, 0x95, 0x98, 0x9A, 0xA0)
 CONNACK = bytes.fromhex("2003000000")
 

@@ -1,4 +1,4 @@
-"""A client that has nothing to say pings again and again, within the keep alive that the server sets [MQTT-3.1.2-20] [MQTT-3.1.2-21]."""
+"""An idle client pings repeatedly, within the keep alive that the server sets [MQTT-3.1.2-20] [MQTT-3.1.2-21]."""
 
 from stage import Stage
 
@@ -6,7 +6,7 @@ from stage import Stage
 CONNACK = bytes.fromhex("2006000003130001")
 PINGRESP = bytes.fromhex("d000")
 TAKEN_OVER = bytes.fromhex("e0018e")
-# A client that waits between its pings for as long as it would for an answer is not through with them in time.
+# A client that waits between pings as long as for an answer would not send these in time.
 ANSWERED = 4
 
 

@@ -1,8 +1,8 @@
-"""What no packet may say, and an address that cannot be meant, are refused where they are said."""
+"""Invalid arguments and addresses are refused by the call."""
 
 from stage import Stage
 
-# There the rule that is broken has a code of its own, and host and port are two arguments.
+# In C the violated rule has a code of its own, and host and port are two arguments.
 WITHOUT = {"c"}
 
 
@@ -15,6 +15,6 @@ def play(stage: Stage) -> None:
     for filter_ in ("a#", "a/#/b", "$share/a"):
         player.does(f"subscribe 1 {filter_}", "failed subscribe invalid_argument")
     player.does("close", "closed")
-    # A path is for WebSocket alone.
+    # A path is allowed only for WebSocket.
     for address in ("mqtt://127.0.0.1:1/mqtt", "mqtts://127.0.0.1:1/mqtt", "mqtt://127.0.0.1:1?a=b", "mqtt://127.0.0.1:1#a"):
         stage.player(address).does("connect", "failed connect invalid_options")

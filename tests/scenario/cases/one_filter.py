@@ -1,4 +1,5 @@
-"""Two subscriptions to one filter are one to the server, with the highest QoS; each gets all, and one ends without the other."""
+"""Two subscriptions to one filter are one for the server, with the highest QoS; each gets all messages, and one ends without the
+other."""
 
 from stage import Stage
 

@@ -1,4 +1,4 @@
-"""A wrong password ends both forms, with the server's reason."""
+"""A wrong password ends both `connect` and `start`, with the server's reason."""
 
 from stage import Stage
 

@@ -1,4 +1,4 @@
-"""Messages of each QoS go out and come back once, in both versions; the server's reason is told."""
+"""Messages of each QoS are published and received once, in both versions; the server's reason is reported."""
 
 from stage import Stage
 

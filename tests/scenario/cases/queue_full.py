@@ -1,11 +1,12 @@
-"""Without a connection 10,000 messages wait. More wait for room, or fail where waiting would hold them, too."""
+"""Without a connection 10,000 messages are queued. Further ones wait for room, or fail if waiting would keep them in memory,
+too."""
 
 from stage import Stage
 
-# There the caller lends the memory: how many messages fit is its own affair.
+# In C the caller provides the memory, so the number of messages differs.
 WITHOUT = {"c"}
 LIMIT, MORE = 10_000, 10
-# A promise that waits would hold the message.
+# A waiting promise would keep the message in memory.
 FAILS = "typescript"
 
 

@@ -1,4 +1,4 @@
-"""A server that comes back and does not want the client any more: the client ends, and says why."""
+"""After a restart the server refuses the client: the client ends with the reason."""
 
 from stage import Stage
 

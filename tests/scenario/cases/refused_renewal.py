@@ -1,4 +1,5 @@
-"""The broker comes back without the session, and refuses a subscription that it had granted: that one has ended for good, and all else goes on."""
+"""The broker restarts without the session, and refuses to renew a subscription: that one ends permanently, and everything else
+continues."""
 
 from stage import Stage
 
@@ -28,7 +29,7 @@ def play(stage: Stage) -> None:
     roles.write_text(RIGHTS)
     stage.relay.forward(stage.broker(f"acl.file={roles}"))
     player.sees_in_any_order("connected 0", "lost secret subscribe_refused 0x87")
-    # The server answers in order, so it has answered for the other filter, too, when it answers this.
+    # The server answers in order, so its answer for the other filter has arrived before this one.
     player.does("subscribe 1 secret", "failed subscribe subscribe_refused 0x87")
     other = stage.player()
     other.does("connect client=other", "connected 0")
@@ -37,7 +38,7 @@ def play(stage: Stage) -> None:
     player.sees("message open 1 0 news")
     other.does("close", "closed")
 
-    # It is not asked for again where it would be granted.
+    # It is not renewed even where it would be granted.
     stage.kill_broker()
     player.sees("disconnected connection_lost")
     stage.relay.forward(stage.broker())

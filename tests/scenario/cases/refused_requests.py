@@ -1,4 +1,4 @@
-"""A server that does not let a client publish or subscribe: both fail with its reason, and the client goes on."""
+"""The server refuses to let a client publish or subscribe: both fail with its reason, and the client continues."""
 
 from stage import Stage
 
@@ -27,7 +27,7 @@ def play(stage: Stage) -> None:
     player.sees_in_any_order("message open/a 1 0 yes", "published yes 0x00")
     player.does("close", "closed")
 
-    # Before 5.0 the server does not say why.
+    # Before 5.0 the server gives no reason.
     old = stage.player()
     old.does("connect version=4", "connected 0")
     old.does("subscribe 1 shut", "failed subscribe subscribe_refused 0x80")

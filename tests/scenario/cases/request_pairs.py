@@ -1,4 +1,4 @@
-"""A requester in one language, a responder in another: an answer, a failure, a crash, nobody, and nothing in time."""
+"""A requester in one language, a responder in another: an answer, a failure, a crash, no responder, and a timeout."""
 
 from stage import Stage
 
@@ -27,7 +27,7 @@ def play(stage: Stage) -> None:
     for qos in (1, 2):
         requester.does(f"request {qos} nobody x", "failed request no_responder")
     impatient.does("request 0 nobody x", "failed request request_timeout")
-    # A message without a response topic runs the responder, and nothing comes of it.
+    # A message without a response topic runs the responder, but has no response.
     requester.does("publish 1 crash plain", "published plain 0x00")
     requester.does("request 1 echo after", "response after")
     responder.does("close", "closed")

@@ -1,4 +1,4 @@
-"""The broker is killed and started again with its data: the session is there, and what was promised comes, in order and once."""
+"""The broker is killed and restarted with its data: the session exists, and acknowledged messages arrive, in order and once."""
 
 from stage import Stage
 
@@ -9,7 +9,7 @@ def play(stage: Stage) -> None:
     player.does("connect client=reader expiry=600 attempts_ms=300", "connected 0")
     player.does("subscribe 2 q/#", "subscribed q/# 2")
 
-    # Another publishes while the first has no connection, and the broker dies with what it has acknowledged.
+    # Another client publishes while the first is offline, and the broker is killed after it has acknowledged.
     stage.relay.refuse()
     player.sees("disconnected connection_lost")
     writer = stage.player(f"mqtt://127.0.0.1:{stage.broker_port}")
@@ -21,7 +21,7 @@ def play(stage: Stage) -> None:
     stage.relay.forward(stage.broker(keeps=True))
     player.sees_in_any_order("connected 1", ordered=[f"message q/writer 2 0 {number}" for number in range(5)])
 
-    # It dies again, with acknowledgements on their way. What the client itself publishes without a connection waits for one.
+    # It is killed again, with acknowledgements in flight. The client's own publications wait for a connection.
     stage.kill_broker()
     player.sees("disconnected connection_lost")
     player.send(*(f"publish 1 q/own {number}" for number in range(5)))

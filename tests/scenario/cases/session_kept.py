@@ -1,4 +1,5 @@
-"""A connection breaks, and the broker is still there: the session is taken up, in 3.1.1 only if the application has asked for one."""
+"""A connection breaks, and the broker keeps running: the session is resumed, in 3.1.1 only if the application has requested
+one."""
 
 from stage import Stage
 
@@ -12,7 +13,7 @@ def play(stage: Stage) -> None:
         player.does("subscribe 1 a", "subscribed a 1")
         stage.relay.cut()
         player.sees("disconnected connection_lost", f"connected {is_present}")
-        # Where the session is gone the subscription is renewed.
+        # If the session is lost, the subscription is renewed.
         player.send("publish 1 a news")
         player.sees_in_any_order("message a 1 0 news", "published news 0x00")
         player.does("close", "closed")

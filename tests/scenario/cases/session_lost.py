@@ -1,4 +1,5 @@
-"""The broker comes back without the session: subscriptions are renewed, QoS 1 is sent again, and QoS 2 that nobody knows of is told."""
+"""The broker restarts without the session: subscriptions are renewed, QoS 1 is sent again, and QoS 2 with unknown delivery is
+reported."""
 
 from stage import Stage
 
@@ -9,7 +10,7 @@ def play(stage: Stage) -> None:
     player.does("connect client=one expiry=600 attempts_ms=300", "connected 0")
     player.does("subscribe 1 a", "subscribed a 1")
 
-    # Sent, and never answered.
+    # Sent, but never answered.
     stage.relay.hold_answers()
     player.send("publish 2 nowhere twice", "publish 1 nowhere again")
     stage.relay.await_sent(b"again")

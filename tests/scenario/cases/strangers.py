@@ -1,8 +1,8 @@
-"""What listens is not MQTT, or says nothing, or knows 3.1.1 alone: `connect` fails with a code that says so."""
+"""The listener is not MQTT, or is silent, or supports only 3.1.1: `connect` fails with a matching code."""
 
 from stage import Stage
 
-# A server of 3.1.1 refuses 5.0 in a form that 5.0 does not know.
+# A 3.1.1 server refuses 5.0 in a form that is invalid in 5.0.
 REFUSAL_OF_THE_VERSION, REFUSAL_OF_THE_PASSWORD = bytes.fromhex("20020001"), bytes.fromhex("20020004")
 
 
@@ -14,7 +14,7 @@ def play(stage: Stage) -> None:
         (bytes.fromhex("20020000"), "handshake_failed"),
         (REFUSAL_OF_THE_VERSION, "unsupported_protocol_version 0x84"),
         (REFUSAL_OF_THE_PASSWORD, "connection_refused 0x86"),
-        # PINGRESP is MQTT, and not what is due.
+        # PINGRESP is MQTT, but not expected here.
         (bytes.fromhex("d000"), "protocol_error"),
     ):
         address = f"mqtt://127.0.0.1:{stage.stranger(said)}"
@@ -23,7 +23,7 @@ def play(stage: Stage) -> None:
     silent = f"mqtt://127.0.0.1:{stage.stranger(b'')}"
     stage.player(silent).does("connect connect_ms=300", "failed connect connect_timeout")
 
-    # To try again helps with what may have been started in the meantime, and not with a version.
+    # Another attempt may help if a server is started meanwhile, but not with a version.
     ssh = f"mqtt://127.0.0.1:{stage.stranger(b'SSH-2.0-OpenSSH_9.2p1')}"
     stage.player(ssh).does("start attempts_ms=100", *["attempt handshake_failed"] * 2)
     old = f"mqtt://127.0.0.1:{stage.stranger(REFUSAL_OF_THE_VERSION)}"

@@ -1,4 +1,4 @@
-"""Another client with the same identifier: the first ends, and does not come back to throw the other out."""
+"""Another client with the same identifier: the first ends, and does not reconnect, which would disconnect the other."""
 
 from stage import Stage
 

@@ -1,4 +1,4 @@
-//! Each library in the way its documentation shows.
+//! The libraries, used as their documentation shows.
 
 mod mqtt_protocol_core;
 mod mqttbytes;
@@ -11,7 +11,7 @@ use tautwire_bench_timing::Contender;
 pub const TAUTWIRE: &str = "tautwire";
 pub const TAUTWIRE_OWNED: &str = "tautwire (owned)";
 
-/// Every library in every case.
+/// Returns every library in every case.
 pub fn contenders() -> Vec<Contender> {
     let cases = [
         Case { name: "publish_qos1_64b", bytes: workload::publish_qos1() },

@@ -40,7 +40,7 @@ pub fn add(case: &Case, contenders: &mut Vec<Contender>) {
     }));
 }
 
-/// As the library's own connection does it: a reference-counted copy of a PUBLISH, a slice for all others.
+/// Decodes like the library's own connection: a reference-counted copy of a PUBLISH, a slice for all others.
 fn decode(first_byte: u8, body: &[u8]) -> Packet {
     let result = match first_byte >> 4 {
         1 => Connect::parse(body).map(|(packet, _)| Packet::Connect(packet)),

@@ -13,7 +13,7 @@ const MAX_PACKET_SIZE: Option<u32> = Some(1 << 20);
 pub fn add(case: &Case, contenders: &mut Vec<Contender>) {
     let bytes = case.bytes.clone();
     contenders.push(case.decoding(LIBRARY, move || {
-        // What a socket would have been read into. One copy for a thousand packets.
+        // The buffer into which a socket would be read. One copy per thousand packets.
         let mut stream = BytesMut::from(black_box(bytes.as_slice()));
         while !stream.is_empty() {
             black_box(Packet::read(&mut stream, MAX_PACKET_SIZE).expect("the workload is right"));
@@ -31,7 +31,7 @@ pub fn add(case: &Case, contenders: &mut Vec<Contender>) {
     }));
 }
 
-/// A batch, decoded.
+/// Decodes a batch.
 enum Packets {
     Publish(Vec<Publish>),
     PubAck(Vec<PubAck>),

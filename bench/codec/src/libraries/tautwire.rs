@@ -20,7 +20,7 @@ pub fn add(case: &Case, contenders: &mut Vec<Contender>) {
     let bytes = case.bytes.clone();
     contenders.push(case.decoding(TAUTWIRE_OWNED, move || {
         decode_all(&bytes, |decoded| match decoded {
-            // Whoever keeps messages knows that they are messages.
+            // A program that stores packets matches PUBLISH first.
             Ok((Packet::Publish(publish), _)) => {
                 black_box(publish.to_owned_publish().expect("the packet was decoded"));
             }
@@ -40,7 +40,7 @@ pub fn add(case: &Case, contenders: &mut Vec<Contender>) {
     }));
 }
 
-/// A batch, decoded.
+/// Decodes a batch.
 enum Packets {
     Publish(Vec<Publish<'static>>),
     PubAck(Vec<PubAck<'static>>),

@@ -1,5 +1,5 @@
-//! Several processes that are one broker to clients, started by `tools/cluster`: brokers of ours with nats-servers between them, or
-//! nats-servers that speak MQTT themselves.
+//! Clusters started by `tools/cluster`: Tautwire brokers with nats-servers between them, or nats-servers with their built-in
+//! MQTT.
 
 use std::env;
 use std::fs::File;
@@ -17,39 +17,39 @@ use super::process::{RunningProcess, await_answer, command_killed_with_parent};
 use super::{BrokerKind, Programs};
 use crate::failure::{ErrorContext, Failure, Result};
 
-/// The tool that starts all of it.
+/// The tool that starts the cluster.
 const TOOL: &str = "tools/cluster";
-/// NATS elects leaders, and that takes its time on a busy machine.
+/// The timeout for the start: NATS elects leaders, which is slow on a busy machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const START_TIMEOUT: Duration = Duration::from_secs(90);
-/// The stream of the bucket that has the sessions of our brokers.
+/// The stream of the bucket with the sessions of Tautwire brokers.
 const SESSIONS: &str = "KV_tw_session";
-/// Like a broker that is alone; and nothing is written about what is done to it.
+/// Settings like those of a single broker, without an audit log.
 const SETTINGS: [&str; 2] = ["threads=1", "log.level=error"];
 
-/// What `tools/cluster --describe` has started.
+/// The output of `tools/cluster --describe`.
 pub(crate) struct Cluster {
-    // Dropped first: it ends the rest.
+    // Dropped first, because it ends the other processes.
     _tool: RunningProcess,
     pub servers: Vec<Member>,
     pub brokers: Vec<Member>,
-    /// Brokers that nobody has started yet.
+    /// Brokers that have not been started yet.
     pub spare: Vec<Member>,
 }
 
-/// A process of a cluster, and how it is started.
+/// A process of a cluster, and its command.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Member {
     pub name: String,
     pub pid: Option<u32>,
-    /// Where clients of MQTT reach it.
+    /// The address for MQTT clients.
     pub mqtt: Option<SocketAddr>,
     folder: PathBuf,
     command: Vec<String>,
-    /// Of a nats-server: where clients of NATS reach it.
+    /// For a nats-server: the address for NATS clients.
     #[serde(default)]
     pub address: String,
-    /// Of a nats-server: where it tells of itself.
+    /// For a nats-server: the address of its monitoring.
     #[serde(default)]
     pub monitor: String,
     #[serde(default)]
@@ -66,9 +66,9 @@ struct Description {
 }
 
 impl Cluster {
-    /// How many nats-servers there are: as many as a quorum needs that one of them may leave.
+    /// The number of nats-servers: enough that a quorum remains if one fails.
     pub(super) const SERVERS: usize = 3;
-    /// How many brokers can be started later.
+    /// The number of brokers that can be started later.
     const SPARE: usize = 2;
 
     pub(super) fn start(kind: BrokerKind, programs: &Programs, folder: &Path) -> Result<Self> {
@@ -99,22 +99,22 @@ impl Cluster {
         Ok(Self { _tool: tool, servers, brokers, spare })
     }
 
-    /// Those that clients connect to.
+    /// The processes that clients connect to.
     pub(crate) fn client_nodes(&self) -> &[Member] {
         if self.brokers.is_empty() { &self.servers } else { &self.brokers }
     }
 
-    /// The nats-servers where they stand between brokers of ours.
+    /// The nats-servers between Tautwire brokers.
     pub(crate) fn between(&self) -> &[Member] {
         if self.brokers.is_empty() { &[] } else { &self.servers }
     }
 
-    /// The streams of JetStream and the consumers on them, as each stream's leader counts them.
+    /// The JetStream streams and their consumers, as counted by the leader of each stream.
     pub(crate) fn assets(&self) -> Result<Assets> {
         let mut assets = Assets::default();
         for server in &self.servers {
-            let told = server.jetstream()?;
-            for stream in told.streams().filter(|stream| stream.is_led_by(&server.name)) {
+            let stats = server.jetstream()?;
+            for stream in stats.streams().filter(|stream| stream.is_led_by(&server.name)) {
                 assets.streams += 1;
                 assets.consumers += stream.state.consumer_count;
                 if stream.name == SESSIONS {
@@ -125,11 +125,11 @@ impl Cluster {
         Ok(assets)
     }
 
-    /// The server that leads a stream.
+    /// Returns the server that leads a stream.
     pub(crate) fn leader_of(&self, stream: &str) -> Result<&Member> {
         for server in self.servers.iter().filter(|server| server.pid.is_some()) {
-            let told = server.jetstream()?;
-            if told.streams().any(|one| one.name == stream && one.is_led_by(&server.name)) {
+            let stats = server.jetstream()?;
+            if stats.streams().any(|one| one.name == stream && one.is_led_by(&server.name)) {
                 return Ok(server);
             }
         }
@@ -139,19 +139,19 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // The folder goes with it, so nobody need end in order. Errors mean that one is gone already.
+        // The folder is removed with it, so the order of the exit does not matter. An error means that a process is gone already.
         for member in self.brokers.iter().chain(&self.servers) {
             let _ = member.kill();
         }
     }
 }
 
-/// What JetStream keeps for somebody.
+/// The JetStream state of a cluster.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Assets {
     pub streams: u64,
     pub consumers: u64,
-    /// How often a session of our brokers was written, since there is a cluster.
+    /// The number of writes to sessions of Tautwire brokers since the start of the cluster.
     pub session_writes: u64,
 }
 
@@ -164,14 +164,14 @@ impl Member {
         self.pid.ok_or_else(|| Failure::new(format!("{} does not run", self.name)))
     }
 
-    /// Ends it without a warning.
+    /// Kills it.
     pub(crate) fn kill(&self) -> Result<()> {
         let pid = i32::try_from(self.pid()?).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Failure::new(format!("{} has no process number", self.name)))?;
         kill_process(pid, Signal::KILL).during(|| format!("killing {}", self.name))
     }
 
-    /// Starts it as `tools/cluster` would. It ends with the returned process.
+    /// Starts it like `tools/cluster`. It ends when the returned process is dropped.
     pub(crate) fn start(&mut self) -> Result<RunningProcess> {
         let (program, arguments) =
             self.command.split_first().ok_or_else(|| Failure::new(format!("{} has no command", self.name)))?;
@@ -184,7 +184,7 @@ impl Member {
         Ok(process)
     }
 
-    /// Of a nats-server: waits until all that it has is current.
+    /// For a nats-server: waits until its data is current.
     pub(crate) fn await_health(&self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         while !get(&self.monitor, "/healthz", "").is_ok_and(|answer| answer.contains("\"ok\"")) {
@@ -196,18 +196,18 @@ impl Member {
         Ok(())
     }
 
-    /// Waits until it lets clients in.
+    /// Waits until it accepts clients.
     pub(crate) fn await_clients(&self) -> Result<()> {
         await_answer(self.mqtt()?)
     }
 
-    /// Of a broker: how long ago it has heard of each node, and whether it serves.
+    /// For a broker: the time since the last heartbeat of each node, and whether it serves.
     pub(crate) fn cluster_status(&self) -> Result<ClusterStatus> {
         let answer = get(&self.admin, "/v1/cluster", &self.token)?;
-        serde_json::from_str(&answer).during(|| format!("what {} says of the cluster", self.name))
+        serde_json::from_str(&answer).during(|| format!("reading the cluster status of {}", self.name))
     }
 
-    /// Of a broker: a number of its metrics.
+    /// For a broker: the value of a metric.
     pub(crate) fn metric(&self, name: &str) -> Result<f64> {
         let answer = get(&self.admin, "/metrics", &self.token)?;
         let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -217,7 +217,7 @@ impl Member {
 
     fn jetstream(&self) -> Result<JetStream> {
         let answer = get(&self.monitor, "/jsz?streams=true", "")?;
-        serde_json::from_str(&answer).during(|| format!("what {} says of JetStream", self.name))
+        serde_json::from_str(&answer).during(|| format!("reading the JetStream status of {}", self.name))
     }
 }
 
@@ -277,19 +277,20 @@ impl Stream {
     }
 }
 
-/// The body of the answer. HTTP/1.0, so that it ends with the connection.
+/// Returns the body of the response. HTTP/1.0, so that it ends with the connection.
 fn get(host: &str, path: &str, token: &str) -> Result<String> {
-    let what = || format!("asking {host}{path}");
-    let mut stream = TcpStream::connect(host).during(what)?;
+    let context = || format!("asking {host}{path}");
+    let mut stream = TcpStream::connect(host).during(context)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let login = if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
     let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n{login}\r\n");
-    stream.write_all(request.as_bytes()).during(what)?;
+    stream.write_all(request.as_bytes()).during(context)?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).during(what)?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| Failure::new(format!("{}: no answer", what())))?;
+    stream.read_to_string(&mut answer).during(context)?;
+    let (head, body) =
+        answer.split_once("\r\n\r\n").ok_or_else(|| Failure::new(format!("{}: no answer", context())))?;
     let status = head.split(' ').nth(1).unwrap_or_default();
-    if status == "200" { Ok(body.to_owned()) } else { Err(Failure::new(format!("{}: {status}", what()))) }
+    if status == "200" { Ok(body.to_owned()) } else { Err(Failure::new(format!("{}: {status}", context()))) }
 }
 
 #[cfg(test)]
@@ -317,11 +318,11 @@ mod tests {
 
     #[test]
     fn a_stream_counts_where_it_is_led() {
-        let told: JetStream = serde_json::from_str(TOLD).expect("valid");
+        let stats: JetStream = serde_json::from_str(TOLD).expect("valid");
         let led: Vec<&str> =
-            told.streams().filter(|stream| stream.is_led_by("nats-1")).map(|stream| stream.name.as_str()).collect();
+            stats.streams().filter(|stream| stream.is_led_by("nats-1")).map(|stream| stream.name.as_str()).collect();
         assert_eq!(led, ["TW_LOG_00"]);
-        assert_eq!(told.streams().map(|stream| stream.state.consumer_count).sum::<u64>(), 6);
+        assert_eq!(stats.streams().map(|stream| stream.state.consumer_count).sum::<u64>(), 6);
     }
 
     #[test]

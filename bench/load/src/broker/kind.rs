@@ -10,34 +10,34 @@ use crate::failure::{Failure, Result};
 use crate::mqtt::ProtocolVersion;
 use crate::system::cores;
 
-/// What can be measured.
+/// A broker that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BrokerKind {
-    /// Our broker with this many reactor threads.
+    /// Tautwire with this many reactor threads.
     Tautwire {
         threads: usize,
     },
-    /// Our broker, one thread, holding payloads to contracts.
+    /// Tautwire, one thread, with contracts for the payloads.
     TautwireContracts,
-    /// Our broker, one thread, by TLS.
+    /// Tautwire, one thread, over TLS.
     TautwireTls,
-    /// Our broker, one thread, with its state on disk.
+    /// Tautwire, one thread, with its state on disk.
     TautwireDurable,
-    /// The same, where no acknowledgement waits for the disk.
+    /// The same, but acknowledgements do not wait for the disk.
     TautwireAckMemory,
-    /// So many of ours as one, one thread each, with three nats-servers between them.
+    /// A cluster of this many Tautwire brokers, one thread each, with three nats-servers between them.
     TautwireCluster {
         nodes: usize,
     },
     Mosquitto,
     MosquittoTls,
-    /// With persistence, which it writes every half an hour and at its end.
+    /// With persistence, which it writes every half an hour and when it exits.
     MosquittoPersistent,
     Nats,
     NatsTls,
     /// With a sync for each message before it is acknowledged.
     NatsDurable,
-    /// Three as one, with a sync for each message before it is acknowledged.
+    /// A cluster of three, with a sync for each message before it is acknowledged.
     NatsCluster,
     Mochi,
     Aedes,
@@ -47,14 +47,14 @@ pub(crate) enum BrokerKind {
     HiveMq,
     /// The relay of this generator: no MQTT, the floor.
     Relay,
-    /// The same between connections by TLS.
+    /// The same over TLS.
     RelayTls,
 }
 
-/// How many of our brokers a cluster has when nothing is said of it.
+/// The default number of Tautwire brokers in a cluster.
 const CLUSTER_NODES: usize = 3;
 
-/// The names of those that are not ours with a number of threads, or of nodes.
+/// The names of the kinds without a number of threads or nodes.
 const NAMES: [(BrokerKind, &str); 20] = [
     (BrokerKind::Tautwire { threads: 1 }, "tautwire"),
     (BrokerKind::TautwireContracts, "tautwire-contracts"),
@@ -79,7 +79,7 @@ const NAMES: [(BrokerKind, &str); 20] = [
 ];
 
 impl BrokerKind {
-    /// Why this scenario cannot be had from this broker; `None` when it can.
+    /// The reason why this broker does not support the scenario, or `None`.
     pub(crate) fn missing_feature(self, version: ProtocolVersion) -> Option<&'static str> {
         match self {
             Self::Nats | Self::NatsTls | Self::NatsDurable | Self::NatsCluster if version.is_v5() => {
@@ -95,12 +95,12 @@ impl BrokerKind {
         matches!(self, Self::Relay | Self::RelayTls)
     }
 
-    /// Whether its listener is one of TLS.
+    /// Whether its listener uses TLS.
     pub(crate) fn speaks_tls(self) -> bool {
         matches!(self, Self::TautwireTls | Self::MosquittoTls | Self::NatsTls | Self::RelayTls)
     }
 
-    /// Whether this is the broker the thresholds are for.
+    /// Whether the thresholds apply to this broker.
     pub(crate) fn is_ours(self) -> bool {
         matches!(
             self,
@@ -113,12 +113,12 @@ impl BrokerKind {
         )
     }
 
-    /// Whether it is several processes that clients may connect to.
+    /// Whether it is a cluster with several processes for clients.
     pub(crate) fn is_cluster(self) -> bool {
         matches!(self, Self::TautwireCluster { .. } | Self::NatsCluster)
     }
 
-    /// How many cores it can keep busy on this machine while the generator has one.
+    /// The number of cores that it can keep busy on this machine while the generator has one.
     pub(crate) fn cores_it_can_use(self) -> usize {
         let left = (cores() - 1).max(1);
         match self {
@@ -183,7 +183,7 @@ impl fmt::Display for BrokerKind {
     }
 }
 
-/// Where the programs are: `bin/tautwire` and `bench/peers/bin` in the current folder or one above, then the usual
+/// The paths of the programs: `bin/tautwire` and `bench/peers/bin` in the current folder or a parent, then the usual
 /// places.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Programs {
@@ -221,7 +221,7 @@ impl Programs {
             .ok_or_else(|| Failure::new(format!("{kind} is not installed: run bench/peers/install.sh, which says why")))
     }
 
-    /// What the program calls its version, in one line; an error when this broker cannot be measured.
+    /// The version of the program, in one line; an error if this broker cannot be measured.
     pub(crate) fn version(&self, kind: BrokerKind) -> Result<String> {
         let program = self.find(kind)?;
         let argument = match kind {
@@ -229,7 +229,7 @@ impl Programs {
                 return Ok(format!("tautwire-bench {}", env!("CARGO_PKG_VERSION")));
             }
             BrokerKind::Mochi | BrokerKind::Aedes | BrokerKind::HiveMq => {
-                // What does not tell its version has it written down by whoever installed it.
+                // For programs without a version option, the installer has written a file with it.
                 let note = in_tree(&format!("bench/peers/bin/{kind}.version"));
                 let note = note.ok_or_else(|| Failure::new(format!("bench/peers/bin/{kind}.version is not there")))?;
                 return Ok(fs::read_to_string(note)?.trim().to_owned());
@@ -254,13 +254,13 @@ impl Programs {
     }
 }
 
-/// Whether the configuration of our broker has this section.
+/// Whether the configuration of Tautwire has this section.
 fn has_section(program: &Path, section: &str) -> Result<bool> {
     let output = Command::new(program).args(["config", "show"]).output()?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim() == section))
 }
 
-/// The versions of what the generator is built and run with.
+/// The versions of the tools that build and run the generator.
 pub(crate) fn versions_of_tools() -> BTreeMap<String, String> {
     let mut versions = BTreeMap::from([("tautwire-bench".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     for (name, argument) in [("rustc", "-V"), ("go", "version"), ("node", "--version"), ("java", "--version")] {
@@ -277,7 +277,7 @@ fn first_line(command: &mut Command) -> Result<String> {
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// The root of the repository when the current folder is in it.
+/// The root of the repository, if the current folder is in it.
 pub(crate) fn repository_root() -> Option<PathBuf> {
     let current = env::current_dir().ok()?;
     current.ancestors().find(|folder| folder.join("bench/scenarios").is_dir()).map(Path::to_owned)
@@ -289,7 +289,7 @@ fn in_tree(path: &str) -> Option<PathBuf> {
 
 pub(super) fn in_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
-    // Distributions put mosquitto where only the administrator's PATH looks.
+    // Distributions install mosquitto in a folder that is only in the administrator's PATH.
     env::split_paths(&folders)
         .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])
         .map(|folder| folder.join(name))

@@ -1,4 +1,4 @@
-//! How each broker is started: its arguments and its configuration, with the settings that differ from the default.
+//! Starts each broker: its arguments and its configuration, with the settings that differ from the defaults.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -14,15 +14,15 @@ use crate::scenario::write_contracts;
 /// More than the largest payload of any scenario.
 const NATS_MAX_PAYLOAD_BYTES: u32 = 8 * 1024 * 1024;
 
-/// Where our broker keeps its state, in the folder that it runs in.
+/// The data directory of Tautwire, in the folder that it runs in.
 pub(super) const DATA_FOLDER: &str = "data";
 
-/// Of a broker by TLS, in the folder that it runs in.
+/// The certificate folder of a broker with TLS, in the folder that it runs in.
 const TLS_FOLDER: &str = "tls";
 const CERTIFICATE: &str = "tls/server.pem";
 const KEY: &str = "tls/server.key";
 
-/// A million retained messages of 1 KB do not fit into the default limits, nor does a million that wait.
+/// The limits for a million retained or queued messages of 1 KB, which the defaults do not allow.
 const LARGE_LIMITS: [&str; 5] = [
     "limits.retained_messages=2000000",
     "limits.retained_bytes=4294967296",
@@ -84,15 +84,15 @@ pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> 
     }
 }
 
-/// Makes an authority and a certificate of ECDSA with P-256.
+/// Creates a CA and an ECDSA P-256 certificate.
 pub(super) fn make_certificate(tautwire: &Path, folder: &Path) -> Result<()> {
     let mut command = Command::new(tautwire);
     let made = command.args(["cert", "--dir", TLS_FOLDER]).current_dir(folder).stdout(Stdio::null()).status()?;
     if made.success() { Ok(()) } else { Err(Failure::new(format!("tautwire cert: {made}"))) }
 }
 
-/// Has the program read from the disk anew. A file that was written a moment ago lies in memory in large pieces, of which a process is said
-/// to have more than it has touched: of a broker that was just built, 0.8 MB. Where others run it, it stays.
+/// Drops the program from the page cache. A recently written file is cached in large pages, which count for a process beyond what it
+/// has touched: 0.8 MB for a broker that was just built. If other processes run it, it stays.
 fn drop_from_page_cache(program: &Path) {
     if let Ok(file) = File::open(program) {
         // Only what is on disk can be dropped.
@@ -101,7 +101,7 @@ fn drop_from_page_cache(program: &Path) {
     }
 }
 
-/// What is run: the program itself, or what runs it.
+/// Returns the program to run: itself, or its interpreter.
 fn interpreter_of(kind: BrokerKind, program: &Path) -> Result<PathBuf> {
     let name = match kind {
         BrokerKind::Aedes => "node",
@@ -148,9 +148,9 @@ fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
 fn mosquitto_configuration(port: u16, kind: BrokerKind) -> String {
     let is_persistent = kind == BrokerKind::MosquittoPersistent;
     let tls = if kind.speaks_tls() { format!("certfile {CERTIFICATE}\nkeyfile {KEY}\n") } else { String::new() };
-    // A change of user would undo `command_killed_with_parent`; without root's rights the line has no effect.
-    // With the default of 20 in flight, 2.0.11 stops delivering at QoS 2 when more wait in its queue. Nagle's
-    // algorithm would let it wait for others where all others send at once.
+    // A change of user would undo `command_killed_with_parent`; without root privileges the line has no effect.
+    // With the default of 20 in flight, 2.0.11 stops delivering at QoS 2 if more are queued. Nagle's
+    // algorithm would delay its packets, while all others send at once.
     // Its persistence has no setting that makes an acknowledgement wait for the disk.
     format!(
         "listener {port} 127.0.0.1\n{tls}user root\nallow_anonymous true\npersistence {is_persistent}\nlog_type error\n\

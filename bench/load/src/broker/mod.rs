@@ -1,4 +1,4 @@
-//! Brokers under measurement: started fresh, placed, read from `/proc`, stopped.
+//! The brokers to measure: started, placed, read from `/proc`, and stopped.
 
 mod cluster;
 mod kind;

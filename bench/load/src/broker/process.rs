@@ -26,12 +26,12 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Broker {
     pub kind: BrokerKind,
     pub address: SocketAddr,
-    /// Of several, the first.
+    /// The address; of a cluster, that of the first broker.
     pub pid: u32,
     pub rss_at_start_bytes: u64,
-    /// Where it is several processes.
+    /// The processes of a cluster.
     pub cluster: Option<Cluster>,
-    /// How to connect, where it listens by TLS.
+    /// The TLS client settings, if it listens on TLS.
     pub tls: Option<Arc<ClientConfig>>,
     placement: Placement,
     program: PathBuf,
@@ -41,8 +41,8 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// Starts a fresh broker on a port of its own and waits until it accepts MQTT connections. The calling thread ends
-    /// up on the generator's CPUs.
+    /// Starts a new broker on a free port and waits until it accepts MQTT connections. Afterwards the calling thread runs
+    /// on the generator's CPUs.
     pub(crate) fn start(kind: BrokerKind, programs: &Programs, placement: &Placement) -> Result<Self> {
         let folder = Arc::new(ScratchFolder::create(&kind.to_string())?);
         if kind.is_cluster() {
@@ -104,7 +104,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Where subscriber `number` connects to: of several, never where publishers do, and to each of the others in turn.
+    /// The address for subscriber `number`: in a cluster never that of the publishers, but the others in turn.
     pub(crate) fn address_of_subscriber(&self, number: usize) -> Result<SocketAddr> {
         match self.cluster.as_ref().map(Cluster::client_nodes) {
             None | Some([]) => Ok(self.address),
@@ -112,7 +112,7 @@ impl Broker {
         }
     }
 
-    /// All processes that speak MQTT.
+    /// All processes with MQTT.
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.cluster {
             None => vec![self.pid],
@@ -120,7 +120,7 @@ impl Broker {
         }
     }
 
-    /// The nats-servers between several of our brokers.
+    /// The nats-servers between Tautwire brokers.
     pub(crate) fn nats_server_pids(&self) -> Vec<u32> {
         self.cluster.iter().flat_map(Cluster::between).filter_map(|server| server.pid).collect()
     }
@@ -129,7 +129,7 @@ impl Broker {
         self.cluster.as_ref().ok_or_else(|| Failure::new(format!("{} is not a cluster", self.kind)))
     }
 
-    /// Ends it without a warning. What it has kept in its folder stays.
+    /// Kills it. The data in its folder remains.
     pub(crate) fn kill(&self) -> Result<()> {
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
         match process {
@@ -142,25 +142,25 @@ impl Broker {
         self.folder.is_some() && self.process.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// The same broker again, on what a killed one has left in its folder. It has another port.
+    /// Starts the broker again on the data of a killed one. It has another port.
     pub(crate) fn start_again(&self) -> Result<Self> {
         let folder = self.folder.clone().ok_or_else(|| Failure::new("the broker has no folder"))?;
         Self::start_in(folder, self.kind, self.program.clone(), &self.placement)
     }
 
-    /// The folder in which our broker keeps its state.
+    /// The data directory of Tautwire.
     pub(crate) fn data_folder(&self) -> Result<PathBuf> {
         let folder = self.folder.as_ref().ok_or_else(|| Failure::new("the broker has no folder"))?;
         Ok(folder.path.join(DATA_FOLDER))
     }
 
-    /// A file on the disk that the broker writes to, beside its own.
+    /// A file on the same disk as the broker's data.
     pub(crate) fn file_beside(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.as_ref().ok_or_else(|| Failure::new("the broker has no folder"))?;
         Ok(folder.path.join(name))
     }
 
-    /// What listens there is a thread of this very process.
+    /// A broker whose listener is a thread of this process.
     #[cfg(test)]
     pub(crate) fn within(address: SocketAddr) -> Self {
         Self {
@@ -177,11 +177,11 @@ impl Broker {
         }
     }
 
-    /// Threads inherit their CPUs from the one that starts them; this catches a broker that sets its own. One that was killed has
+    /// Threads inherit the CPUs of the thread that starts them; this detects a broker that sets its own. A killed one has
     /// none.
     pub(crate) fn pin_all_threads(&self) -> Result<()> {
         if self.cluster.is_some() {
-            // What was killed and started again is placed by whoever did that.
+            // The caller places a broker that was killed and started again.
             let mut running = self.pids().into_iter().chain(self.nats_server_pids()).filter(|pid| is_running(*pid));
             return running.try_for_each(|pid| pin_process(pid, &self.placement.broker));
         }
@@ -192,7 +192,7 @@ impl Broker {
     }
 }
 
-/// A child process of this very program, such as the echo of the raw ping-pong.
+/// A child process of this program, such as the echo of the raw ping-pong.
 pub(crate) struct Helper {
     pub address: SocketAddr,
     _process: RunningProcess,
@@ -210,15 +210,15 @@ impl Helper {
     }
 }
 
-/// A command for `program` that ends when this process does, however that happens. It starts as this program, which asks
-/// the kernel for that and becomes the other.
+/// A command for `program` that ends when this process ends, in any way. It starts as this program, which requests
+/// that from the kernel and then executes the other.
 pub(crate) fn command_killed_with_parent(program: &Path) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("become").arg(program);
     Ok(command)
 }
 
-/// The other half of [`command_killed_with_parent`]: returns only when `program` cannot be started.
+/// The second half of [`command_killed_with_parent`]: returns only if `program` cannot be started.
 pub(crate) fn become_program(program: &OsStr, arguments: &[OsString]) -> Failure {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::TERM)) {
         return error.into();
@@ -233,7 +233,7 @@ pub(super) fn start_announcing(mut command: Command, folder: &Path) -> Result<(R
     Ok((process, address))
 }
 
-/// Starts a broker that does not say when it is ready: asks until a CONNECT is answered.
+/// Starts a broker without a ready message: connects until a CONNECT is acknowledged.
 pub(super) fn start_probed(
     mut command: Command,
     folder: &Path,
@@ -270,7 +270,7 @@ pub(super) fn await_answer(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// A process that was killed and not waited for has a number, and nothing that it runs.
+/// A killed process that was not waited for still has a process identifier.
 fn is_running(pid: u32) -> bool {
     fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
@@ -283,13 +283,13 @@ fn answers_connect(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> Resu
     let mut stream = Stream::new(stream, tls)?;
     let mut answer = [0; 4];
     let version = mqtt::ProtocolVersion::V3_1_1;
-    let asked = stream
+    let is_sent = stream
         .write_all(&mqtt::connect(version, "bench-probe", mqtt::KEEP_ALIVE_S)?)
         .and_then(|()| stream.read_exact(&mut answer));
-    if asked.is_err() || answer != [0x20, 2, 0, 0] {
+    if is_sent.is_err() || answer != [0x20, 2, 0, 0] {
         return Ok(false);
     }
-    // A broker that hangs up first is as ready as one that waits for us.
+    // A broker that closes the connection first is ready, too.
     let _ = stream.write_all(&mqtt::disconnect(version)?);
     Ok(true)
 }
@@ -305,7 +305,7 @@ fn with_log(error: &Failure, folder: &Path) -> Failure {
     Failure::new(if tail.is_empty() { error.to_string() } else { format!("{error}; its log ends: {tail}") })
 }
 
-/// A child process; dropping it ends it.
+/// A child process, which is killed when dropped.
 pub(crate) struct RunningProcess(Child);
 
 impl RunningProcess {
@@ -313,7 +313,7 @@ impl RunningProcess {
         Self(child)
     }
 
-    /// Its standard output, once.
+    /// Takes its standard output, once.
     pub(super) fn output(&mut self) -> Option<ChildStdout> {
         self.0.stdout.take()
     }
@@ -349,26 +349,26 @@ impl RunningProcess {
 
 impl Drop for RunningProcess {
     fn drop(&mut self) {
-        // The number of a process that has been waited for may be another's by now.
+        // After a wait, the process identifier may belong to another process.
         if matches!(self.0.try_wait(), Ok(Some(_))) {
             return;
         }
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
-        let asked = pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
+        let is_sent = pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
         let deadline = Instant::now() + STOP_TIMEOUT;
-        while asked && Instant::now() < deadline {
+        while is_sent && Instant::now() < deadline {
             if matches!(self.0.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;
             }
             thread::sleep(Duration::from_millis(5));
         }
-        // It did not listen to reason; errors here mean that it is gone.
+        // It did not exit; an error here means that it is gone.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A folder for configuration, log and store of one broker, removed with it.
+/// A folder for configuration, log and store of one broker, which is removed when dropped.
 struct ScratchFolder {
     path: PathBuf,
 }
@@ -379,7 +379,7 @@ impl ScratchFolder {
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos());
         let path = std::env::temp_dir().join(format!("tautwire-bench-{name}-{}-{nanoseconds}", std::process::id()));
         fs::create_dir(&path).during(|| format!("creating {}", path.display()))?;
-        // mosquitto started by root gives up its rights before it opens its files.
+        // mosquitto drops root privileges before it opens its files.
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         Ok(Self { path })
@@ -388,7 +388,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // What cannot be removed lies in the temporary folder.
+        // Files that cannot be removed remain in the temporary folder.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -11,62 +11,62 @@ use crate::mqtt::ProtocolVersion;
 use crate::scenario::Scenario;
 use crate::system::Placement;
 
-/// One scenario as defined in `bench/scenarios`: its parameters, who is measured, and what must hold.
+/// A scenario as defined in `bench/scenarios`: its parameters, the brokers, and the thresholds.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
     pub name: String,
-    /// Counts up when a definition changes so that older results no longer compare.
+    /// Incremented when a definition changes so that older results are not comparable.
     pub definition_version: u32,
     pub title: String,
     pub version: ProtocolVersion,
     pub brokers: Vec<BrokerKind>,
     pub placements: Vec<Placement>,
-    /// Whether it is measured when no scenario is named.
+    /// Whether it runs when no scenario is named.
     pub in_suite: bool,
     pub run: Scenario,
     pub curve: Option<Curve>,
-    /// The same, small enough to be over in a minute.
+    /// The parameters of a quick run, which takes at most a minute.
     pub quick: Shape,
     pub published: Vec<Published>,
     pub thresholds: Vec<Threshold>,
 }
 
-/// A scenario that is run once for each value of one of its parameters, to see how cost grows.
+/// A scenario that runs once for each value of one of its parameters, to show how the cost grows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Curve {
     pub parameter: String,
-    /// 0 means as many as the machine holds, where the scenario knows what that is.
+    /// 0 means the maximum of the machine, if the scenario knows it.
     pub steps: Vec<i64>,
-    /// By broker: the last step that it does in reasonable time. Further ones are left out, and the result says so.
+    /// By broker: the last step that takes reasonable time. Later ones are left out, and the result says so.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub up_to: BTreeMap<String, i64>,
 }
 
 impl Curve {
-    /// Whether `broker` is spared this step.
+    /// Whether `broker` skips this step.
     pub(super) fn is_beyond(&self, broker: &str, step: &str) -> bool {
         self.up_to.get(broker).is_some_and(|last| step.parse().map_or(true, |step: i64| step > *last))
     }
 }
 
-/// What is run: a scenario, or one for each step of a curve.
+/// The scenario to run, or one for each step of a curve.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub parameters: Scenario,
     pub curve: Option<Curve>,
-    /// Named by the step, without a name where there is no curve.
+    /// By step; without a name if there is no curve.
     pub scenarios: Vec<(Option<String>, Scenario)>,
 }
 
-/// A figure that someone else has published under the name of this scenario.
+/// A figure that others have published under the name of this scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Published {
     pub by: String,
     pub machine: String,
     pub figures: String,
-    /// What was measured when the figure was taken, by its source code.
+    /// What their source code measures.
     pub what_it_measures: String,
 }
 
@@ -90,7 +90,7 @@ struct WrittenDefinition {
     in_suite: bool,
     run: toml::Table,
     curve: Option<Curve>,
-    /// Parameters that a quick run has instead of those of `run`.
+    /// Parameters that replace those of `run` in a quick run.
     #[serde(default)]
     quick: toml::Table,
     /// Steps of a quick run.
@@ -99,7 +99,7 @@ struct WrittenDefinition {
     published: Vec<Published>,
 }
 
-/// All definitions of `FOLDER/scenarios` with the thresholds of `FOLDER/thresholds`, by file name and then as written.
+/// Returns all definitions of `FOLDER/scenarios` with the thresholds of `FOLDER/thresholds`, by file name and position.
 pub(crate) fn load_definitions(folder: &Path) -> Result<Vec<Definition>> {
     let scenarios = folder.join("scenarios");
     let mut paths = Vec::new();
@@ -143,7 +143,7 @@ impl Shape {
         self.scenarios.iter().filter_map(|(step, _)| step.as_ref())
     }
 
-    /// Whether the definition says that this step takes this broker too long.
+    /// Whether the definition skips this step for this broker.
     pub(super) fn is_skipped(&self, kind: BrokerKind, step: &str) -> bool {
         self.curve.as_ref().is_some_and(|curve| curve.is_beyond(&kind.to_string(), step))
     }
@@ -205,7 +205,7 @@ impl WrittenDefinition {
     }
 }
 
-/// Sorts `b10-…` after `b9-…`, `d1-…` after all of them, and what has no number last.
+/// Sorts `b10-…` after `b9-…`, `d1-…` after all of them, and names without a number last.
 fn numbered(name: &str) -> (char, u32, String) {
     let mut characters = name.chars();
     let letter = characters.next().unwrap_or(char::MAX);

@@ -1,4 +1,4 @@
-//! Result files: one line for each thing down to a depth, and everything deeper within that line.
+//! Writes result files: one line for each value up to a depth, and deeper values within that line.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde_json::ser::Formatter;
 
 use crate::failure::{ErrorContext, Result};
 
-/// Values this deep stand on one line: metrics in a summary, histograms.
+/// Values at this depth are on one line: metrics in a summary, histograms.
 const INLINE_FROM_DEPTH: usize = 4;
 
 pub(super) fn to_json(value: &impl Serialize) -> Result<String> {

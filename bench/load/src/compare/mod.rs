@@ -1,4 +1,4 @@
-//! Runs the defined scenarios against several brokers and writes what came of it.
+//! Runs the defined scenarios with several brokers and writes the results.
 
 mod definition;
 mod json;
@@ -24,37 +24,37 @@ use crate::mqtt::ProtocolVersion;
 use crate::scenario::{Context, Scenario};
 use crate::system::{Machine, Placement, cores, load_average, pin_self, raise_open_files_limit};
 
-/// What the person asked of the comparison.
+/// The options of the comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub programs: Programs,
-    /// Empty: the brokers that each definition names.
+    /// Empty: the brokers of each definition.
     pub brokers: Vec<BrokerKind>,
-    /// Empty: the placements that each definition names.
+    /// Empty: the placements of each definition.
     pub placements: Vec<Placement>,
     pub rounds: Option<u32>,
-    /// A look: one round, the first placement, the first brokers, smaller parameters.
+    /// A quick run: one round, the first placement, the first brokers, smaller parameters.
     pub quick: bool,
-    /// Scheduling priority of broker and generator, as `nice` counts.
+    /// The scheduling priority of broker and generator, as for `nice`.
     pub nice: i32,
-    /// The folder results go to; `None`: `bench/results/HARDWARE`, or `bench/results/quick` for what is not of record.
+    /// The folder for results; `None`: `bench/results/HARDWARE`, or `bench/results/quick` for results that are not of record.
     pub out: Option<PathBuf>,
 }
 
-/// Rounds of a definition, when not told otherwise: enough for a median and a spread.
+/// The default number of rounds: enough for a median and a spread.
 const ROUNDS: u32 = 3;
 
-/// Brokers of a quick run, in the order of the definition: ours and the first peers.
+/// The brokers of a quick run, in the order of the definition: Tautwire and the first peers.
 const QUICK_BROKERS: usize = 3;
 
 impl Options {
-    /// Whether the result stands as one of the suite: all brokers and placements of the definition, enough rounds.
+    /// Whether the result is of record: all brokers and placements of the definition, enough rounds.
     fn is_complete_run(&self) -> bool {
         !self.quick && self.brokers.is_empty() && self.placements.is_empty() && self.rounds.is_none_or(|n| n >= ROUNDS)
     }
 }
 
-/// Measures all `definitions`. True when no check failed: every threshold was met and every run of our broker was exact.
+/// Runs all `definitions`. Returns true if no check failed: all thresholds were met and every run of Tautwire was exact.
 pub(crate) fn compare(definitions: &[Definition], options: &Options) -> Result<bool> {
     let _alone = wait_for_other_runs()?;
     let machine = Machine::describe(raise_open_files_limit()?);
@@ -91,7 +91,7 @@ pub(crate) fn compare(definitions: &[Definition], options: &Options) -> Result<b
     Ok(verdicts.iter().all(|(_, verdict)| *verdict != Verdict::Fail))
 }
 
-/// Starts a fresh broker, runs the scenario once, stops the broker.
+/// Starts a new broker, runs the scenario once, and stops the broker.
 pub(crate) fn run_once(
     scenario: &Scenario,
     kind: BrokerKind,
@@ -106,12 +106,12 @@ pub(crate) fn run_once(
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos());
     let context = Context { broker: &broker, version, placement, run: nanoseconds as u32 };
     let measurement = scenario.run(&context)?;
-    // A broker may have started threads of its own since: a figure of a misplaced one would not compare.
+    // A broker may have started threads since: the figure of a misplaced one is not comparable.
     broker.pin_all_threads()?;
     Ok(measurement)
 }
 
-/// One run of each step, each against a fresh broker.
+/// One run of each step, each with a new broker.
 fn run_all_steps(
     shape: &Shape,
     kind: BrokerKind,
@@ -152,7 +152,7 @@ fn measure(definition: &Definition, options: &Options, machine: &Machine) -> Res
     let mut done = 0;
     for placement in placements {
         for round in 0..rounds {
-            // Each round begins with another broker, so that none always follows the same one.
+            // Each round starts with a different broker, so that none always follows the same one.
             let first = round as usize % present.len().max(1);
             for &kind in present[first..].iter().chain(&present[..first]) {
                 let load_average = load_average();
@@ -184,12 +184,12 @@ fn skip_impossible_steps(shape: &mut Shape, report: &mut Report, machine: &Machi
         if let (Some(step), Some(reason)) = (step, &obstacle) {
             report.skip_step(step, reason.clone());
         }
-        // Without steps the run itself says what is wrong.
+        // Without steps, the run itself has the reason.
         step.is_none() || obstacle.is_none()
     });
 }
 
-/// Who is there and can do it; who is not is said in the report, with the reason.
+/// Returns the brokers that are installed and support the scenario; the report lists the others with the reason.
 fn brokers_present(definition: &Definition, options: &Options, shape: &Shape, report: &mut Report) -> Vec<BrokerKind> {
     let brokers = if options.brokers.is_empty() { &definition.brokers } else { &options.brokers };
     let mut present = Vec::new();
@@ -213,7 +213,7 @@ fn brokers_present(definition: &Definition, options: &Options, shape: &Shape, re
     present
 }
 
-/// Two measurements at once would measure each other. The lock goes with the returned file.
+/// Locks, because two concurrent measurements would affect each other. Dropping the file releases the lock.
 fn wait_for_other_runs() -> Result<File> {
     let path = std::env::temp_dir().join("tautwire-bench.lock");
     let file = File::options()

@@ -19,7 +19,7 @@ use crate::system::{Machine, Placement, date, revision};
 /// By placement, broker and name.
 type Figures<T> = BTreeMap<String, BTreeMap<String, BTreeMap<String, T>>>;
 
-/// What is written to `bench/results/HARDWARE/COMMIT_NAME.json`; its form is `bench/schema/result.json`.
+/// The content of `bench/results/HARDWARE/COMMIT_NAME.json`, with the schema `bench/schema/result.json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     name: String,
@@ -33,11 +33,11 @@ pub(crate) struct Report {
     rounds: u32,
     mqtt_version: &'static str,
     machine: Machine,
-    /// By broker and tool: what it calls its version.
+    /// The version of each broker and tool.
     versions: BTreeMap<String, String>,
-    /// By broker: why it was not measured.
+    /// The reason why a broker was not measured.
     left_out: BTreeMap<String, String>,
-    /// By step of the curve: why this machine cannot do it.
+    /// The reason why this machine cannot run a step of the curve.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     left_out_steps: BTreeMap<String, String>,
     parameters: Scenario,
@@ -53,13 +53,13 @@ pub(crate) struct Report {
     samples: Vec<Sample>,
 }
 
-/// One run, as measured.
+/// One measured run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Sample {
     broker: String,
     placement: String,
     round: u32,
-    /// Of the machine before the run: above the number of running measurements, others were at work too.
+    /// The load of the machine before the run: above the number of running benchmarks, other processes were active.
     load_average: f64,
     took_s: f64,
     exact: bool,
@@ -81,7 +81,7 @@ struct Check {
     verdict: Verdict,
 }
 
-/// Where a run stands in the comparison.
+/// The position of a run in the comparison.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunPosition<'a> {
     pub kind: BrokerKind,
@@ -91,7 +91,7 @@ pub(super) struct RunPosition<'a> {
     pub took_s: f64,
 }
 
-/// Where results go when not told otherwise.
+/// The default path for results.
 pub(super) fn default_folder(machine: &Machine, of_record: bool) -> Result<PathBuf> {
     let root = repository_root().ok_or_else(|| Failure::new("not inside the repository: say --out FOLDER"))?;
     Ok(root.join("bench/results").join(if of_record { machine.slug() } else { "quick".to_owned() }))
@@ -116,8 +116,8 @@ impl Sample {
         }
     }
 
-    /// The measurement, where nothing was lost. A run that lost messages did less work than it should have: its figures
-    /// are not figures of the scenario. A curve has only those of the steps that were exact.
+    /// The measurement, if nothing was lost. A run that lost messages did less work than it should have: its figures
+    /// are not those of the scenario. A curve has only the figures of the exact steps.
     fn exact_measurement(&self) -> Option<&Measurement> {
         self.measurement.as_ref().filter(|measurement| self.exact || measurement.is_curve)
     }
@@ -173,7 +173,7 @@ impl Report {
         self.left_out_steps.insert(step.to_owned(), reason);
     }
 
-    /// Sums up the samples and checks the thresholds.
+    /// Summarizes the samples and checks the thresholds.
     pub(super) fn conclude(&mut self, definition: &Definition, took_s: f64) {
         self.took_s = took_s;
         let mut values: Figures<Vec<f64>> = BTreeMap::new();
@@ -202,7 +202,7 @@ impl Report {
         self.verdict
     }
 
-    /// Writes `COMMIT_NAME.json` and `latest-NAME.json` once the schema is satisfied.
+    /// Writes `COMMIT_NAME.json` and `latest-NAME.json` if the result matches the schema.
     pub(super) fn write(&self, folder: &Path) -> Result<PathBuf> {
         let text = to_json(self)?;
         validate_result(&text).during(|| "the result is not as bench/schema/result.json says".to_owned())?;
@@ -213,7 +213,7 @@ impl Report {
         Ok(latest)
     }
 
-    /// The medians as a table for people, and the verdicts.
+    /// Prints the medians as a table, and the results of the thresholds.
     pub(super) fn print(&self) {
         for (placement, brokers) in &self.summary {
             println!("{}  [{placement}]", self.name);
@@ -292,7 +292,7 @@ impl Report {
         };
         let measured = median(&threshold.broker).zip(unit).map(|(value, unit)| value / unit);
         let of_broker = || self.samples.iter().filter(|sample| sample.broker == threshold.broker);
-        // Exact runs without the metric: it was the generator's, or a step that this machine cannot do.
+        // Exact runs without the metric: it was limited by the generator, or a step that this machine cannot run.
         let was_tried_in_vain = of_broker().next().is_some() && of_broker().all(|sample| !sample.exact);
         let verdict = match measured {
             Some(value) => threshold.judge(value),
@@ -321,7 +321,7 @@ fn map_figures<T, U>(figures: Figures<T>, make: impl Fn(T) -> Option<U>) -> Figu
         .collect()
 }
 
-/// A figure with about three digits that matter.
+/// Formats a figure with about three significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 100.0 => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! Holds results to `bench/schema/result.json`: the part of JSON Schema 2020-12 that this file uses.
+//! Validates results with `bench/schema/result.json`: the part of JSON Schema 2020-12 that this file uses.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use crate::failure::{ErrorContext, Failure, Result};
 
 const RESULT_SCHEMA: &str = include_str!("../../../schema/result.json");
 
-/// Errs with the place and the reason where `text` is not a result as the schema says.
+/// Returns an error with the position and the reason if `text` does not match the schema.
 pub(crate) fn validate_result(text: &str) -> Result<()> {
     let value: Value = serde_json::from_str(text).during(|| "not JSON".to_owned())?;
     let schema: Value = serde_json::from_str(RESULT_SCHEMA).during(|| "the schema of results".to_owned())?;
     validate(&value, &schema, &schema, "result").map_err(Failure::new)
 }
 
-/// `Err` names the place.
+/// An `Err` contains the position.
 fn validate(value: &Value, schema: &Value, root: &Value, at: &str) -> std::result::Result<(), String> {
     let keywords = schema.as_object().ok_or_else(|| format!("{at}: the schema has no keywords here"))?;
     for (keyword, argument) in keywords {

@@ -12,7 +12,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// `None` without values.
+    /// Returns `None` without values.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);

@@ -1,4 +1,4 @@
-//! What must hold of the medians: pass, warn or fail. Written in `bench/thresholds`, beside the scenarios.
+//! Thresholds for the medians: pass, warn or fail. Defined in `bench/thresholds`, next to the scenarios.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,15 +10,15 @@ use super::Definition;
 use crate::broker::BrokerKind;
 use crate::failure::{Failure, Result};
 
-/// What a median must hold, at the first placement of the definition. Between `pass_*` and `fail_*` it is a warning;
-/// without `fail_*` there is nothing between.
+/// A threshold for a median at the first placement of the definition. Between `pass_*` and `fail_*` it is a warning;
+/// without `fail_*` there is no warning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Threshold {
     #[serde(skip_serializing)]
     pub scenario: String,
     pub metric: String,
-    /// Whose median.
+    /// The broker of the median.
     #[serde(default = "ours")]
     pub broker: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,12 +34,12 @@ pub(crate) struct Threshold {
     pub times_that_of: Option<String>,
 }
 
-/// What came of a check, from best to worst.
+/// The result of a check, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Pass,
-    /// A broker of the threshold was left out, or its figure was the generator's.
+    /// A broker of the threshold was left out, or its figure was limited by the generator.
     NotMeasured,
     Warn,
     Fail,
@@ -52,7 +52,7 @@ struct ThresholdFile {
     threshold: Vec<Threshold>,
 }
 
-/// Gives each definition its thresholds from the file of the same name; where there is no such file, none.
+/// Adds the thresholds from the file of the same name, if there is one, to each definition.
 pub(super) fn load_thresholds(path: &Path, definitions: &mut [Definition]) -> Result<()> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -97,7 +97,7 @@ impl Threshold {
             && self.pass_at_least.is_none_or(|bound| value >= bound);
         let is_between =
             self.fail_above.is_some_and(|bound| value <= bound) || self.fail_below.is_some_and(|bound| value >= bound);
-        // A figure that is not a number passes nothing.
+        // A figure that is not a number does not pass.
         match (passes && !value.is_nan(), is_between) {
             (true, _) => Verdict::Pass,
             (false, true) => Verdict::Warn,
@@ -105,7 +105,7 @@ impl Threshold {
         }
     }
 
-    /// The condition in words.
+    /// Describes the condition.
     pub(crate) fn wording(&self) -> String {
         let (relation, bound) = match (self.pass_at_most, self.pass_at_least) {
             (Some(bound), _) => ("≤", bound),

@@ -8,17 +8,17 @@ use serde::Serialize;
 /// The sum over all streams of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Account {
-    /// Messages handed to the broker.
+    /// Messages sent to the broker.
     pub published: u64,
-    /// Deliveries that had to come of them.
+    /// Expected deliveries.
     pub expected: u64,
-    /// Deliveries that came, each counted once.
+    /// Actual deliveries, each counted once.
     pub delivered: u64,
     pub lost: u64,
     pub duplicated: u64,
-    /// Deliveries that came after one that was published later.
+    /// Deliveries that arrived after one that was published later.
     pub reordered: u64,
-    /// Deliveries whose payload is not what was published, or that no one published.
+    /// Deliveries with a wrong payload, or that no one published.
     pub corrupted: u64,
     /// Packets that break the protocol: an acknowledgement for nothing, an unexpected packet, a refusal.
     pub violations: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Takes one arrival; true when it counts as a delivery (is not a duplicate).
+    /// Records an arrival. Returns true if it counts as a delivery (is not a duplicate).
     #[inline]
     pub(crate) fn arrive(&mut self, seq: u64) -> bool {
         if seq == self.next {
@@ -65,7 +65,7 @@ impl Sequence {
         self.arrive_out_of_order(seq)
     }
 
-    /// The account of this stream once `sent` messages were published to it.
+    /// Returns the account of this stream after `sent` messages were published to it.
     pub(crate) fn account(&self, sent: u64) -> Account {
         Account {
             expected: sent,
@@ -93,8 +93,8 @@ impl Sequence {
     }
 }
 
-/// A stream whose sequence numbers are announced one by one before they can arrive: a subscriber that receives only
-/// some of what one publisher sends.
+/// A stream whose expected sequence numbers are added one by one: for a subscriber that receives only
+/// some of the messages of one publisher.
 #[derive(Debug, Default)]
 pub(crate) struct ExpectedOrder {
     due: VecDeque<u64>,
@@ -114,7 +114,7 @@ impl ExpectedOrder {
         self.expected += 1;
     }
 
-    /// Takes one arrival; true when it counts as a delivery.
+    /// Records an arrival. Returns true if it counts as a delivery.
     #[inline]
     pub(crate) fn arrive(&mut self, seq: u64) -> bool {
         if self.due.front() == Some(&seq) {
@@ -158,7 +158,7 @@ impl ExpectedOrder {
     }
 }
 
-/// Missing sequence numbers as ranges, so that a broker that drops a million messages costs no memory here.
+/// Missing sequence numbers as ranges, so that a million dropped messages take no memory here.
 #[derive(Debug, Default)]
 struct Gaps {
     /// First missing number → first number after the gap.
@@ -170,7 +170,7 @@ impl Gaps {
         self.ranges.insert(from, until);
     }
 
-    /// Takes `seq` out; false when it was not missing.
+    /// Removes `seq`. Returns false if it was not missing.
     fn fill(&mut self, seq: u64) -> bool {
         let Some((&from, &until)) = self.ranges.range(..=seq).next_back() else {
             return false;

@@ -4,13 +4,13 @@ use serde::Serialize;
 
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Of histograms in result files: enough for a curve, a fifth of the size.
+/// The precision of histograms in result files: enough for a chart, a fifth of the size.
 const WRITTEN_SIGNIFICANT_DIGITS: u8 = 2;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Histogram(hdrhistogram::Histogram<u64>);
 
-/// A histogram as result files hold it: the highest value of each bucket that is not empty, and how many fell into it.
+/// A histogram in result files: the highest value of each non-empty bucket, and its count.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct WrittenHistogram {
     pub count: u64,
@@ -45,7 +45,7 @@ impl Histogram {
         self.0.max()
     }
 
-    /// The smallest recorded value (to bucket precision) that `fraction` of all values do not exceed; 0 when empty.
+    /// The smallest recorded value (to bucket precision) that `fraction` of all values do not exceed; 0 if empty.
     pub(crate) fn quantile_ns(&self, fraction: f64) -> u64 {
         self.0.value_at_quantile(fraction)
     }
@@ -73,7 +73,7 @@ fn empty(digits: u8) -> hdrhistogram::Histogram<u64> {
 
 #[inline]
 fn add(histogram: &mut hdrhistogram::Histogram<u64>, value_ns: u64, count: u64) {
-    // It grows as needed, up to any u64: nothing is refused.
+    // It grows as needed, up to any u64: no value is refused.
     let _ = histogram.record_n(value_ns, count);
 }
 

@@ -5,26 +5,26 @@ use serde::Serialize;
 use super::{Account, Histogram};
 use crate::failure::Result;
 
-/// One run of one scenario against one broker. Metric names carry their unit; see `bench/README.md` for each definition.
+/// One run of one scenario with one broker. Metric names include their unit; `bench/README.md` has the definitions.
 #[derive(Debug, Default, Clone, Serialize)]
 pub(crate) struct Measurement {
     pub metrics: BTreeMap<String, f64>,
     pub account: Account,
-    /// Figures that are the generator's and not the broker's: kept, and no part of any summary.
+    /// Figures that were limited by the generator: recorded, but not in the summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<Invalid>,
-    /// Of a curve, by step: what went wrong. Such a step has no metrics; those of the others stand.
+    /// By step of a curve: the reason why it failed. Such a step has no metrics; those of the others are valid.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub failed_steps: BTreeMap<String, String>,
-    /// Whether the metrics are those of the steps that were exact.
+    /// Whether the metrics are those of the exact steps only.
     #[serde(skip)]
     pub is_curve: bool,
-    /// Latencies by what they are of. Result files hold the sum of all rounds.
+    /// Latencies by name. Result files contain the sum of all rounds.
     #[serde(skip)]
     pub histograms: BTreeMap<String, Histogram>,
 }
 
-/// Metrics taken out of a measurement, and why.
+/// Metrics that were removed from a measurement, and why.
 #[derive(Debug, Default, Clone, Serialize)]
 pub(crate) struct Invalid {
     pub reason: String,
@@ -40,7 +40,7 @@ impl Measurement {
         self.metrics.insert(name.to_owned(), value);
     }
 
-    /// The percentiles of `histogram` as `PREFIXp50_us`, `PREFIXp99_us`, `PREFIXp999_us`, `PREFIXmax_us`, and the histogram itself.
+    /// Sets the percentiles of `histogram` as `PREFIXp50_us`, `PREFIXp99_us`, `PREFIXp999_us`, `PREFIXmax_us`, and the histogram itself.
     pub(crate) fn set_latencies(&mut self, prefix: &str, histogram: Histogram) {
         for (name, fraction) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
             self.set(&format!("{prefix}{name}"), histogram.quantile_us(fraction));
@@ -49,7 +49,7 @@ impl Measurement {
         self.histograms.insert(format!("{prefix}latency"), histogram);
     }
 
-    /// Takes the metrics out whose names satisfy `are_meant`.
+    /// Removes the metrics whose names satisfy `are_meant`.
     pub(crate) fn invalidate(&mut self, reason: &str, are_meant: impl Fn(&str) -> bool) {
         let (taken, kept) = std::mem::take(&mut self.metrics).into_iter().partition(|(name, _)| are_meant(name));
         self.metrics = kept;
@@ -61,7 +61,7 @@ impl Measurement {
         invalid.metrics.extend::<BTreeMap<_, _>>(taken);
     }
 
-    /// Takes in the measurement of one step of a curve: its names get `@STEP`, its messages are accounted for together.
+    /// Adds the measurement of one step of a curve: its names get `@STEP`, and its accounts are added.
     pub(crate) fn add_step(&mut self, step: &str, outcome: Result<Measurement>) {
         let at_step = |name: String| format!("{name}@{step}");
         self.is_curve = true;
@@ -87,7 +87,7 @@ impl Measurement {
         }
     }
 
-    /// Whether every message came once, whole and in order, and every step was made.
+    /// Whether every message arrived once, complete and in order, and every step ran.
     pub(crate) fn is_exact(&self) -> bool {
         self.account.is_exact() && self.failed_steps.is_empty()
     }

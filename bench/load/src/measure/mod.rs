@@ -1,4 +1,4 @@
-//! What a run yields: metrics, latencies and the account of every message.
+//! The results of a run: metrics, latencies and the account of every message.
 
 mod accounting;
 mod histogram;

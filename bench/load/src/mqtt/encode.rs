@@ -1,4 +1,4 @@
-//! Control packets, written by the shared codec.
+//! Control packets, encoded with the shared codec.
 
 use tautwire_protocol::{
     Connect, Disconnect, DisconnectReason, Packet, PacketId, Properties, Property, ProtocolVersion, QoS,
@@ -7,7 +7,7 @@ use tautwire_protocol::{
 
 use crate::failure::{ErrorContext, Failure, Result};
 
-/// Longer than any run is silent. Not 0: rumqttd closes a connection without keep alive.
+/// Longer than any idle time of a run. Not 0, because rumqttd closes a connection without keep alive.
 pub(crate) const KEEP_ALIVE_S: u16 = 3600;
 
 /// A client whose session ends with its connection.
@@ -15,7 +15,7 @@ pub(crate) fn connect(version: ProtocolVersion, client_id: &str, keep_alive_s: u
     connect_as(version, client_id, keep_alive_s, true, Properties::EMPTY)
 }
 
-/// A client who has a session already, or whose session outlives its connection.
+/// A client that has a session already, or whose session outlives its connection.
 pub(crate) fn connect_persistent(version: ProtocolVersion, client_id: &str, keep_alive_s: u16) -> Result<Vec<u8>> {
     let for_ever = [Property::SessionExpiryInterval(u32::MAX)];
     let properties = if version.is_v5() { Properties::from_list(&for_ever) } else { Properties::EMPTY };

@@ -1,5 +1,5 @@
-//! The little of MQTT a generator needs: control packets from the shared codec, publishes encoded once and patched,
-//! and incoming frames looked at no deeper than the fixed header and the packet id.
+//! The minimal MQTT of a generator: control packets from the shared codec, publishes that are encoded once and patched,
+//! and incoming frames that are parsed only up to the fixed header and the packet id.
 
 mod encode;
 mod packet_ids;

@@ -1,6 +1,6 @@
 use super::PacketId;
 
-/// Which packet ids are in flight: an acknowledgement for anything else is a violation.
+/// The packet ids in flight: an acknowledgement for any other is a violation.
 #[derive(Debug)]
 pub(crate) struct PacketIds {
     words: Vec<u64>,
@@ -17,7 +17,7 @@ impl PacketIds {
         self.len
     }
 
-    /// Takes the next free id, in turn; `None` when all 65,535 are in flight.
+    /// Allocates the next free id, in turn; `None` if all 65,535 are in flight.
     #[inline]
     pub(crate) fn allocate(&mut self) -> Option<PacketId> {
         for _ in 0..=u16::MAX {
@@ -37,7 +37,7 @@ impl PacketIds {
         self.words[word] & bit != 0
     }
 
-    /// False when it was there already.
+    /// Returns false if it was there already.
     #[inline]
     pub(crate) fn insert(&mut self, id: u16) -> bool {
         let (word, bit) = place(id);
@@ -47,7 +47,7 @@ impl PacketIds {
         was_absent
     }
 
-    /// False when it was not there.
+    /// Returns false if it was not there.
     #[inline]
     pub(crate) fn remove(&mut self, id: u16) -> bool {
         let (word, bit) = place(id);

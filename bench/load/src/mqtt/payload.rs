@@ -1,23 +1,23 @@
-//! What a payload looks like, and where in it the message says who it is.
+//! The layout of payloads, and the position of a message's identity in them.
 
 use super::reading::{Reading, ReadingFormat};
 
-/// Who a message is: in every payload, so that each one is accounted for.
+/// The identity of a message, in every payload, so that each one is accounted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PayloadStamp {
     pub seq: u64,
     pub publisher: u32,
-    /// Tells the messages of this run from strays of another.
+    /// Distinguishes the messages of this run from strays of another.
     pub run: u32,
 }
 
-/// Room for a whole stamp.
+/// The size of a full stamp.
 pub(crate) const SMALLEST_PAYLOAD_BYTES: usize = 16;
 
-/// Room for a short stamp: sequence numbers below 2^32, publishers below 2^16.
+/// The size of a short stamp: sequence numbers below 2^32, publishers below 2^16.
 const SMALLEST_SHORT_PAYLOAD_BYTES: usize = 10;
 
-/// The form that all payloads of a run have.
+/// The layout of all payloads of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PayloadForm {
     template: Vec<u8>,
@@ -29,14 +29,14 @@ enum Layout {
     /// Sequence number (4 bytes), publisher (2), run (4), all little endian.
     Short,
     /// Sequence number (8 bytes), publisher (4), run (4), all little endian. Payloads of 24 bytes and more repeat the
-    /// sequence number in their last 8 bytes, so that a torn payload shows.
+    /// sequence number in their last 8 bytes, to detect torn payloads.
     Plain,
-    /// Fields of a sensor reading; all the other bytes are compared with the template.
+    /// Fields of a sensor reading; all other bytes are compared with the template.
     Reading(Reading),
 }
 
 impl PayloadForm {
-    /// Bytes without a meaning. `None` when they are too few for a stamp.
+    /// Meaningless bytes. `None` if they are too few for a stamp.
     pub(crate) fn plain(bytes: usize) -> Option<Self> {
         let layout = match bytes {
             SMALLEST_PAYLOAD_BYTES.. => Layout::Plain,
@@ -82,7 +82,7 @@ impl PayloadForm {
         }
     }
 
-    /// `None` when the payload is not whole or not of this run.
+    /// Returns `None` if the payload is damaged or belongs to another run.
     #[inline]
     pub(crate) fn read(&self, payload: &[u8], run: u32) -> Option<PayloadStamp> {
         if payload.len() != self.template.len() {

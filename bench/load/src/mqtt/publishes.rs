@@ -5,14 +5,14 @@ use tautwire_protocol::{Delivery, PacketId, Properties, ProtocolVersion, Publish
 use super::payload::{PayloadForm, PayloadStamp};
 use crate::failure::{ErrorContext, Failure, Result};
 
-/// PUBLISH packets encoded once, back to back in one buffer; sending a batch is stamping payloads and packet ids, and
-/// one write.
+/// PUBLISH packets that are encoded once, adjacent in one buffer. To send a batch, stamp payloads and packet ids and
+/// write once.
 pub(crate) struct Publishes {
     bytes: Vec<u8>,
-    /// Start of each packet, and the end of the last.
+    /// The start of each packet, and the end of the last.
     starts: Vec<usize>,
     form: PayloadForm,
-    /// Distance from the packet id to the payload.
+    /// The distance from the packet id to the payload.
     packet_id_before_payload: Option<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Publishes {
         self.form.write(stamp, &mut self.bytes[payload_at..end]);
     }
 
-    /// Has brokers keep these messages for later subscribers.
+    /// Sets the retain flag of these messages.
     pub(crate) fn retain(&mut self) {
         const RETAIN: u8 = 1;
         let count = self.len();
@@ -74,7 +74,7 @@ impl Publishes {
         }
     }
 
-    /// The wire bytes of some packets in a row.
+    /// The encoded bytes of consecutive packets.
     pub(crate) fn bytes(&self, packets: Range<usize>) -> &[u8] {
         &self.bytes[self.starts[packets.start]..self.starts[packets.end]]
     }

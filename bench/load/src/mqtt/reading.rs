@@ -1,5 +1,5 @@
-//! A sensor reading with 12 fields as Protobuf (65 bytes), MessagePack and JSON, and the contracts that hold brokers to it.
-//! Three of the fields are the stamp, of fixed width, so that a message is made by patching.
+//! A sensor reading with 12 fields as Protobuf (65 bytes), MessagePack and JSON, and the contracts for it.
+//! Three of the fields are the stamp, of fixed width, so that a message is created by patching.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PayloadStamp;
 
-/// How a reading is written.
+/// The format of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ReadingFormat {
@@ -42,7 +42,7 @@ message Reading {
 }
 ";
 
-/// The contracts: topics below `readings/FORMAT/` hold readings of that format and nothing else.
+/// The contracts: topics below `readings/FORMAT/` accept only readings of that format.
 pub(crate) fn contracts_manifest() -> String {
     let contract = |format: ReadingFormat| {
         let name = format.name();
@@ -55,10 +55,10 @@ pub(crate) fn contracts_manifest() -> String {
     [ReadingFormat::Protobuf, ReadingFormat::MessagePack, ReadingFormat::Json].map(contract).concat()
 }
 
-/// JSON numbers of a fixed width: what is counted starts here.
+/// JSON numbers of a fixed width: counters start here.
 const JSON_SEQUENCE_START: u64 = 1_000_000_000_000_000;
 const JSON_U32_START: u64 = 1_000_000_000;
-/// What fits into 32 bits above the start.
+/// The maximum above the start that fits into 32 bits.
 const JSON_U32_COUNT: u64 = 3_000_000_000;
 
 const SENSOR: &str = "s-00017";
@@ -78,12 +78,12 @@ impl ReadingFormat {
         }
     }
 
-    /// What the topics of such readings begin with.
+    /// The topic prefix of such readings.
     pub(crate) fn topic_prefix(self) -> String {
         format!("readings/{}/", self.name())
     }
 
-    /// The reading without its stamp, and where that goes.
+    /// The reading without its stamp, and the position of the stamp.
     pub(super) fn template(self) -> (Vec<u8>, Reading) {
         match self {
             Self::Protobuf => protobuf(),
@@ -93,7 +93,7 @@ impl ReadingFormat {
     }
 }
 
-/// Where in a reading its stamp is, and how the numbers are written.
+/// The positions of the stamp in a reading, and the format of its numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reading {
     numbers: Numbers,
@@ -132,7 +132,7 @@ impl Reading {
         }
     }
 
-    /// `None` when something beside the stamp is not as in the template. `payload` is as long as the template.
+    /// Returns `None` if something other than the stamp differs from the template. `payload` is as long as the template.
     #[inline]
     pub(super) fn read(self, payload: &[u8], template: &[u8], run: u32) -> Option<PayloadStamp> {
         let [seq_at, publisher_at, run_at] = self.places();
@@ -158,7 +158,7 @@ impl Reading {
             Numbers::Decimal => PayloadStamp {
                 seq: read_decimal(seq)?.checked_sub(JSON_SEQUENCE_START)?,
                 publisher: u32::try_from(read_decimal(publisher)?.checked_sub(JSON_U32_START)?).ok()?,
-                // Shortened when written: what must be equal is what was written.
+                // The publisher truncated it, so compare the truncated value.
                 run: if read_decimal(own_run)? == JSON_U32_START + u64::from(run) % JSON_U32_COUNT {
                     run
                 } else {
@@ -265,7 +265,7 @@ fn messagepack() -> (Vec<u8>, Reading) {
     (bytes, Reading { numbers: Numbers::BigEndian, seq_at, publisher_at, run_at })
 }
 
-/// Compact, in the canonical mapping of Protobuf: 64-bit integers are strings, names in lower camel case.
+/// Compact, in the canonical JSON mapping of Protobuf: 64-bit integers are strings, names in lower camel case.
 fn json() -> (Vec<u8>, Reading) {
     let (seq, u32_start) = (JSON_SEQUENCE_START, JSON_U32_START);
     let mut text = format!("{{\"sequence\":\"{seq}\"");

@@ -7,12 +7,12 @@ pub(crate) struct Frame<'a> {
     pub body: &'a [u8],
 }
 
-/// Cuts a byte stream into frames by their fixed headers alone.
+/// Splits a byte stream into frames by their fixed headers only.
 pub(crate) struct Frames<'a> {
     input: &'a [u8],
 }
 
-/// What a frame means to the generator.
+/// The meaning of a frame for the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Incoming<'a> {
     Publish {
@@ -44,7 +44,7 @@ pub(crate) enum Incoming<'a> {
         granted_qos: u8,
     },
     PingResp,
-    /// DISCONNECT from a broker, or what no broker sends.
+    /// DISCONNECT from a broker, or a packet that no broker sends.
     Unexpected,
 }
 
@@ -73,14 +73,14 @@ impl<'a> Frames<'a> {
         Ok(Some(Frame { first_byte, body }))
     }
 
-    /// The beginning of a frame that has not wholly arrived.
+    /// The start of an incomplete frame.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.input
     }
 }
 
 impl<'a> Frame<'a> {
-    /// Reads as much as the generator needs. `v5`: whether the connection speaks MQTT 5.0.
+    /// Parses as much as the generator needs. `v5`: whether the connection uses MQTT 5.0.
     #[inline]
     pub(crate) fn read(self, v5: bool) -> Result<Incoming<'a>> {
         match self.first_byte >> 4 {
@@ -131,7 +131,7 @@ impl<'a> Frame<'a> {
         Ok(make(u16_at(self.body, 0)?, refused))
     }
 
-    /// Length of a property block with its own length field.
+    /// The length of a property block with its length field.
     fn properties_len_at(self, at: usize) -> Result<usize> {
         let input = self.body.get(at..).ok_or_else(too_short)?;
         let (value, len) = variable_byte_integer(input)?.ok_or_else(too_short)?;
@@ -139,7 +139,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A PUBACK, PUBREC, PUBREL or PUBCOMP of success: four bytes, alike in all versions.
+/// A successful PUBACK, PUBREC, PUBREL or PUBCOMP: four bytes, identical in all versions.
 #[inline]
 pub(crate) fn ack(first_byte: u8, packet_id: u16) -> [u8; 4] {
     let [high, low] = packet_id.to_be_bytes();

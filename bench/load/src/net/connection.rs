@@ -10,8 +10,8 @@ use super::tls::{self, Tls};
 use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::{Frame, Frames};
 
-/// A non-blocking connection. Input is read through one [`ReadBuffer`] shared by all connections; only the beginning of
-/// a frame that has not wholly arrived stays here, so tens of thousands of idle connections cost little.
+/// A non-blocking connection. Input is read through one [`ReadBuffer`] shared by all connections; only the start of
+/// an incomplete frame is stored here, so tens of thousands of idle connections cost little.
 pub(crate) struct Connection {
     stream: TcpStream,
     partial_frame: Vec<u8>,
@@ -20,10 +20,10 @@ pub(crate) struct Connection {
     tls: Option<Box<Tls>>,
 }
 
-/// The one read buffer of the generator.
+/// The shared read buffer of the generator.
 pub(crate) struct ReadBuffer {
     bytes: Vec<u8>,
-    /// What comes by TLS, before it is opened.
+    /// Received TLS records before decryption.
     records: Vec<u8>,
 }
 
@@ -35,8 +35,8 @@ pub(crate) fn connect_from(source: Option<Ipv4Addr>, target: SocketAddr) -> Resu
     Ok(stream)
 }
 
-/// The same without waiting for the handshake: what is sent until it is over stays queued. Whoever waits for one
-/// connection, when the broker's backlog is full and the kernel tries again in a second, waits for that one alone.
+/// The same without waiting for the handshake: data that is sent before stays queued. If the broker's backlog is full, the kernel retries
+/// after a second, and only that connection waits.
 pub(crate) fn begin_connecting_from(source: Option<Ipv4Addr>, target: SocketAddr) -> Result<TcpStream> {
     let stream = bound_socket(source, target)?;
     stream.set_nonblocking(true)?;
@@ -58,19 +58,19 @@ fn bound_socket(source: Option<Ipv4Addr>, target: SocketAddr) -> Result<TcpStrea
 }
 
 impl Connection {
-    /// Takes over a connected stream and makes it non-blocking.
+    /// Wraps a connected stream and makes it non-blocking.
     pub(crate) fn new(stream: TcpStream) -> Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self { stream, partial_frame: Vec::new(), unsent: Vec::new(), sent: 0, tls: None })
     }
 
-    /// The same by TLS, where that has begun already.
+    /// The same for a TLS stream whose handshake has started.
     pub(crate) fn is_tls(stream: TcpStream, tls: ClientConnection) -> Result<Self> {
         Ok(Self { tls: Some(Box::new(Tls::new(tls))), ..Self::new(stream)? })
     }
 
-    /// Takes over a stream that may still be connecting, and begins TLS on it where it is to have that. What is sent before the handshake is
-    /// over waits for it.
+    /// Wraps a stream that may still be connecting, and starts TLS on it if required. Data that is sent before the end of the handshake
+    /// stays queued.
     pub(crate) fn begin(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> Result<Self> {
         match tls {
             None => Self::new(stream),
@@ -78,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// Whether TLS went back to an earlier session.
+    /// Whether TLS resumed an earlier session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_resumed())
     }
@@ -87,24 +87,24 @@ impl Connection {
         &self.stream
     }
 
-    /// Puts bytes behind those not yet sent; they leave at the next [`flush`](Self::flush).
+    /// Queues bytes; the next [`flush`](Self::flush) sends them.
     #[inline]
     pub(crate) fn queue(&mut self, bytes: &[u8]) {
         match &mut self.tls {
             None => self.unsent.extend_from_slice(bytes),
-            // A Vec takes all that is written to it, and a connection that has failed is noticed when it is read from.
+            // Writing to a Vec cannot fail, and a failed connection is detected by the next read.
             Some(tls) => _ = tls.seal(bytes, &mut self.unsent),
         }
     }
 
-    /// Sends `bytes` in one write together with what is queued; what the socket does not take stays queued.
+    /// Sends `bytes` in one write together with the queued bytes; the rest stays queued.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<()> {
         if self.has_unsent() || self.tls.is_some() {
             self.queue(bytes);
             return self.flush();
         }
-        let taken = self.write(bytes)?;
-        self.unsent.extend_from_slice(&bytes[taken..]);
+        let written = self.write(bytes)?;
+        self.unsent.extend_from_slice(&bytes[written..]);
         Ok(())
     }
 
@@ -113,9 +113,9 @@ impl Connection {
             return Ok(());
         }
         let unsent = std::mem::take(&mut self.unsent);
-        let taken = self.write(&unsent[self.sent..]);
+        let written = self.write(&unsent[self.sent..]);
         self.unsent = unsent;
-        self.sent += taken?;
+        self.sent += written?;
         if self.sent == self.unsent.len() {
             self.unsent.clear();
             self.sent = 0;
@@ -131,7 +131,7 @@ impl Connection {
         self.unsent.len() - self.sent
     }
 
-    /// Reads once and hands over each whole frame. Level triggering brings the rest in the next turn.
+    /// Reads once and passes on each complete frame. Level triggering delivers the rest in the next turn.
     #[inline]
     pub(crate) fn read_frames(
         &mut self,
@@ -141,11 +141,11 @@ impl Connection {
         if self.tls.is_some() {
             return self.read_sealed_frames(buffer, handle);
         }
-        let kept = self.partial_frame.len();
-        buffer.make_room(kept);
+        let buffered = self.partial_frame.len();
+        buffer.make_room(buffered);
         let buffer = &mut buffer.bytes;
-        buffer[..kept].copy_from_slice(&self.partial_frame);
-        let read = match self.stream.read(&mut buffer[kept..]) {
+        buffer[..buffered].copy_from_slice(&self.partial_frame);
+        let read = match self.stream.read(&mut buffer[buffered..]) {
             Ok(0) => return Err(Failure::new("the broker closed the connection")),
             Ok(read) => read,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
@@ -153,7 +153,7 @@ impl Connection {
             }
             Err(error) => return Err(error).during(|| "reading".to_owned()),
         };
-        let mut frames = Frames::of(&buffer[..kept + read]);
+        let mut frames = Frames::of(&buffer[..buffered + read]);
         while let Some(frame) = frames.next_frame()? {
             handle(frame)?;
         }
@@ -162,7 +162,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The same by TLS.
+    /// The same over TLS.
     fn read_sealed_frames(
         &mut self,
         buffer: &mut ReadBuffer,
@@ -178,7 +178,7 @@ impl Connection {
             Err(error) => return Err(error).during(|| "reading".to_owned()),
         };
         tls.open(&records[..read], &mut self.partial_frame)?;
-        // A part of the handshake, with what has waited for it.
+        // A part of the handshake, with the data that has waited for it.
         tls.seal(&[], &mut self.unsent)?;
         self.flush()?;
         let mut frames = Frames::of(&self.partial_frame);
@@ -209,10 +209,10 @@ impl ReadBuffer {
         Self { bytes: vec![0; Self::START_BYTES], records: Vec::new() }
     }
 
-    /// Grows when a partial frame would leave little room to read: a frame larger than the buffer must still fit.
-    fn make_room(&mut self, kept: usize) {
-        if kept * 2 > self.bytes.len() {
-            self.bytes.resize(kept * 4, 0);
+    /// Grows if a partial frame would leave little space: a frame larger than the buffer must still fit.
+    fn make_room(&mut self, buffered: usize) {
+        if buffered * 2 > self.bytes.len() {
+            self.bytes.resize(buffered * 4, 0);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The floors beneath every MQTT figure: a blocking TCP ping-pong, and a relay by epoll that forwards bytes without
-//! knowing MQTT. Each serves in a process of its own, placed like a broker.
+//! The floors of every MQTT figure: a blocking TCP ping-pong, and an epoll relay that forwards bytes without
+//! MQTT. Each runs in a separate process, placed like a broker.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,18 +9,18 @@ use super::{Connection, Poller};
 use crate::failure::{Failure, Result};
 use crate::measure::Histogram;
 
-/// What a connection asks of the relay with its first five bytes: one of these and the frame length (u32, big endian).
+/// The role that a connection requests from the relay with its first five bytes: one of these and the frame length (u32, big endian).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Bytes come back on the same connection.
+    /// Bytes are echoed on the same connection.
     Echo,
-    /// Bytes go to every subscriber, in whole frames.
+    /// Bytes are forwarded to every subscriber, in whole frames.
     Publisher,
     Subscriber,
 }
 
 impl Role {
-    /// The relay answers a hello with this byte once the role is in force.
+    /// The byte with which the relay confirms a role.
     pub(crate) const ACCEPTED: u8 = b'+';
 
     pub(crate) fn hello(self, frame_bytes: u32) -> [u8; 5] {
@@ -45,7 +45,7 @@ impl Role {
     }
 }
 
-/// Blocking echo, one connection at a time, for ever. Prints its address when ready.
+/// A blocking echo server, one connection at a time, which never returns. Prints its address when ready.
 pub(crate) fn serve_echo() -> Result<()> {
     let listener = announce("echo")?;
     let mut buffer = vec![0; 256 * 1024];
@@ -61,8 +61,8 @@ pub(crate) fn serve_echo() -> Result<()> {
     }
 }
 
-/// Ping-pongs `packet_bytes` over a blocking connection until `duration` has passed. Returns the number of round trips
-/// and the exact time they took.
+/// Ping-pongs `packet_bytes` over a blocking connection for `duration`. Returns the number of round trips
+/// and the exact time.
 pub(crate) fn measure_ping_pong(
     stream: &mut TcpStream,
     packet_bytes: usize,
@@ -85,7 +85,7 @@ pub(crate) fn measure_ping_pong(
     Ok((round_trips, last.duration_since(started)))
 }
 
-/// The relay, for ever. Prints its address when ready.
+/// Runs the relay, which never returns. Prints its address when ready.
 pub(crate) fn serve_relay() -> Result<()> {
     let mut relay = Relay {
         listener: announce("relay")?,
@@ -113,7 +113,7 @@ struct Relay {
 struct Peer {
     connection: Connection,
     role: Option<(Role, usize)>,
-    /// Bytes of a hello or of a frame that has not wholly arrived.
+    /// The bytes of an incomplete hello or frame.
     held: Vec<u8>,
     waits_for_writable: bool,
 }
@@ -128,7 +128,7 @@ impl Relay {
                 self.accept()?;
                 continue;
             }
-            // A broken peer is dropped; the relay goes on.
+            // A broken peer is dropped; the relay continues.
             if ready.readable && self.read(ready.token, ready_count == 1).is_err() {
                 self.subscribers.retain(|&subscriber| subscriber != ready.token);
                 self.peers[ready.token] = None;
@@ -149,7 +149,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Reads once and forwards. When nothing else is ready the bytes go straight from the read buffer to the socket.
+    /// Reads once and forwards. If nothing else is ready, the bytes go directly from the read buffer to the socket.
     fn read(&mut self, token: usize, alone: bool) -> Result<()> {
         let Some(peer) = self.peers[token].as_mut() else {
             return Ok(());

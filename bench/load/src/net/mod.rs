@@ -1,4 +1,4 @@
-//! Sockets: a level-triggered poller, connections that hand over whole frames, and the bare floors of TCP and TLS.
+//! Sockets: a level-triggered poller, connections that deliver whole frames, and the raw floors of TCP and TLS.
 
 mod connection;
 mod floor;

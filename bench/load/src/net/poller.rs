@@ -15,7 +15,7 @@ pub(crate) struct Poller {
     events: Vec<epoll::Event>,
 }
 
-/// One connection that has something to read or, where that was asked for, room to write. A closed or broken connection
+/// A connection that is readable or, if requested, writable. A closed or broken connection
 /// is readable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ready {
@@ -38,7 +38,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, stream, epoll::EventData::new_u64(token as u64), flags)?)
     }
 
-    /// Waits for readiness; an empty turn means that `timeout` has passed. `None` waits for ever.
+    /// Waits for readiness; an empty turn means that `timeout` has passed. `None` waits forever.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
         self.events.clear();
         let timeout = timeout.map(|timeout| Timespec {

@@ -1,4 +1,4 @@
-//! A blocking stream, by TLS or without: for what is said before anything is measured.
+//! A blocking stream, with or without TLS, for the setup before the measurement.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ impl Stream {
         })
     }
 
-    /// The same for an event loop. All that was said has been read.
+    /// Converts it for an event loop. All received data must have been read.
     pub(crate) fn into_connection(self) -> Result<Connection> {
         match self {
             Self::Plain(stream) => Connection::new(stream),

@@ -1,4 +1,4 @@
-//! TLS 1.3 of the generator. It believes any certificate: what a client checks is not the broker's work, and would make the generator slow.
+//! TLS 1.3 of the generator. It accepts any certificate, because verification is not the broker's work and would slow down the generator.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -16,13 +16,13 @@ use rustls::{
 use crate::failure::{ErrorContext, Result};
 
 const SERVER_NAME: &str = "localhost";
-/// As much as rustls has room for when a record of the largest size has begun.
+/// The space that rustls has for input when a record of maximum size has started.
 const STEP_BYTES: usize = 16 << 10;
 
-/// A client's end of a connection.
+/// The client end of a connection.
 pub(super) struct Tls(ClientConnection);
 
-/// How the generator connects by TLS; with `resumes` it goes back to earlier sessions where it can.
+/// The TLS settings of the generator; with `resumes` it resumes earlier sessions if possible.
 pub(crate) fn client_config(resumes: bool) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(one_suite());
     let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&version::TLS13]);
@@ -35,7 +35,7 @@ pub(crate) fn client_config(resumes: bool) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// What the relay serves with.
+/// The TLS settings of the relay.
 pub(super) fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let reading = |path: &Path| format!("reading {}", path.display());
     let chain = CertificateDer::pem_file_iter(certificate).during(|| reading(certificate))?;
@@ -46,7 +46,7 @@ pub(super) fn server_config(certificate: &Path, key: &Path) -> Result<Arc<Server
     Ok(Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).during(|| "the certificate".to_owned())?))
 }
 
-/// All brokers are measured with the same one, which is the first choice of all of them.
+/// All brokers are measured with the same cipher suite, which is the first choice of all of them.
 fn one_suite() -> CryptoProvider {
     let mut provider = ring::default_provider();
     provider.cipher_suites = vec![ring::cipher_suite::TLS13_AES_256_GCM_SHA384];
@@ -56,7 +56,7 @@ fn one_suite() -> CryptoProvider {
 pub(super) fn connection(config: &Arc<ClientConfig>) -> Result<ClientConnection> {
     let name = ServerName::try_from(SERVER_NAME).during(|| "a server's name".to_owned())?;
     let mut connection = ClientConnection::new(config.clone(), name).during(|| "TLS".to_owned())?;
-    // What it may queue before the handshake is over, or in one call, is bounded by the scenario.
+    // The scenario limits the data that is queued before the end of the handshake, or in one call.
     connection.set_buffer_limit(None);
     Ok(connection)
 }
@@ -71,7 +71,7 @@ impl Tls {
         self.0.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Takes in what has come, and puts what it says behind `plain`.
+    /// Processes received records, and appends the decrypted bytes to `plain`.
     pub(super) fn open(&mut self, mut records: &[u8], plain: &mut Vec<u8>) -> Result<()> {
         while !records.is_empty() {
             let step_bytes = records.len().min(STEP_BYTES);
@@ -88,7 +88,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Has these bytes sent, by records behind `records`.
+    /// Encrypts bytes, and appends the records to `records`.
     pub(super) fn seal(&mut self, plain: &[u8], records: &mut Vec<u8>) -> Result<()> {
         self.0.writer().write_all(plain)?;
         while self.0.wants_write() {
@@ -98,7 +98,7 @@ impl Tls {
     }
 }
 
-/// Takes every certificate and every signature for right.
+/// Accepts every certificate and every signature.
 #[derive(Debug)]
 struct AcceptAnyCertificate;
 

@@ -1,5 +1,5 @@
-//! The floor beneath every figure of TLS: a relay that opens the records of publishers and makes records of the same bytes for subscribers,
-//! by rustls and nothing else. It forwards whole frames, and knows no MQTT.
+//! The floor of every TLS figure: a relay that decrypts the records of publishers and encrypts records of the same bytes for subscribers,
+//! only with rustls. It forwards whole frames, without MQTT.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,10 +16,10 @@ use crate::failure::{ErrorContext, Failure, Result};
 
 const LISTENER: usize = usize::MAX;
 const BUFFER_BYTES: usize = 256 << 10;
-/// What records and a handshake take beside their content, for a whole buffer.
+/// The overhead of records and of a handshake, for a whole buffer.
 const OVERHEAD_BYTES: usize = 16 << 10;
 
-/// The relay, for ever. Prints its address when ready.
+/// Runs the relay, which never returns. Prints its address when ready.
 pub(crate) fn serve_tls_relay(certificate: &Path, key: &Path) -> Result<()> {
     let config = tls::server_config(certificate, key)?;
     let listener = announce("relay-tls")?;
@@ -40,7 +40,7 @@ struct Relay {
     poller: Poller,
     peers: Vec<Option<Peer>>,
     incoming: Vec<u8>,
-    /// What one read has brought.
+    /// The bytes of one read.
     plain: Vec<u8>,
     outgoing: Vec<u8>,
 }
@@ -48,10 +48,10 @@ struct Relay {
 struct Peer {
     stream: TcpStream,
     tls: UnbufferedServerConnection,
-    /// The beginning of a record.
+    /// The start of a record.
     partial: Vec<u8>,
     role: Option<(Role, usize)>,
-    /// The beginning of a hello or of a frame.
+    /// The start of a hello or of a frame.
     held: Vec<u8>,
     unsent: Vec<u8>,
     waits_for_writable: bool,
@@ -65,7 +65,7 @@ impl Relay {
             if token == LISTENER {
                 self.accept(listener, config)?;
             } else if self.serve(token).is_err() {
-                // A broken peer is dropped; the relay goes on.
+                // A broken peer is dropped; the relay continues.
                 self.peers[token] = None;
             }
         }
@@ -137,7 +137,7 @@ impl Relay {
 }
 
 impl Peer {
-    /// Reads once; false where there was nothing.
+    /// Reads once. Returns false if there was nothing.
     fn read(&mut self, incoming: &mut [u8], plain: &mut Vec<u8>) -> Result<bool> {
         let held = self.partial.len();
         incoming[..held].copy_from_slice(&self.partial);
@@ -190,21 +190,21 @@ impl Peer {
         Ok(true)
     }
 
-    /// Makes records of these bytes, at most as many as a buffer holds, and writes what the network takes.
+    /// Encrypts records of these bytes, at most as many as a buffer holds, and writes as much as the network accepts.
     fn send(&mut self, plain: &[u8], outgoing: &mut [u8]) -> Result<()> {
         let state = self.tls.process_tls_records(&mut self.partial).state.during(|| "TLS".to_owned())?;
         let ConnectionState::WriteTraffic(mut traffic) = state else {
-            return Err(Failure::new("the handshake is not over"));
+            return Err(Failure::new("the handshake is not complete"));
         };
         let sealed = traffic.encrypt(plain, outgoing).during(|| "TLS".to_owned())?;
-        let taken = if self.unsent.is_empty() { write(&mut self.stream, &outgoing[..sealed])? } else { 0 };
-        self.unsent.extend_from_slice(&outgoing[taken..sealed]);
+        let written = if self.unsent.is_empty() { write(&mut self.stream, &outgoing[..sealed])? } else { 0 };
+        self.unsent.extend_from_slice(&outgoing[written..sealed]);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        let taken = write(&mut self.stream, &self.unsent)?;
-        self.unsent.drain(..taken);
+        let written = write(&mut self.stream, &self.unsent)?;
+        self.unsent.drain(..written);
         Ok(())
     }
 }
@@ -214,7 +214,7 @@ fn write(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize> {
         return Ok(0);
     }
     match stream.write(bytes) {
-        Ok(taken) => Ok(taken),
+        Ok(written) => Ok(written),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
         Err(error) => Err(error.into()),
     }

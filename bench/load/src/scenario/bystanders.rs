@@ -1,5 +1,5 @@
-//! Clients at a modest fixed rate, on a thread of their own, while something else is done to the broker: what they notice of
-//! it is the figure.
+//! Clients with a moderate fixed rate on a separate thread, while the broker is disturbed: the effect on them
+//! is the figure.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -18,8 +18,8 @@ const BEFORE: usize = 0;
 const DURING: usize = 1;
 const OVER: usize = 2;
 
-/// Bystanders have the broker to themselves for `calm`; then `disturb` runs. Its account and theirs are summed up in the
-/// measurement, and their latencies, before and during, set in it.
+/// Bystanders have the broker to themselves for `calm`; then `disturb` runs. Its account and theirs are added to the
+/// measurement, and their latencies before and during the disturbance are set in it.
 pub(super) fn beside(
     context: &Context<'_>,
     calm: Duration,
@@ -63,7 +63,7 @@ fn watch(
     calm: Duration,
 ) -> Result<(OpenLoadOutcome, OpenLoadOutcome, Account)> {
     let mut load = OpenLoad::open(plan, context)?;
-    // What is touched for the first time is not the broker's latency.
+    // The first use of code and memory is not the broker's latency.
     load.run_for(calm / 4, 1)?;
     let before = load.run_for(calm, 1)?;
     stage.store(DURING, Ordering::Release);

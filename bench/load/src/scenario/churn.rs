@@ -9,16 +9,16 @@ use crate::failure::Result;
 use crate::measure::Measurement;
 use crate::system::{Meter, open_descriptors, resident_bytes};
 
-/// The broker's part of the last disconnections.
+/// The time for the broker to process the last disconnections.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Sessions that come and go: connect, subscribe to a topic of its own, publish to it, receive the message, disconnect.
-/// Each step waits for the broker's answer to the last. A tenth as many beforehand: what they leave behind is no leak yet.
+/// Short sessions: connect, subscribe to a unique topic, publish to it, receive the message, disconnect.
+/// Each step waits for the broker's response to the last. A tenth as many run first, so that warm-up does not count as a leak.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Churn {
     pub cycles: u64,
-    /// Sessions under way at the same time.
+    /// The number of concurrent sessions.
     pub parallel: u64,
 }
 

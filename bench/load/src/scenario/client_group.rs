@@ -1,4 +1,4 @@
-//! Very many subscribers of one topic, and what they do when a message comes.
+//! Very many subscribers of one topic, and their reactions to a message.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::measure::Sequence;
 use crate::mqtt::{Frame, Incoming, PayloadForm};
 use crate::net::{Connection, Poller, ReadBuffer};
 
-/// Handshakes under way at the same time.
+/// The number of concurrent handshakes.
 const PARALLEL: u64 = 100;
 
 pub(super) struct ClientGroup {
@@ -19,7 +19,7 @@ pub(super) struct ClientGroup {
     form: PayloadForm,
     v5: bool,
     run: u32,
-    /// Messages that are not what was published, and packets that should not come.
+    /// Messages that differ from what was published, and unexpected packets.
     pub corrupted: u64,
     pub violations: u64,
 }
@@ -31,7 +31,7 @@ pub(super) struct Member {
 }
 
 impl ClientGroup {
-    /// Connects `count` members, all subscribed to `topic`. Returns how long that took, too.
+    /// Connects `count` members, all subscribed to `topic`. Also returns the time it took.
     pub(super) fn connect_all(
         context: &Context<'_>,
         count: u64,
@@ -66,8 +66,8 @@ impl ClientGroup {
         Ok((client_group, took))
     }
 
-    /// Waits for readiness and reads once from each that is ready. `received` is called for each new message, with the member's
-    /// number, and gives what the member sends in return. Returns the number of messages.
+    /// Waits for readiness and reads once from each ready member. `received` is called for each new message, with the member's
+    /// number, and returns what the member sends in response. Returns the number of messages.
     pub(super) fn turn(
         &mut self,
         timeout: Duration,
@@ -112,7 +112,7 @@ impl ClientGroup {
     }
 }
 
-/// When a wait that ends with `expected` messages has lasted too long without any.
+/// The timeout of a wait for `expected` messages without progress.
 pub(super) struct StallTimer {
     last_progress: Instant,
     limit: Duration,
@@ -123,7 +123,7 @@ impl StallTimer {
         Self { last_progress: Instant::now(), limit }
     }
 
-    /// True when nothing has come for too long.
+    /// Returns true if nothing has arrived for too long.
     pub(super) fn is_over(&mut self, messages: u64) -> bool {
         if messages > 0 {
             self.last_progress = Instant::now();

@@ -11,18 +11,18 @@ use crate::measure::Measurement;
 use crate::mqtt::{Incoming, PayloadStamp, Publishes, QoS};
 use crate::net::{Poller, ReadBuffer, Role};
 
-/// Messages of one size or kind: first as fast as they are delivered, then their latency at a fixed rate.
+/// Messages of one size or kind: first at the maximum rate of delivery, then their latency at a fixed rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Delivery {
     pub qos: QosLevel,
     pub payload: PayloadKind,
     pub payload_bytes: usize,
-    /// Bytes published and not yet delivered, at most; but one message at least, and 1000 at most.
+    /// The maximum of bytes that are published and not delivered; but at least one message, and at most 1000.
     pub outstanding_bytes: usize,
     pub flood_ms: u64,
     pub latency_ms: u64,
-    /// While latency is measured, at most; lower for large messages, so that it stays below `bytes_per_s`.
+    /// The maximum rate while latency is measured; lower for large messages, so that it stays below `bytes_per_s`.
     pub rate_per_s: u64,
     pub bytes_per_s: u64,
     pub warm_up_ms: u64,
@@ -78,9 +78,9 @@ impl Delivery {
         Ok(measurement)
     }
 
-    /// Errs when a broken payload is delivered: the figures would be those of no contract.
+    /// Fails if an invalid payload is delivered, because the figures would not include a contract.
     fn expect_contract_enforced(&self, context: &Context<'_>) -> Result<()> {
-        // No format begins so: neither a tag, nor a map, nor a brace.
+        // No format starts with this byte: it is not a tag, a map or a brace.
         const BROKEN: u8 = 0xFF;
         let form = self.payload.form(self.payload_bytes)?;
         let topic = self.payload.topic("contract");
@@ -99,7 +99,7 @@ impl Delivery {
         while first.is_none() {
             poller.wait(Some(STALL_TIMEOUT))?;
             if poller.ready_count() == 0 {
-                return Err(Failure::new("no payload passes the contract: the reading is not what it asks for"));
+                return Err(Failure::new("no payload passes the contract: the reading does not match it"));
             }
             subscriber.read_frames(&mut buffer, |frame| {
                 if let Incoming::Publish { payload, .. } = frame.read(context.version.is_v5())? {
@@ -110,7 +110,7 @@ impl Delivery {
         }
         match first {
             Some(true) => Ok(()),
-            _ => Err(Failure::new("the contract is not in force: a broken payload was delivered")),
+            _ => Err(Failure::new("the contract is not enforced: an invalid payload was delivered")),
         }
     }
 }

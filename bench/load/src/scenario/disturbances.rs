@@ -1,4 +1,4 @@
-//! What some clients do that others should not notice.
+//! Actions of some clients that others should not notice.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use crate::mqtt::{Incoming, PayloadStamp, Publishes, QoS};
 use crate::net::{Poller, ReadBuffer, Role};
 use crate::system::{Memory, Meter, resident_bytes};
 
-/// A subscriber that does not read while a publisher sends far more than any buffer holds. Afterwards it reads what is
-/// there: messages may be missing (QoS 0), but none may be torn.
+/// A subscriber that does not read while a publisher sends far more than any buffer holds. Afterwards it reads the
+/// rest: messages may be missing (QoS 0), but none may be torn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SlowConsumer {
@@ -26,18 +26,18 @@ pub(crate) struct SlowConsumer {
     pub calm_ms: u64,
 }
 
-/// All of very many clients lose their connection at once and come back at once.
+/// All of very many clients lose their connection and reconnect at the same time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ReconnectStorm {
     pub clients: u64,
-    /// Handshakes under way at the same time.
+    /// The number of concurrent handshakes.
     pub parallel: u64,
     pub storms: u64,
     pub calm_ms: u64,
 }
 
-/// One publisher to very many subscribers; the next message when the last has reached all.
+/// One publisher to very many subscribers; the next message when all have received the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct FanOut {
@@ -72,7 +72,7 @@ impl SlowConsumer {
 
     fn disturb(&self, context: &Context<'_>) -> Result<Measurement> {
         const TOPIC: &str = "bench/slow";
-        // What the publisher's own socket and queue may hold back, before it is the broker that slows it down.
+        // The publisher's own socket and queue may hold this much before the broker slows it down.
         const UNSENT_BYTES: usize = 1 << 20;
         let form = plain_payload(self.payload_bytes)?;
         let mut consumer = open_as(context, Role::Subscriber, "bench-slow", TOPIC, QoS::AtMostOnce, 0)?;
@@ -123,14 +123,14 @@ impl SlowConsumer {
                 }
                 Ok(())
             });
-            // A broker may end the connection of one who does not read.
+            // A broker may disconnect a client that does not read.
             if read.is_err() {
                 was_ended = true;
                 break;
             }
         }
         let received = stream.account(sent);
-        // Missing messages are the policy of the broker and no fault; all else is one.
+        // Missing messages are the policy of the broker and not an error; everything else is.
         let account = Account {
             published: sent,
             expected: received.delivered,
@@ -155,7 +155,7 @@ impl SlowConsumer {
 
 impl ReconnectStorm {
     pub(super) fn connections(&self) -> u64 {
-        // The broker may not yet have closed what has been dropped.
+        // The broker may not have closed the dropped connections yet.
         2 * self.clients + 20
     }
 
@@ -212,7 +212,7 @@ impl FanOut {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         const TOPIC: &str = "bench/fan-out";
         if self.subscribers == 0 || self.messages == 0 {
-            return Err(Failure::new("a fan-out needs subscribers and messages"));
+            return Err(Failure::new("subscribers and messages must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let (mut client_group, _) = ClientGroup::connect_all(context, self.subscribers, TOPIC, form.clone())?;

@@ -11,16 +11,16 @@ use crate::mqtt::{Incoming, PayloadForm, PayloadStamp, Publishes, QoS, SMALLEST_
 use crate::net::{Connection, Poller, ReadBuffer, Role};
 use crate::system::{Load, Meter};
 
-/// Wildcard subscriptions that overlap: of four subscribers two to `sensor/+/temp`, one to `sensor/1/#` and one to
+/// Overlapping wildcard subscriptions: of four subscribers two to `sensor/+/temp`, one to `sensor/1/#` and one to
 /// `sensor/+/+`. Publisher N publishes to `sensor/N/temp`: three quarters of all subscribers get each message, and all of
-/// them those of publisher 1.
+/// them get those of publisher 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Explosion {
     pub subscribers: usize,
     pub publishers: usize,
     pub messages_each: u64,
-    /// Deliveries outstanding, at most.
+    /// The maximum number of outstanding deliveries.
     pub outstanding: u64,
 }
 
@@ -30,7 +30,7 @@ impl Default for Explosion {
     }
 }
 
-/// The publisher whose messages `sensor/1/#` matches.
+/// The publisher whose messages match `sensor/1/#`.
 const MATCHED_PUBLISHER: usize = 1;
 
 impl Explosion {
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// All publishers in turn publish `count` messages each. Returns the time until the last delivery.
+    /// Each publisher in turn publishes `count` messages. Returns the time until the last delivery.
     fn publish_each(&mut self, count: u64) -> Result<Duration> {
         let begun = Instant::now();
         let receivers: Vec<u64> = (0..self.publishers.len())
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
             for index in 0..self.poller.ready_count() {
                 self.read(self.poller.ready(index).token)?;
             }
-            // Small messages at a bounded number: a publisher's socket is never full for long.
+            // The number of small messages is limited, so a publisher's socket is never full for long.
             for (connection, _) in self.publishers.iter_mut().filter(|(connection, _)| connection.has_unsent()) {
                 connection.flush()?;
             }
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
                 let due = self.parameters.is_due(number, publisher);
                 let of_stream = stream.account(if due { self.sent_each } else { 0 });
                 if !due {
-                    // No filter of this subscriber matches: whatever came is wrong.
+                    // No filter of this subscriber matches, so any message is wrong.
                     account.corrupted += of_stream.delivered;
                     continue;
                 }

@@ -17,20 +17,20 @@ use crate::system::Meter;
 pub(crate) struct Flood {
     pub publishers: usize,
     pub subscribers: usize,
-    /// When not 0: so many independent pairs of one publisher and one subscriber, instead of the two numbers above.
+    /// If not 0: this many independent pairs of one publisher and one subscriber, instead of the two numbers above.
     pub pairs: usize,
-    /// Of publishing and of subscribing.
+    /// The QoS of publishing and of subscribing.
     pub qos: QosLevel,
-    /// Whether the sessions of subscribers outlive their connections, so that a broker with a disk must keep what is theirs.
+    /// Whether the sessions of subscribers outlive their connections, so that a broker with a disk must persist their messages.
     pub lasting: bool,
     pub payload: PayloadKind,
-    /// Of plain payloads.
+    /// The size of plain payloads.
     pub payload_bytes: usize,
-    /// Messages published and not yet delivered (to all subscribers), at most; of each pair where there are pairs.
+    /// The maximum number of messages that are published and not delivered (to all subscribers); for each pair if there are pairs.
     pub outstanding: u64,
-    /// Messages not yet acknowledged by the broker (QoS > 0), at most, of each publisher.
+    /// The maximum number of messages of each publisher that the broker has not acknowledged (QoS > 0).
     pub window: usize,
-    /// Publishes in one write, at most; a publisher waits for credit for as many, or for half its limit if that is less.
+    /// The maximum number of publishes in one write; a publisher waits for credit for this many, or for half its limit if that is less.
     pub batch: usize,
     pub duration_ms: u64,
     pub warm_up_ms: u64,
@@ -76,7 +76,7 @@ impl Flood {
             measurement.set("with_servers_cpu_s_per_million_deliveries", of_all * 1e6 / deliveries);
         }
         measurement.set("generator_cpu_s_per_million_deliveries", load.generator_cpu_s * 1e6 / deliveries);
-        // On one core: below 1 by what others took. A broker that hid its work elsewhere would show here too.
+        // On one core: below 1 by what other processes used. A broker that hid its work elsewhere would show here, too.
         measurement.set("busy_cores", (load.broker_cpu_s + load.servers_cpu_s + load.generator_cpu_s) / seconds);
         load.describe(context.broker, &mut measurement)?;
         if let Some(reason) = load.generator_bottleneck(context.broker, context.placement) {
@@ -86,7 +86,7 @@ impl Flood {
     }
 }
 
-/// The relay forwards to a subscriber what publishers' frame lengths say; its own does not matter.
+/// The relay forwards to a subscriber by the frame lengths of publishers; the subscriber's own does not matter.
 const ANY_FRAME_BYTES: usize = 1;
 
 /// Tokens: publishers first, then subscribers.
@@ -98,11 +98,11 @@ struct Run<'a> {
     publishers: Vec<Publisher>,
     subscribers: Vec<Subscriber>,
     shape: Shape<'a>,
-    /// Connections with something to flush at the end of the turn.
+    /// Connections to flush at the end of the turn.
     dirty: Vec<usize>,
 }
 
-/// What incoming packets are checked against.
+/// The expectations for incoming packets.
 #[derive(Clone, Copy)]
 struct Shape<'a> {
     qos: u8,
@@ -219,7 +219,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Publishes for `duration`, then waits until all is delivered and acknowledged. Returns the whole time.
+    /// Publishes for `duration`, then waits until everything is delivered and acknowledged. Returns the whole time.
     fn phase(&mut self, duration: Duration) -> Result<Duration> {
         let started = Instant::now();
         let mut last_progress = started;
@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
             if now.duration_since(last_progress) > STALL_TIMEOUT
                 || now.duration_since(started) > duration + DRAIN_TIMEOUT
             {
-                // What is missing shows in the account; the time of giving up is not the broker's.
+                // Missing messages show in the account; the timeout is not the broker's time.
                 return Ok(last_progress.duration_since(started));
             }
         }
@@ -383,7 +383,7 @@ impl Publisher {
 }
 
 impl Subscriber {
-    /// Returns how many deliveries came.
+    /// Returns the number of deliveries.
     fn read(&mut self, buffer: &mut ReadBuffer, shape: Shape<'_>) -> Result<u64> {
         let mut intake = BatchReader {
             streams: &mut self.streams,
@@ -403,7 +403,7 @@ impl Subscriber {
     }
 }
 
-/// The work on one read of a subscriber.
+/// The work for one read of a subscriber.
 struct BatchReader<'a> {
     streams: &'a mut [Sequence],
     unreleased: &'a mut PacketIds,

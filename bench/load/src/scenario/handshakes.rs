@@ -8,16 +8,16 @@ use crate::mqtt;
 use crate::net::client_config;
 use crate::system::Meter;
 
-/// Clients that connect by TLS 1.3, are let in, and leave.
+/// Clients that connect over TLS 1.3, are accepted, and disconnect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Handshakes {
     pub handshakes: u64,
-    /// Before it is measured.
+    /// The warm-up before the measurement.
     pub warm_up: u64,
-    /// Each goes back to the session of an earlier one.
+    /// Whether each resumes the session of an earlier one.
     pub resumed: bool,
-    /// Under way at the same time. The generator keeps eight tickets for going back.
+    /// The number of concurrent handshakes. The generator has eight tickets for resumption.
     pub parallel: u64,
 }
 
@@ -27,7 +27,7 @@ impl Default for Handshakes {
     }
 }
 
-/// A few find no ticket that is left.
+/// A few find no ticket.
 const RESUMED_MIN_PERCENT: f64 = 95.0;
 
 impl Handshakes {
@@ -59,7 +59,8 @@ impl Handshakes {
             measurement.invalidate(&reason, |name| name == "handshakes_per_s");
         }
         if self.resumed != (resumed_percent >= RESUMED_MIN_PERCENT) || (!self.resumed && resumed_percent > 0.0) {
-            measurement.invalidate("other handshakes were made than were asked for", |name| name.contains("handshake"));
+            measurement
+                .invalidate("the share of resumed handshakes is not as requested", |name| name.contains("handshake"));
         }
         Ok(measurement)
     }

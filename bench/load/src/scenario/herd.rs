@@ -14,12 +14,12 @@ use crate::system::{Memory, Meter};
 const TRIGGER: &str = "bench/herd/trigger";
 const REPLIES: &str = "bench/herd/replies";
 
-/// All clients connect at once; a trigger makes all of them publish at once; one subscriber gets it all.
+/// All clients connect at once; on a trigger all of them publish at once; one subscriber receives everything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Herd {
     pub clients: u64,
-    /// How often the trigger is sent, each time when all replies to the last have come.
+    /// How often the trigger is sent, each time when all replies to the last have arrived.
     pub triggers: u64,
 }
 
@@ -36,7 +36,7 @@ impl Herd {
 
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.clients == 0 || self.triggers == 0 {
-            return Err(Failure::new("a herd needs clients and triggers"));
+            return Err(Failure::new("clients and triggers must not be 0"));
         }
         let form = plain_payload(SMALLEST_PAYLOAD_BYTES)?;
         let connecting = Meter::begin(context.broker)?;
@@ -110,7 +110,7 @@ impl Herd {
         measurement.set("connects_per_s", clients / connect_time.as_secs_f64());
         measurement.set("broker_cpu_us_per_connect", connect_load.broker_cpu_s * 1e6 / clients);
         load.describe(context.broker, &mut measurement)?;
-        // Each trigger is delivered to all and answered by all.
+        // Each trigger is delivered to all, and all reply.
         let messages = 2.0 * clients * self.triggers as f64;
         measurement.set("broker_cpu_us_per_delivery", load.broker_cpu_s * 1e6 / messages);
         measurement.set("peak_rss_bytes", Memory::read(context.broker.pid)?.peak_rss_bytes as f64);
@@ -126,7 +126,7 @@ impl Herd {
     }
 }
 
-/// 0 without values.
+/// Returns 0 without values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)

@@ -11,32 +11,32 @@ use crate::failure::{Failure, Result};
 use crate::measure::Measurement;
 use crate::system::{Meter, raise_open_files_limit, resident_bytes};
 
-/// What allocators and the kernel may still have to do after the last answer, before memory is read.
+/// The time for allocators and the kernel after the last response, before memory is read.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Sessions that come and go before memory is read for the first time.
+/// The number of sessions that connect and disconnect before memory is read for the first time.
 const FIRST_CLIENTS: u64 = 20;
 
-/// Their records are written before they are forgotten.
+/// The time until the records of offline sessions are written.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Memory that does not become less in so long stays.
+/// The time without a decrease after which memory counts as stable.
 const MEMORY_PAUSE: Duration = Duration::from_secs(2);
 
 const PROBE_PAYLOAD_BYTES: usize = 16;
 
-/// Connections that do nothing: the rate at which they open, the memory each holds, and what a single client that does
-/// something notices of them: its messages to itself, at a fixed rate.
+/// Idle connections: the rate at which they open, the memory of each, and the latency of a single active
+/// client among them: its messages to itself, at a fixed rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Idle {
-    /// 0: as many as the limit of open files allows, less 100.
+    /// 0: the maximum that the limit of open files allows, minus 100.
     pub connections: u64,
-    /// Each connection subscribes to one topic of its own.
+    /// Whether each connection subscribes to a unique topic.
     pub subscribe: bool,
-    /// Sessions outlive their connections, and are subscribed at QoS 1. Afterwards all go away, and what is left of them is read.
+    /// Whether sessions outlive their connections, with a subscription at QoS 1. Afterwards all disconnect, and the rest is measured.
     pub lasting: bool,
-    /// Handshakes under way at the same time.
+    /// The number of concurrent handshakes.
     pub parallel: u64,
     pub keep_alive_s: u16,
     pub probe_rate_per_s: u64,
@@ -75,7 +75,7 @@ impl Idle {
             keep_alive_s: self.keep_alive_s,
             client_ids: "bench-idle",
         };
-        // What a broker loads or compiles for its first clients is not the price of a connection.
+        // The code that a broker loads or compiles for its first clients is not the cost of a connection.
         let mut first = SessionMill::new(context, Steps { disconnect: true, client_ids: "bench-first", ..steps })?;
         first.run(1, FIRST_CLIENTS)?;
         let mut mill = SessionMill::new(context, steps)?;
@@ -116,14 +116,14 @@ impl Idle {
         Ok(measurement)
     }
 
-    /// What the node still has of sessions whose clients have gone.
+    /// What the node still stores of sessions whose clients are offline.
     fn measure_disconnects(&self, context: &Context<'_>, rss_before: u64, measurement: &mut Measurement) -> Result<()> {
         let node = &context.broker.cluster()?.brokers[0];
         let begun = Instant::now();
         while node.metric("tautwire_sessions")? > 0.0 && begun.elapsed() < DISCONNECT_TIMEOUT {
             thread::sleep(SETTLE);
         }
-        // What belongs to their filters goes behind them, and memory goes back to the system last.
+        // The state of their filters follows them, and memory returns to the system last.
         let mut rss = resident_bytes(context.broker.pid)?;
         loop {
             thread::sleep(MEMORY_PAUSE);
@@ -135,7 +135,7 @@ impl Idle {
         }
         measurement.set("sessions_held_away", node.metric("tautwire_sessions")?);
         measurement.set("memory_held_away_bytes", node.metric("tautwire_memory_held_bytes")?);
-        // What an allocator keeps for the next ones is no session's.
+        // The memory that an allocator retains for reuse belongs to no session.
         measurement.set("rss_bytes_per_session_away", (rss as f64 - rss_before as f64) / self.connections as f64);
         Ok(())
     }

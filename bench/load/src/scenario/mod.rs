@@ -1,4 +1,4 @@
-//! The scenarios: what is done to a broker, and what is measured of it.
+//! The scenarios: the load of a broker, and the figures that are measured.
 
 mod bystanders;
 mod churn;
@@ -53,7 +53,7 @@ pub(crate) use steady::Steady;
 pub(crate) use sync_latency::SyncLatency;
 pub(crate) use wildcards::Wildcards;
 
-/// File descriptors left to each process for everything that is not one of the connections.
+/// The number of file descriptors for everything other than connections, in each process.
 const RESERVED_DESCRIPTORS: u64 = 100;
 
 /// A scenario and its parameters, as written in `bench/scenarios/*.toml` or on the command line.
@@ -86,7 +86,7 @@ pub(crate) enum Scenario {
     Nodes(Nodes),
 }
 
-/// The names that single runs are called by.
+/// The names of single runs.
 pub(crate) const KINDS: [&str; 24] = [
     "rtt",
     "flood",
@@ -114,7 +114,7 @@ pub(crate) const KINDS: [&str; 24] = [
     "nodes",
 ];
 
-/// What every scenario needs to know of the run.
+/// The context of a run, for every scenario.
 pub(crate) struct Context<'a> {
     pub broker: &'a Broker,
     pub version: ProtocolVersion,
@@ -153,7 +153,7 @@ impl Scenario {
         }
     }
 
-    /// Why the scenario cannot be had from this broker; `None` when it can.
+    /// The reason why this broker does not support the scenario, or `None`.
     pub(crate) fn missing_feature(&self, kind: BrokerKind, version: ProtocolVersion) -> Option<&'static str> {
         let possible_without_mqtt = match self {
             Self::Rtt(rtt) => rtt.qos == QosLevel::default(),
@@ -161,31 +161,31 @@ impl Scenario {
             _ => false,
         };
         if kind.is_relay() && !possible_without_mqtt {
-            return Some("the relay knows no MQTT: only QoS 0 round trips and floods of one group");
+            return Some("the relay does not support MQTT: only QoS 0 round trips and floods of one group");
         }
         if matches!(self, Self::Handshakes(_)) && !kind.speaks_tls() {
-            return Some("it does not listen by TLS");
+            return Some("it does not listen on TLS");
         }
         let needs_a_disk = matches!(self, Self::Recovery(_) | Self::RetainedOnDisk(_));
         if needs_a_disk && kind != BrokerKind::TautwireDurable {
             return Some(
-                "only tautwire-durable is killed and started again: others lose what they hold, or keep it where it is not known",
+                "only tautwire-durable is killed and started again: others lose their data, or its directory is unknown",
             );
         }
         if matches!(self, Self::Snapshots(_)) && kind != BrokerKind::TautwireDurable {
-            return Some("only of tautwire-durable it is known by which files it makes its log short");
+            return Some("only the snapshot files of tautwire-durable are known");
         }
         let needs_nodes = matches!(self, Self::Mirror(_) | Self::DeadNode(_));
         if needs_nodes && !matches!(kind, BrokerKind::TautwireCluster { .. }) {
-            return Some("only several of our brokers have nodes that join, or take over what a dead one has left");
+            return Some("only a Tautwire cluster has nodes that join, or take over the sessions of a dead node");
         }
         if matches!(self, Self::Kills(_)) && !kind.is_cluster() {
-            return Some("where there is one broker alone, a kill leaves nobody");
+            return Some("a single broker has no other node to connect to after a kill");
         }
         kind.missing_feature(version)
     }
 
-    /// Why this machine cannot do it; `None` when it can.
+    /// The reason why this machine cannot run the scenario, or `None`.
     pub(crate) fn unsupported_reason(&self, machine: &Machine) -> Option<String> {
         let connections = match self {
             Self::Idle(idle) => idle.connections,
@@ -203,11 +203,11 @@ impl Scenario {
     }
 }
 
-/// What payloads hold.
+/// The content of payloads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PayloadKind {
-    /// Bytes without a meaning.
+    /// Meaningless bytes.
     #[default]
     Plain,
     Protobuf,
@@ -224,7 +224,7 @@ impl PayloadKind {
         }
     }
 
-    /// A topic on which such payloads belong.
+    /// Returns a topic for such payloads.
     pub(crate) fn topic(self, name: &str) -> String {
         let prefix = self.format().map_or_else(|| "bench/".to_owned(), ReadingFormat::topic_prefix);
         format!("{prefix}{name}")
@@ -240,7 +240,7 @@ impl PayloadKind {
     }
 }
 
-/// Writes the contracts of the typed payloads, as a broker reads them.
+/// Writes the contracts of the typed payloads to a folder for the broker.
 pub(crate) fn write_contracts(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).during(|| format!("creating {}", folder.display()))?;
     fs::write(folder.join("contracts.toml"), contracts_manifest())?;
@@ -250,10 +250,10 @@ pub(crate) fn write_contracts(folder: &Path) -> Result<()> {
 
 fn plain_payload(bytes: usize) -> Result<PayloadForm> {
     PayloadForm::plain(bytes)
-        .ok_or_else(|| Failure::new(format!("a payload of {bytes} bytes has no room to say which message it is")))
+        .ok_or_else(|| Failure::new(format!("a payload of {bytes} bytes is too small for the message number")))
 }
 
-/// A QoS as scenario files write it: 0, 1 or 2.
+/// A QoS as in scenario files: 0, 1 or 2.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub(crate) struct QosLevel(pub QoS);
@@ -268,7 +268,7 @@ impl TryFrom<u8> for QosLevel {
     type Error = String;
 
     fn try_from(level: u8) -> std::result::Result<Self, String> {
-        QoS::from_u8(level).map(Self).ok_or_else(|| format!("QoS {level} does not exist: 0, 1 or 2"))
+        QoS::from_u8(level).map(Self).ok_or_else(|| format!("invalid QoS {level}: must be 0, 1 or 2"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Load at a fixed rate that does not wait for answers. Each message is due at a time known beforehand, and its latency
-//! counts from then, however late it was sent: a pause delays all that fall into it, as it would for independent clients
+//! Load at a fixed rate that does not wait for responses. Each message has a predetermined due time, from which its latency
+//! is measured, however late it was sent: a pause delays all messages that fall into it, as for independent clients
 //! (no coordinated omission).
 
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use crate::mqtt::{Incoming, PacketIds, PayloadForm, PayloadStamp, Publishes, QoS
 use crate::net::{Connection, Poller, ReadBuffer};
 use crate::system::set_timer_slack;
 
-/// Messages sent in a row, when late, before anything is read.
+/// The maximum number of consecutive late messages that are sent before the next read.
 const CATCH_UP: usize = 64;
 
-/// Sending this much too late, when it is also half of the latency shown, makes the figure the generator's.
+/// If messages are sent this late, and it is half of the measured latency, the figure is limited by the generator.
 const TOLERATED_LAG_NS: u64 = 1_000_000;
 
-/// Who publishes to whom. Each topic has one publisher and one subscriber.
+/// The publishers and subscribers. Each topic has one publisher and one subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Wiring {
     /// Each client publishes to the next, the last to the first; one client to itself.
     Ring,
-    /// Publishers with a subscriber of their own each.
+    /// Publishers with a separate subscriber each.
     Pairs,
 }
 
@@ -34,12 +34,12 @@ pub(crate) enum Wiring {
 pub(super) struct OpenLoadPlan {
     pub wiring: Wiring,
     pub publishers: usize,
-    /// Of all publishers together.
+    /// The rate of all publishers together.
     pub rate_per_s: f64,
     pub qos: QosLevel,
     pub payload: PayloadKind,
     pub payload_bytes: usize,
-    /// What client identifiers and topics begin with.
+    /// The prefix of client identifiers and topics.
     pub name: &'static str,
 }
 
@@ -54,17 +54,17 @@ pub(super) struct OpenLoad {
     /// Of all phases so far.
     published: u64,
     delivered: u64,
-    /// The phase under way: its begin, and the number of its first message.
+    /// The current phase: its start, and the number of its first message.
     phase_start: Instant,
     phase_first: u64,
     /// Latencies by window of the phase.
     windows: Vec<Histogram>,
     lag: Histogram,
-    /// How long nothing may come, at the end of a phase, before what is missing counts as lost.
+    /// The time without arrivals at the end of a phase after which missing messages count as lost.
     stall_timer: Duration,
 }
 
-/// What a phase gave.
+/// The result of a phase.
 pub(super) struct OpenLoadOutcome {
     pub windows: Vec<Histogram>,
     /// How late messages were sent.
@@ -80,7 +80,7 @@ struct End {
     publishes: Option<Publishes>,
     sent: u64,
     in_flight: Option<PacketIds>,
-    /// Of the one publisher it hears.
+    /// The stream of the publisher it receives.
     stream: Option<(u32, Sequence)>,
     corrupted: u64,
     violations: u64,
@@ -89,7 +89,7 @@ struct End {
 impl OpenLoad {
     pub(super) fn open(plan: OpenLoadPlan, context: &Context<'_>) -> Result<Self> {
         if plan.publishers == 0 || plan.rate_per_s <= 0.0 || plan.qos.0 == QoS::ExactlyOnce {
-            return Err(Failure::new("load at a rate needs publishers, a rate, and QoS 0 or 1"));
+            return Err(Failure::new("load at a fixed rate needs publishers, a rate, and QoS 0 or 1"));
         }
         set_timer_slack()?;
         let form = plan.payload.form(plan.payload_bytes)?;
@@ -140,15 +140,15 @@ impl OpenLoad {
         })
     }
 
-    /// Publishes for `duration`, then waits for what is outstanding. `windows` equal parts of the time get a histogram each,
-    /// by when their messages were due.
+    /// Publishes for `duration`, then waits for the outstanding messages. `windows` equal parts of the time get a histogram each,
+    /// by the due time of the messages.
     pub(super) fn run_for(&mut self, duration: Duration, windows: usize) -> Result<OpenLoadOutcome> {
         let window_ns = (duration.as_nanos() as u64 / windows.max(1) as u64).max(1);
         let end = |elapsed| (elapsed >= duration).then_some(duration);
         self.run_until(end, windows, |due| (due.as_nanos() as u64 / window_ns) as usize)
     }
 
-    /// The same until `end` says when it was over; `window_of` is asked at each delivery, with the time at which it was due.
+    /// The same until `end` returns the end time; `window_of` is called for each delivery, with its due time.
     pub(super) fn run_until(
         &mut self,
         end: impl Fn(Duration) -> Option<Duration>,
@@ -165,7 +165,7 @@ impl OpenLoad {
             let now = Instant::now();
             let elapsed = now.duration_since(self.phase_start);
             ended = ended.or_else(|| end(elapsed));
-            // What was due before the end is sent, however late that has become.
+            // Messages that were due before the end are sent, however late.
             let until_next = self.send_due(now, ended)?;
             let timeout = match ended {
                 None => until_next,
@@ -205,8 +205,8 @@ impl OpenLoad {
         account
     }
 
-    /// Sends what is due at `now`, and returns the time until the next message is: 0 when more is due already. `end` is when
-    /// nothing is due any more. It has been asked at `now` too, so nothing that is due after it is sent before it is known.
+    /// Sends the messages due at `now`, and returns the time until the next one: 0 if more are due already. `end` is the time after which
+    /// nothing is due. It has been queried at `now`, too, so no message that is due after it is sent.
     fn send_due(&mut self, now: Instant, end: Option<Duration>) -> Result<Duration> {
         for _ in 0..CATCH_UP {
             let due = self.due(self.published);
@@ -225,7 +225,7 @@ impl OpenLoad {
         Ok(Duration::ZERO)
     }
 
-    /// When a message, counted over all publishers and phases, is due.
+    /// The due time of a message, counted over all publishers and phases.
     fn due(&self, number: u64) -> Instant {
         let in_phase = number - self.phase_first;
         self.phase_start + Duration::from_secs_f64(in_phase as f64 / self.plan.rate_per_s)
@@ -241,7 +241,7 @@ impl OpenLoad {
                 (seq * publishers + publisher, at)
             }) {
                 self.delivered += 1;
-                // Of an earlier phase: it was given up there.
+                // It belongs to an earlier phase, in which it counted as lost.
                 if number < self.phase_first {
                     continue;
                 }
@@ -277,7 +277,7 @@ impl OpenLoadPlan {
         self.payload.topic(&format!("{}/{publisher}", self.name))
     }
 
-    /// Whose messages the connection of this number is subscribed to.
+    /// The publisher whose messages the connection of this number receives.
     fn publisher_of(&self, index: usize) -> Option<usize> {
         match self.wiring {
             Wiring::Ring => Some((index + self.publishers - 1) % self.publishers),
@@ -294,7 +294,7 @@ impl OpenLoadOutcome {
         all
     }
 
-    /// Why these latencies are the generator's; `None` when they are not.
+    /// The reason why these latencies are limited by the generator, or `None`.
     pub(super) fn lateness(&self) -> Option<String> {
         let (lag, latency) = (self.lag.quantile_ns(0.99), self.latencies().quantile_ns(0.99));
         (lag > TOLERATED_LAG_NS && lag * 2 > latency).then(|| {
@@ -305,12 +305,12 @@ impl OpenLoadOutcome {
         })
     }
 
-    /// A few messages that were sent late say nothing of the median.
+    // A few late messages do not affect the median.
     fn is_median_the_brokers(&self) -> bool {
         self.lag.quantile_ns(0.5) * 2 <= self.latencies().quantile_ns(0.5)
     }
 
-    /// Sets the figures of latency, whose names begin with `prefix`, and takes them out again if they are the generator's.
+    /// Sets the latency figures, whose names start with `prefix`, and removes them again if they are limited by the generator.
     pub(super) fn describe(&self, prefix: &str, measurement: &mut Measurement) {
         measurement.set_latencies(prefix, self.latencies());
         measurement.set(&format!("{prefix}send_lag_p99_us"), self.lag.quantile_us(0.99));
@@ -342,7 +342,7 @@ impl End {
         self.connection.send(publishes.bytes(0..1))
     }
 
-    /// Puts the sequence numbers of the deliveries, and when they came, into `arrived`.
+    /// Adds the sequence numbers of the deliveries, and their arrival times, to `arrived`.
     fn read(
         &mut self,
         buffer: &mut ReadBuffer,

@@ -1,4 +1,4 @@
-//! Load at a rate against a broker of a few lines that can pause, drop and repeat.
+//! Load at a fixed rate with a minimal broker that can pause, drop and repeat.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use crate::broker::Broker;
 use crate::mqtt::{Frame, Frames, ProtocolVersion};
 use crate::system::Placement;
 
-/// What the broker does to the message of a number.
+/// What the broker does with the message of a number.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
@@ -91,7 +91,7 @@ fn plan(wiring: Wiring, publishers: usize) -> OpenLoadPlan {
 }
 
 fn run(trick: Fault) -> (OpenLoadOutcome, Account) {
-    // What is missing at the end is waited for in full.
+    // The wait for missing messages at the end takes its full time.
     let stall_timer =
         if matches!(trick, Fault::Drop { .. }) { Duration::from_millis(300) } else { Duration::from_secs(20) };
     let broker = Broker::within(broker(trick));

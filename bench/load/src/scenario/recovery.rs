@@ -19,15 +19,15 @@ use crate::system::{Memory, Meter};
 
 const PARALLEL: u64 = 50;
 const CLIENT_IDS: &str = "bench-kept";
-/// Publishes that are encoded at a time.
+/// The number of publishes that are encoded at a time.
 const CHUNK: u64 = 10_000;
-/// Sessions whose clients come back to count their messages.
+/// The number of sessions whose clients reconnect to count their messages.
 const COUNTED_SESSIONS: u64 = 100;
-/// What `st_blocks` counts.
+/// The unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// Very many sessions with messages that wait; the broker is killed and started again on the same directory. How long it takes
-/// until it listens, and until the first client has what waited for it; memory; the size of the directory beside what it is for.
+/// Very many sessions with queued messages; the broker is killed and started again on the same directory. Measures the time
+/// until it listens, and until the first client has received its messages; memory; the size of the directory relative to its live data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Recovery {
@@ -35,7 +35,7 @@ pub(crate) struct Recovery {
     /// A multiple of `sessions`: each has the same number of them.
     pub messages: u64,
     pub payload_bytes: usize,
-    /// Unacknowledged publishes (QoS 1), at most.
+    /// The maximum number of unacknowledged publishes (QoS 1).
     pub window: usize,
 }
 
@@ -49,9 +49,7 @@ impl Recovery {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.sessions == 0 || self.messages == 0 || !self.messages.is_multiple_of(self.sessions) || self.window == 0
         {
-            return Err(Failure::new(
-                "each session has the same number of messages, at least one, and there is a window",
-            ));
+            return Err(Failure::new("messages must be a multiple of sessions, and the window must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let meter = Meter::begin(context.broker)?;
@@ -73,7 +71,7 @@ impl Recovery {
         for number in 1..COUNTED_SESSIONS.min(self.sessions) {
             account.add(&self.reconnect(&context, &form, number)?);
         }
-        // Messages of the sessions that stay away are neither expected nor lost.
+        // Messages of the offline sessions are neither expected nor lost.
         let live = self.live_bytes() as f64;
         let mut measurement = Measurement::of(account);
         measurement.set("ready_s", ready_s);
@@ -91,7 +89,7 @@ impl Recovery {
         Ok(measurement)
     }
 
-    /// Topic, payload, client identifier and filter: what nobody could do without.
+    /// Topic, payload, client identifier and filter: the indispensable data.
     fn live_bytes(&self) -> u64 {
         let of_session = |number: u64| (own_topic(number).len() + client_id(number).len()) as u64;
         let of_topics: u64 = (0..self.sessions).map(|number| own_topic(number).len() as u64).sum();
@@ -99,7 +97,7 @@ impl Recovery {
         self.messages * self.payload_bytes as u64 + self.messages / self.sessions * of_topics + of_sessions
     }
 
-    /// Message `m` is for session `m` modulo their number. Returns how many answers were wrong.
+    /// Message `m` is for session `m` modulo their number. Returns how many responses were wrong.
     fn fill(&self, context: &Context<'_>, form: &PayloadForm) -> Result<u64> {
         let steps = Steps {
             subscribe: Some(Topic::OwnPersistent),
@@ -123,7 +121,7 @@ impl Recovery {
         Ok(violations)
     }
 
-    /// A client comes back for what waits for it.
+    /// Reconnects a client to receive its queued messages.
     fn reconnect(&self, context: &Context<'_>, form: &PayloadForm, number: u64) -> Result<Account> {
         let mut received = ExpectedOrder::default();
         for message in (number..self.messages).step_by(self.sessions as usize) {
@@ -167,13 +165,13 @@ fn client_id(number: u64) -> String {
     format!("{CLIENT_IDS}-{number}")
 }
 
-/// What the files of a folder take of the disk.
+/// The disk usage of the files of a folder.
 pub(super) fn allocated_bytes(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder).during(|| format!("reading {}", folder.display()))? {
         match entry?.metadata() {
             Ok(metadata) => bytes += metadata.blocks() * BLOCK_BYTES,
-            // The broker has removed or renamed it meanwhile.
+            // The broker may have removed or renamed it.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
         }

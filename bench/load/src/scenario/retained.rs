@@ -15,20 +15,20 @@ use crate::system::{Meter, resident_bytes};
 
 const DEVICES_PER_SITE: u64 = 100;
 const SETTLE: Duration = Duration::from_millis(300);
-/// None of those that are looked up.
+/// A topic that is not looked up.
 const FIRST_TOPIC: &str = "bench/first";
 
-/// Very many retained messages, on a topic each: the memory of each, the work to keep one, and how long a subscription to
-/// `r/s{site}/+` takes that is answered with 100 of them.
+/// Very many retained messages, on a topic each: the memory of each, the CPU time to store one, and the time of a subscription to
+/// `r/s{site}/+` that matches 100 of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Retained {
     /// A multiple of 100.
     pub messages: u64,
     pub payload_bytes: usize,
-    /// Unacknowledged publishes (QoS 1), at most.
+    /// The maximum number of unacknowledged publishes (QoS 1).
     pub window: usize,
-    /// Subscriptions, one after the other, each to another site as far as there are enough.
+    /// Sequential subscriptions, each to a different site as far as there are enough.
     pub lookups: u64,
 }
 
@@ -42,11 +42,13 @@ impl Retained {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         let sites = self.messages / DEVICES_PER_SITE;
         if sites == 0 || !self.messages.is_multiple_of(DEVICES_PER_SITE) || self.window == 0 {
-            return Err(Failure::new("retained messages come in hundreds, with a window"));
+            return Err(Failure::new(
+                "the number of retained messages must be a multiple of 100, and the window must not be 0",
+            ));
         }
         let form = plain_payload(self.payload_bytes)?;
-        // What a broker does for the first time maps its code and its buffers: these are no message's, and of 1,000 small messages they would be the
-        // greater part.
+        // The first operations map code and buffers of the broker, which belong to no message, and would be the greater
+        // part for 1,000 small messages.
         store(context, &form, &[FIRST_TOPIC.to_owned()], self.window)?;
         thread::sleep(SETTLE);
         let rss_before = resident_bytes(context.broker.pid)?;
@@ -59,7 +61,7 @@ impl Retained {
         let meter = Meter::begin(context.broker)?;
         let mut lookups = Lookups::open(context)?;
         for number in 0..self.lookups {
-            // One site twice would be answered from warm caches, where there are others left.
+            // A repeated site would hit warm caches, so use others while there are any.
             lookups.subscribe(context, &form, number * 7919 % sites)?;
         }
         let lookup_load = meter.end(context.broker)?;
@@ -90,7 +92,7 @@ fn store(context: &Context<'_>, form: &PayloadForm, topics: &[String], window: u
     StoreClient::open(context, "bench-retain", window)?.store(context, &mut publishes, 0)
 }
 
-/// Message `number` of those that are looked up by site.
+/// The message `number` of those that are looked up by site.
 pub(super) fn retained_topic(number: u64) -> String {
     format!("r/s{}/d{}", number / DEVICES_PER_SITE, number % DEVICES_PER_SITE)
 }

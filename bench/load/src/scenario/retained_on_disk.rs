@@ -18,23 +18,23 @@ use crate::net::{Connection, Poller, ReadBuffer, connect_from};
 use crate::system::{Memory, Meter};
 
 const SETTLE: Duration = Duration::from_millis(300);
-/// Publishes that are encoded at a time.
+/// The number of publishes that are encoded at a time.
 const CHUNK: u64 = 10_000;
 const TOPIC_FILTER: &str = "r/#";
 const RETAIN: u8 = 1;
-/// Of a client whose work is not to keep others from theirs.
+/// The priority of a client that must not delay others.
 pub(super) const NICENESS: i32 = 19;
 
-/// Very many retained messages of a broker that keeps them on disk: its memory, how long it takes to start with them after it
-/// was killed, and what other clients notice while somebody subscribes to all of them.
+/// Very many retained messages of a broker that stores them on disk: its memory, the time of a start with them after a kill,
+/// and the effect on other clients while one subscribes to all of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RetainedOnDisk {
     pub messages: u64,
     pub payload_bytes: usize,
-    /// Unacknowledged publishes (QoS 1), at most.
+    /// The maximum number of unacknowledged publishes (QoS 1).
     pub window: usize,
-    /// How long the other clients are watched before.
+    /// How long the other clients are measured before.
     pub calm_ms: u64,
 }
 
@@ -47,7 +47,7 @@ impl Default for RetainedOnDisk {
 impl RetainedOnDisk {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.messages == 0 || self.window == 0 {
-            return Err(Failure::new("there must be messages, and a window"));
+            return Err(Failure::new("messages and window must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let violations = store_retained(context, &form, self.messages, self.window)?.violations;
@@ -77,19 +77,19 @@ impl RetainedOnDisk {
         Ok(measurement)
     }
 
-    /// With low priority: the other clients are to wait for the broker, not for the client that reads everything.
+    // With low priority, so that the other clients wait for the broker and not for the client that reads everything.
     fn subscribe_at_low_priority(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
         thread::scope(|scope| {
             let reading = scope.spawn(|| {
                 rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
                 subscribe_to_all(context, context.broker.address, form, self.messages)
             });
-            reading.join().map_err(|_| Failure::new("the client that reads everything panicked"))?
+            reading.join().map_err(|_| Failure::new("the reading client panicked"))?
         })
     }
 }
 
-/// One client publishes so many retained messages, a topic each.
+/// One client publishes retained messages, a topic each.
 pub(super) fn store_retained(
     context: &Context<'_>,
     form: &PayloadForm,
@@ -112,7 +112,7 @@ pub(super) fn store_retained(
     Ok(all)
 }
 
-/// One client that subscribes to all of them and counts.
+/// One client subscribes to all of them and counts.
 pub(super) fn subscribe_to_all(
     context: &Context<'_>,
     address: SocketAddr,

@@ -15,17 +15,17 @@ use crate::system::{Load, Meter};
 const TOPIC: &str = "bench/rtt";
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Round trips: one client subscribed to its own topic publishes the next message when the last has come back and, for
-/// QoS > 0, the broker's part of the publishing handshake (PUBACK, PUBCOMP) has too. Slices alternate with a raw
+/// Round trips: one client subscribed to its own topic publishes the next message when the last has arrived and, for
+/// QoS > 0, the broker's part of the publishing handshake (PUBACK, PUBCOMP), too. Slices alternate with a raw
 /// blocking TCP ping-pong of the same packet size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Rtt {
     pub qos: QosLevel,
     pub payload_bytes: usize,
-    /// Measured time of MQTT, and as much again of raw TCP.
+    /// The measured time of MQTT; raw TCP takes as long.
     pub duration_ms: u64,
-    /// Into how many alternating slices that time is cut.
+    /// The number of alternating slices.
     pub slices: u32,
     pub warm_up_ms: u64,
 }
@@ -120,7 +120,7 @@ impl Totals {
     }
 }
 
-/// The client: everything due after a read (acknowledgements, the next publish) leaves in one write.
+/// The client: everything due after a read (acknowledgements, the next publish) is one write.
 struct Client {
     connection: Connection,
     poller: Poller,
@@ -131,7 +131,7 @@ struct Client {
     state: State,
 }
 
-/// What has come of the current exchange.
+/// The received packets of the current exchange.
 struct State {
     qos: u8,
     v5: bool,
@@ -181,7 +181,7 @@ impl Client {
         })
     }
 
-    /// Exchanges messages until `duration` has passed, and finishes the last. Returns the count and the exact time.
+    /// Exchanges messages for `duration`, and finishes the last. Returns the count and the exact time.
     fn exchange_for(&mut self, duration: Duration) -> Result<(u64, Duration)> {
         let started = Instant::now();
         let mut last = started;
@@ -203,7 +203,7 @@ impl Client {
             }
         }
         let elapsed = last.duration_since(started);
-        // Outside the measured time: what is left of receiving the last message.
+        // Outside the measured time: the rest of the QoS exchange of the last message.
         while self.state.unreleased.len() > 0 || !self.due.is_empty() || self.connection.has_unsent() {
             self.connection.send(&self.due)?;
             self.due.clear();

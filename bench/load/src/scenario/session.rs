@@ -1,4 +1,4 @@
-//! Sessions opened one at a time, blocking: for scenarios with few connections, before anything is measured.
+//! Sessions opened one at a time, blocking: for scenarios with few connections, before the measurement.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -9,22 +9,22 @@ use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::{self, Frames, Incoming, PacketId, QoS};
 use crate::net::{Connection, Role, Stream, connect_from};
 
-/// How long nothing may move before a run is given up and what is missing counts as lost.
+/// The time without progress after which a run stops and missing messages count as lost.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the messages outstanding at the end of a phase may take before what is missing counts as lost.
+/// The maximum time for outstanding messages at the end of a phase, after which missing messages count as lost.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const FILTERS_PER_SUBSCRIBE: usize = 100;
 
-/// A session that has had its CONNACK, still blocking.
+/// A session after its CONNACK, still blocking.
 pub(super) struct Session {
     stream: Stream,
     next_packet_id: u16,
 }
 
-/// Opens a connection in a role: with the relay by its hello, with a broker by CONNECT (and SUBSCRIBE to `topic` for
+/// Opens a connection in a role: to the relay with its hello, to a broker with CONNECT (and SUBSCRIBE to `topic` for
 /// the roles that receive).
 pub(super) fn open_as(
     context: &Context<'_>,
@@ -37,7 +37,7 @@ pub(super) fn open_as(
     open_at(context, context.broker.address, role, client_id, topic, qos, packet_bytes)
 }
 
-/// The same where it matters which of several brokers it is.
+/// The same for a specific broker of a cluster.
 pub(super) fn open_at(
     context: &Context<'_>,
     address: SocketAddr,
@@ -76,7 +76,7 @@ impl Session {
         )
     }
 
-    /// A session that outlives its connection, and that nothing waits in yet.
+    /// A session that outlives its connection, and has no queued messages yet.
     pub(super) fn open_persistent(context: &Context<'_>, address: SocketAddr, client_id: &str) -> Result<Self> {
         Self::open_with(context, address, &mqtt::connect_persistent(context.version, client_id, mqtt::KEEP_ALIVE_S)?)
     }
@@ -88,7 +88,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Subscribes, many filters to a packet, and checks that all are granted at `qos`.
+    /// Subscribes, with many filters per packet, and checks that all are granted at `qos`.
     pub(super) fn subscribe(&mut self, context: &Context<'_>, filters: &[&str], qos: QoS) -> Result<()> {
         for some in filters.chunks(FILTERS_PER_SUBSCRIBE) {
             self.next_packet_id = self.next_packet_id.checked_add(1).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Opens sessions, a few at a time, and takes each through the same steps.
+//! Opens sessions, a few concurrently, and takes each through the same steps.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use crate::net::{Connection, Poller, ReadBuffer, begin_connecting_from};
 
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Loopback source addresses in use: closed connections hold their local port for a minute, and an address has about
+/// The number of loopback source addresses: closed connections occupy their local port for a minute, and an address has about
 /// 28,000 of them.
 const SOURCE_ADDRESSES: u64 = 200;
 
-/// What each session does after CONNECT.
+/// The steps of each session after CONNECT.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Steps {
-    /// Subscribe, QoS 0 unless it says otherwise.
+    /// Subscribe, by default at QoS 0.
     pub subscribe: Option<Topic>,
     /// Publish to that topic and wait for the message.
     pub publish: bool,
     /// Send DISCONNECT and close; otherwise the connection stays.
     pub disconnect: bool,
     pub keep_alive_s: u16,
-    /// What client identifiers begin with.
+    /// The prefix of client identifiers.
     pub client_ids: &'static str,
 }
 
-/// What sessions subscribe to.
+/// The topics that sessions subscribe to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Topic {
-    /// Each to a topic that no other has.
+    /// Each to a unique topic.
     Own,
     /// The same at QoS 1, in a session that outlives the connection.
     OwnPersistent,
@@ -46,16 +46,16 @@ pub(super) struct SessionMill<'a> {
     context: &'a Context<'a>,
     steps: Steps,
     tls: Option<Arc<ClientConfig>>,
-    /// Sessions go to each in turn.
+    /// The addresses, which sessions use in turn.
     addresses: Vec<SocketAddr>,
     poller: Poller,
     buffer: ReadBuffer,
-    /// By token. A session that disconnects gives its place to the next.
+    /// By token. A session that disconnects frees its slot for the next.
     sessions: Vec<Option<Session>>,
     disconnect: Vec<u8>,
     pub started: u64,
     pub finished: u64,
-    /// Those of them whose handshake of TLS went back to an earlier session.
+    /// How many of them resumed an earlier TLS session.
     pub resumed: u64,
     account: Account,
 }
@@ -63,7 +63,7 @@ pub(super) struct SessionMill<'a> {
 struct Session {
     connection: Connection,
     number: u64,
-    /// The CONNECT waits for the handshake of TCP.
+    /// The CONNECT waits for the TCP handshake.
     is_connecting: bool,
     awaits: AwaitedPacket,
 }
@@ -95,13 +95,13 @@ impl<'a> SessionMill<'a> {
         })
     }
 
-    /// Sessions connect so in place of how others do with this broker.
+    /// Overrides the default way to connect to this broker.
     pub(super) fn connecting_by(self, tls: Arc<ClientConfig>) -> Self {
         Self { tls: Some(tls), ..self }
     }
 
-    /// Runs with `parallel` sessions under way at any time until `total` have been begun since the mill was made, and
-    /// finishes them. Returns the time taken.
+    /// Runs with `parallel` concurrent sessions until `total` have been started since the mill was created, and
+    /// finishes them. Returns the time.
     pub(super) fn run(&mut self, parallel: u64, total: u64) -> Result<Duration> {
         let begun = Instant::now();
         let mut last_progress = begun;
@@ -126,7 +126,7 @@ impl<'a> SessionMill<'a> {
                 last_progress = now;
             } else if now.duration_since(last_progress) > STALL_TIMEOUT {
                 return Err(Failure::new(format!(
-                    "{} sessions were begun, {} finished, then nothing moved for {} s",
+                    "{} sessions were started, {} finished, then there was no progress for {} s",
                     self.started,
                     self.finished,
                     STALL_TIMEOUT.as_secs()
@@ -135,7 +135,7 @@ impl<'a> SessionMill<'a> {
         }
     }
 
-    /// Errs when the broker closed a connection or sent something since.
+    /// Fails if the broker has closed a connection or sent anything since.
     pub(super) fn expect_silence(&mut self) -> Result<()> {
         self.poller.wait(Some(Duration::ZERO))?;
         for index in 0..self.poller.ready_count() {
@@ -144,7 +144,7 @@ impl<'a> SessionMill<'a> {
         Ok(())
     }
 
-    /// The connections that stay, in the order in which they were begun.
+    /// The connections that stay, in the order of their start.
     pub(super) fn into_connections(self) -> Vec<Connection> {
         self.sessions.into_iter().flatten().map(|session| session.connection).collect()
     }
@@ -166,7 +166,7 @@ impl<'a> SessionMill<'a> {
         let lasts = matches!(self.steps.subscribe, Some(Topic::OwnPersistent));
         let connect = if lasts { mqtt::connect_persistent } else { mqtt::connect };
         connection.send(&connect(self.context.version, &id, self.steps.keep_alive_s)?)?;
-        // Usually the handshake is over by now, and nothing is left unsent.
+        // Usually the handshake is complete by now, and nothing is left unsent.
         let is_connecting = connection.has_unsent();
         if is_connecting {
             self.poller.set_writable_interest(connection.stream(), token, true)?;
@@ -180,7 +180,7 @@ impl<'a> SessionMill<'a> {
         Ok(())
     }
 
-    /// Reads for one session and takes the steps due; true when it has disconnected.
+    /// Reads for one session and performs the due steps. Returns true if it has disconnected.
     fn advance(&mut self, token: usize) -> Result<bool> {
         let Some(session) = self.sessions[token].as_mut() else {
             return Ok(false);
@@ -217,7 +217,7 @@ impl<'a> SessionMill<'a> {
     }
 }
 
-/// What session `number` subscribes to where each has a topic of its own.
+/// The topic of session `number` if each has a unique topic.
 pub(super) fn own_topic(number: u64) -> String {
     format!("bench/{number}/own")
 }
@@ -227,7 +227,7 @@ pub(super) fn source_address(number: u64) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, high, low)
 }
 
-/// What the session awaits once it has taken `frame`; its next packet goes to `output`.
+/// The packet that the session awaits after `frame`; its next packet goes to `output`.
 fn next_step(
     context: &Context<'_>,
     steps: Steps,

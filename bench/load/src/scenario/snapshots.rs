@@ -16,25 +16,25 @@ use crate::measure::{Account, Measurement};
 use crate::mqtt::{PayloadForm, Publishes, QoS};
 use crate::system::{Memory, Meter};
 
-/// Messages that are published at a time, at the rate; the directory is looked at after each time.
+/// The number of messages that are published at a time, at the rate; the directory is checked after each time.
 const CHUNK: u64 = 500;
-/// How the broker's files are named that hold a state, and one that is not complete.
+/// The names of the broker's snapshot files, and of incomplete ones.
 const SNAPSHOT: &str = "snapshot-";
 const UNDER_WAY: &str = ".new";
 
-/// What other clients notice while the broker makes snapshots of its log: one client goes on replacing very many retained messages, so that
-/// one snapshot is due after the other.
+/// The effect of log snapshots on other clients: one client continuously replaces very many retained messages, so that
+/// snapshots are due continuously.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Snapshots {
     pub messages: u64,
     pub payload_bytes: usize,
-    /// Unacknowledged publishes (QoS 1), at most.
+    /// The maximum number of unacknowledged publishes (QoS 1).
     pub window: usize,
-    /// Of the client that replaces them.
+    /// The rate of the client that replaces them.
     pub rate_per_s: u64,
     pub duration_ms: u64,
-    /// How long the other clients are watched before.
+    /// How long the other clients are measured before.
     pub calm_ms: u64,
 }
 
@@ -54,7 +54,7 @@ impl Default for Snapshots {
 impl Snapshots {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.messages == 0 || self.window == 0 || self.rate_per_s == 0 {
-            return Err(Failure::new("there must be messages, a window and a rate"));
+            return Err(Failure::new("messages, window and rate must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let violations = store_retained(context, &form, self.messages, self.window)?.violations;
@@ -69,14 +69,14 @@ impl Snapshots {
         Ok(measurement)
     }
 
-    /// With low priority: the other clients are to wait for the broker, not for the client that publishes.
+    // With low priority, so that the other clients wait for the broker and not for the client that publishes.
     fn replace_at_low_priority(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
         thread::scope(|scope| {
             let replacing = scope.spawn(|| {
                 rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
                 self.replace(context, form)
             });
-            replacing.join().map_err(|_| Failure::new("the client that publishes panicked"))?
+            replacing.join().map_err(|_| Failure::new("the publishing client panicked"))?
         })
     }
 
@@ -103,7 +103,7 @@ impl Snapshots {
         let elapsed_s = begun.elapsed().as_secs_f64();
         let snapshots = seen.names.len() - before;
         if snapshots == 0 {
-            return Err(Failure::new(format!("no snapshot was made in {elapsed_s:.1} s: the run has to be longer")));
+            return Err(Failure::new(format!("no snapshot was taken in {elapsed_s:.1} s: use a longer run")));
         }
         let mut measurement = Measurement::of(Account { published, violations, ..Account::default() });
         measurement.set("snapshots", snapshots as f64);
@@ -113,12 +113,12 @@ impl Snapshots {
     }
 }
 
-/// The snapshots that there have been.
+/// The snapshots seen.
 #[derive(Debug, Default)]
 struct SnapshotLog {
     names: HashSet<OsString>,
     looks: u64,
-    /// Looks that found one which was being made.
+    /// The number of checks that found one in progress.
     under_way: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::measure::Measurement;
 use crate::system::{Meter, resident_bytes};
 
-/// The time is cut into so many windows, the first and last of which are shown: what grows with time shows there.
+/// The time is divided into this many windows; the first and the last show growth over time.
 const WINDOWS: usize = 10;
 
 /// Many clients at a fixed rate, for a while.
@@ -17,7 +17,7 @@ const WINDOWS: usize = 10;
 pub(crate) struct Steady {
     pub wiring: Wiring,
     pub publishers: usize,
-    /// Of all publishers together.
+    /// The rate of all publishers together.
     pub rate_per_s: u64,
     pub qos: QosLevel,
     pub payload: PayloadKind,

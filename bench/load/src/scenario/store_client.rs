@@ -1,4 +1,4 @@
-//! One publisher that hands very many messages to the broker, QoS 1, as fast as its window allows.
+//! A publisher that sends very many messages at QoS 1, as fast as its window allows.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub(super) struct StoreClient {
     window: usize,
 }
 
-/// What came of it.
+/// The result of the publisher.
 #[derive(Debug, Default)]
 pub(super) struct StoreResult {
     pub elapsed: Duration,

@@ -14,15 +14,15 @@ use crate::net::{Connection, Poller, ReadBuffer};
 use crate::system::{Load, Meter};
 
 const TOPIC: &str = "bench/one-at-a-time";
-/// What the least write of a log is.
+/// The minimum write of a log.
 const BLOCK_BYTES: usize = 4096;
-/// Blocks of the file that is synced; all of them are written before anything is measured.
+/// The number of blocks of the synced file; all of them are written before the measurement.
 const FILE_BLOCKS: u64 = 1024;
 const PUBLISHER: usize = 0;
 const SUBSCRIBER: usize = 1;
 
-/// One message at a time, QoS 1, to a session that lasts: from PUBLISH to PUBACK, beside the `fdatasync` of a block that is
-/// written to the same disk. Slices of both take turns.
+/// One message at a time, QoS 1, to a persistent session: from PUBLISH to PUBACK, compared with the `fdatasync` of a block that is
+/// written to the same disk. Slices of both alternate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SyncLatency {
@@ -41,13 +41,13 @@ impl SyncLatency {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         let each = self.messages / self.slices.max(1);
         if each == 0 || self.slices == 0 {
-            return Err(Failure::new("there must be a message in each slice"));
+            return Err(Failure::new("each slice needs at least one message"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let disk = Disk::open(&context.broker.file_beside("bench-sync")?)?;
         let mut pair = Pair::open(context, &form)?;
         let (mut published, mut synced) = (Histogram::default(), Histogram::default());
-        // What is done for the first time is not the price of a message.
+        // The first operation is not representative.
         pair.publish(context, &form, each, &mut Histogram::default())?;
         let mut load = Load::default();
         for slice in 0..self.slices {
@@ -70,7 +70,7 @@ impl SyncLatency {
     }
 }
 
-/// A publisher and a subscriber who wait for each other.
+/// A publisher and a subscriber that wait for each other.
 struct Pair {
     publisher: Connection,
     subscriber: Connection,
@@ -166,7 +166,7 @@ impl Pair {
     }
 }
 
-/// A file beside what the broker writes.
+/// A file on the same disk as the broker's data.
 struct Disk(File);
 
 impl Disk {
@@ -177,7 +177,7 @@ impl Disk {
         Ok(Self(file))
     }
 
-    /// Writes and syncs block after block.
+    /// Writes and syncs one block after the other.
     fn sync(&self, first: u64, count: u64, times: &mut Histogram) -> Result<()> {
         let block = [0x55; BLOCK_BYTES];
         for number in first..first + count {

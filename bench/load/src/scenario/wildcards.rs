@@ -16,11 +16,11 @@ const DEVICES_PER_SITE: u64 = 100;
 /// `w/+/d{device}/t` for the first half of the devices: half of all publishes match a third filter.
 const WATCHED_DEVICES: u64 = DEVICES_PER_SITE / 2;
 
-/// Very many distinct wildcard filters: the memory of each, and the broker's work on a publish that few of them match.
+/// Very many distinct wildcard filters: the memory of each, and the broker's work for a publish that matches few of them.
 ///
 /// With S sites of 100 devices, a publish to `w/s{site}/d{device}/t` is matched by `w/s{site}/d{device}/#` (of 100 S),
 /// by `w/s{site}/+/t` (of S) and, for every second device, by `w/+/d{device}/t` (of 50): 2.5 deliveries on average. The rest of the
-/// filters, `w/s{site}/+/+/x{n}`, match nothing. Each kind is spread over subscribers of its own, so no subscriber has
+/// filters, `w/s{site}/+/+/x{n}`, match nothing. Each kind is spread over separate subscribers, so no subscriber has
 /// two filters that match the same publish, and the deliveries are the same for every broker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -28,9 +28,9 @@ pub(crate) struct Wildcards {
     pub filters: u64,
     /// At least 3, one for each kind of filter that matches.
     pub subscribers: usize,
-    /// Deliveries outstanding, at most.
+    /// The maximum number of outstanding deliveries.
     pub outstanding: u64,
-    /// Publishes in one write.
+    /// The number of publishes in one write.
     pub batch: usize,
     pub duration_ms: u64,
     pub warm_up_ms: u64,
@@ -83,7 +83,7 @@ impl Wildcards {
     }
 }
 
-/// Which filters there are and who holds them.
+/// The filters and their subscribers.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     sites: u64,
@@ -100,7 +100,7 @@ impl Layout {
         Ok(Self { sites, filters: parameters.filters, subscribers: parameters.subscribers })
     }
 
-    /// The subscriber of the `index`th filter of a kind (0, 1, 2): each kind has a third of the subscribers to itself.
+    /// The subscriber of the `index`th filter of a kind (0, 1, 2): each kind has a separate third of the subscribers.
     fn holder(self, kind: usize, index: u64) -> usize {
         let third = self.subscribers / 3;
         kind * third + (index % third as u64) as usize
@@ -160,7 +160,7 @@ struct Run<'a> {
     publisher: Connection,
     publishes: Publishes,
     form: PayloadForm,
-    /// Receivers of each prepared publish.
+    /// The receivers of each prepared publish.
     receivers: Vec<Vec<u32>>,
     next_publish: usize,
     subscribers: Vec<(Connection, ExpectedOrder)>,
@@ -217,7 +217,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Publishes for `duration`, then waits until all is delivered. Returns the whole time.
+    /// Publishes for `duration`, then waits until everything is delivered. Returns the whole time.
     fn phase(&mut self, duration: Duration) -> Result<Duration> {
         let started = Instant::now();
         let mut last_progress = started;
@@ -243,14 +243,14 @@ impl<'a> Run<'a> {
             if now.duration_since(last_progress) > STALL_TIMEOUT
                 || now.duration_since(started) > duration + DRAIN_TIMEOUT
             {
-                // What is missing shows in the account; the time of giving up is not the broker's.
+                // Missing messages show in the account; the timeout is not the broker's time.
                 return Ok(last_progress.duration_since(started));
             }
         }
     }
 
     fn publish(&mut self) -> Result<()> {
-        // A batch may bring three deliveries each.
+        // A batch may produce three deliveries each.
         let batch_deliveries = 3 * self.parameters.batch as u64;
         while !self.publisher.has_unsent()
             && (self.expected - self.deliveries + batch_deliveries <= self.parameters.outstanding

@@ -1,16 +1,16 @@
-//! What a process has done, beside CPU time: context switches, descriptors, threads.
+//! The activity of a process besides CPU time: context switches, descriptors, threads.
 
 use std::fs;
 use std::ops::Sub;
 
 use crate::failure::{ErrorContext, Result};
 
-/// Counts since the process began, over all threads that live. A thread that ends takes its counts along.
+/// Counts since the process started, over all living threads. The counts of ended threads are lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ContextSwitches {
-    /// The thread gave the CPU up to wait.
+    /// The thread yielded the CPU to wait.
     pub voluntary: u64,
-    /// Another thread took the CPU.
+    /// Another thread preempted it.
     pub involuntary: u64,
 }
 
@@ -39,7 +39,7 @@ impl Sub for ContextSwitches {
     }
 }
 
-/// Open descriptors of a process, sockets among them.
+/// Open descriptors of a process, including sockets.
 pub(crate) fn open_descriptors(pid: u32) -> Result<u64> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).during(|| format!("descriptors of process {pid}"))?;
     Ok(entries.count() as u64)
@@ -68,7 +68,7 @@ mod tests {
     fn a_process_that_has_waited_has_switched() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || receiver.recv());
-        // The other thread lives, and its counts with it, until it hears from us; joining it makes this one wait.
+        // The other thread lives until it gets our message, and its counts with it; joining it makes this one wait.
         let pid = std::process::id();
         while ContextSwitches::read(pid).expect("own process is readable").voluntary == 0 {
             std::thread::yield_now();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_socket_is_a_descriptor() {
-        // Tests run beside each other: others open descriptors too, but no one closes a hundred.
+        // Tests run in parallel: others open descriptors, too, but none closes a hundred.
         let before = open_descriptors(std::process::id()).expect("own process is readable");
         let sockets: Vec<_> = (0..200).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
         assert!(open_descriptors(std::process::id()).expect("readable") >= before + 100);

@@ -7,8 +7,8 @@ use crate::failure::{ErrorContext, Failure, Result};
 
 /// A reading of the CPU time of every thread of a process.
 ///
-/// `/proc/PID/task/TID/schedstat` gives nanoseconds per living thread. A thread that ended between two readings took
-/// its figure with it; then the difference falls back to utime + stime of `/proc/PID/stat`, which keeps the time of
+/// `/proc/PID/task/TID/schedstat` has the nanoseconds of each living thread. The figure of a thread that ended between two readings is
+/// lost; then the difference falls back to utime + stime of `/proc/PID/stat`, which includes
 /// ended threads but counts in ticks.
 #[derive(Debug, Clone)]
 pub(crate) struct CpuClock {
@@ -28,7 +28,7 @@ impl CpuClock {
             let Some(tid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            // A thread may end between the listing and the reading: then it is not there.
+            // A thread may end between the listing and the reading.
             let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).unwrap_or_default();
             if let Some(ns) = parse_schedstat_ns(&text) {
                 thread_ns.insert(tid, ns);
@@ -57,7 +57,7 @@ fn parse_schedstat_ns(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// utime + stime, in ticks. The command name (second field) may hold spaces and brackets, so counting starts after the
+/// utime + stime, in ticks. The command name (second field) may contain spaces and brackets, so counting starts after the
 /// last closing bracket.
 fn parse_stat_ticks(text: &str) -> Option<u64> {
     let after_name = &text[text.rfind(')')? + 1..];
@@ -103,7 +103,7 @@ mod tests {
         let pid = std::process::id();
         let before = CpuClock::read(pid).expect("own process is readable");
         let moves = || CpuClock::read(pid).expect("own process is readable").seconds_since(&before) > 0.0;
-        // Where threads of other tests end, the clock moves in steps of 10 ms of work, however long that takes on a busy machine.
+        // If threads of other tests end, the clock advances in steps of 10 ms of work, however long that takes on a busy machine.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !moves() {
             assert!(std::time::Instant::now() < deadline, "the clock stands still");

@@ -1,4 +1,4 @@
-//! The description of the machine that stands beside every result.
+//! The description of the machine in every result.
 
 use std::fs;
 use std::process::Command;
@@ -17,10 +17,10 @@ pub(crate) struct Machine {
     pub memory_mib: u64,
     pub kernel: String,
     pub operating_system: String,
-    /// CPU frequency governor, or "none" where the machine does not show one (most virtual machines).
+    /// The CPU frequency governor, or "none" if the machine does not show one (most virtual machines).
     pub governor: String,
     pub loopback_mtu_bytes: u64,
-    /// Paces large sends: with bbr, a receiver that is kept from running lowers the rate long after.
+    /// The congestion control, which paces large sends: with bbr, a receiver that was not scheduled lowers the rate for a long time.
     pub tcp_congestion_control: String,
     pub open_files_limit: u64,
 }
@@ -46,7 +46,7 @@ impl Machine {
         }
     }
 
-    /// The folder name of results taken on this class of machine: processor, cores, memory.
+    /// The folder name for results of this class of machine: processor, cores, memory.
     pub(crate) fn slug(&self) -> String {
         let mut slug = String::new();
         for character in self.cpu_model.chars() {
@@ -61,12 +61,12 @@ impl Machine {
     }
 }
 
-/// The load average of the last minute: how busy the machine was with other things.
+/// The load average of the last minute: how busy the machine was with other processes.
 pub(crate) fn load_average() -> f64 {
     read("/proc/loadavg").split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(-1.0)
 }
 
-/// The revision the result was taken at, with `+changes` when the tree differs from it; "none" outside a repository.
+/// The revision of the result, with `+changes` if the tree differs from it; "none" outside a repository.
 pub(crate) fn revision() -> String {
     let git = |arguments: &[&str]| -> Option<String> {
         let output = Command::new("git").args(arguments).output().ok()?;
@@ -91,13 +91,13 @@ fn count_processors(cpuinfo: &str) -> usize {
     cpuinfo.lines().filter(|line| line.starts_with("processor")).count()
 }
 
-/// Now, as `2026-01-31T12:34:56Z`.
+/// The current time, as `2026-01-31T12:34:56Z`.
 pub(crate) fn date() -> String {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     iso_date(since_epoch)
 }
 
-/// By the calendar's rules, counted from 1 March of the year 0 so that a leap day is the last of its year.
+/// Calendar arithmetic from 1 March of the year 0, so that a leap day is the last of its year.
 fn iso_date(seconds_since_epoch: u64) -> String {
     const DAYS_TO_EPOCH: u64 = 719_468;
     let (days, seconds) = (seconds_since_epoch / 86_400 + DAYS_TO_EPOCH, seconds_since_epoch % 86_400);

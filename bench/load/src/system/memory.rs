@@ -8,15 +8,15 @@ use crate::failure::{Failure, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub rss_bytes: u64,
-    /// Shared pages count by the share of this process; equal to `rss_bytes` where the kernel does not tell.
+    /// Shared pages count by the share of this process; equal to `rss_bytes` if the kernel does not report it.
     pub pss_bytes: u64,
     /// The highest RSS so far.
     pub peak_rss_bytes: u64,
 }
 
 impl Memory {
-    /// The exact sums of `/proc/PID/smaps_rollup`, or VmRSS of `/proc/PID/status`, which the kernel keeps approximately,
-    /// where that is not readable.
+    /// The exact sums of `/proc/PID/smaps_rollup`, or the approximate VmRSS of `/proc/PID/status` if that is not
+    /// readable.
     pub(crate) fn read(pid: u32) -> Result<Self> {
         let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let (rollup, status) = (file("smaps_rollup"), file("status"));

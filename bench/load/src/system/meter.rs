@@ -1,4 +1,4 @@
-//! The load of both sides over a measured phase, and whether the figures are the broker's or the generator's.
+//! The load of both sides in a measured phase, and whether the figures are limited by the generator.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use crate::broker::Broker;
 use crate::failure::Result;
 use crate::measure::Measurement;
 
-/// A side this busy, in cores, does as much as it can: the rest goes to the scheduler and to what else runs.
+/// A side that is this busy, in cores, is saturated: the rest goes to the scheduler and other processes.
 const SATURATED_CORES: f64 = 0.9;
 
-/// Begun before a measured phase, ended after it.
+/// Started before a measured phase, ended after it.
 pub(crate) struct Meter {
     started: Instant,
     switches: ContextSwitches,
@@ -19,13 +19,13 @@ pub(crate) struct Meter {
     own: CpuClock,
 }
 
-/// What both sides spent in a measured phase.
+/// The resources that both sides used in a measured phase.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Load {
     pub elapsed_s: f64,
-    /// Of all its processes, where it has several.
+    /// Of all its processes, for a cluster.
     pub broker_cpu_s: f64,
-    /// Of the nats-servers between several of our brokers, which `broker_cpu_s` does not have.
+    /// Of the nats-servers between Tautwire brokers, which `broker_cpu_s` does not include.
     pub servers_cpu_s: f64,
     pub generator_cpu_s: f64,
     switches: ContextSwitches,
@@ -67,7 +67,7 @@ fn switches_of(broker: &Broker) -> Result<ContextSwitches> {
 }
 
 impl Load {
-    /// Takes in a further slice of the same phase.
+    /// Adds a further slice of the same phase.
     pub(crate) fn add(&mut self, slice: &Load) {
         self.elapsed_s += slice.elapsed_s;
         self.broker_cpu_s += slice.broker_cpu_s;
@@ -77,7 +77,7 @@ impl Load {
         self.switches.involuntary += slice.switches.involuntary;
     }
 
-    /// Sets the figures that every scenario has.
+    /// Sets the figures of every scenario.
     pub(crate) fn describe(&self, broker: &Broker, measurement: &mut Measurement) -> Result<()> {
         let mut memory = Memory { rss_bytes: 0, pss_bytes: 0, peak_rss_bytes: 0 };
         for pid in broker.pids() {
@@ -99,10 +99,10 @@ impl Load {
         Ok(())
     }
 
-    /// Why rates and latencies of this phase say nothing of the broker; `None` when they do.
+    /// The reason why rates and latencies of this phase are not those of the broker, or `None`.
     ///
-    /// The generator is one thread of one core. When it has no time left while the broker has, it was the bottleneck. On
-    /// a CPU that both share, the phase is theirs together by definition, and this cannot happen.
+    /// The generator is one thread on one core. If it is saturated and the broker is not, it was the bottleneck. On
+    /// a CPU that both share, the figures are those of both by definition, and this cannot happen.
     pub(crate) fn generator_bottleneck(&self, broker: &Broker, placement: &Placement) -> Option<String> {
         let room = broker.kind.cores_it_can_use();
         let (ours, theirs) = (self.generator_cpu_s / self.elapsed_s, self.broker_cpu_s / self.elapsed_s);

@@ -1,4 +1,4 @@
-//! What the machine says about processes and about itself.
+//! Information about processes and the machine.
 
 mod activity;
 mod cpu;
@@ -28,7 +28,7 @@ pub(crate) fn raise_open_files_limit() -> Result<u64> {
     Ok(maximum)
 }
 
-/// Has timeouts of this thread end when they are due, and not up to 50 µs later: latency counts from when a message is due.
+/// Makes timeouts of this thread exact instead of up to 50 µs late, because latency is measured from the due time of a message.
 pub(crate) fn set_timer_slack() -> Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }

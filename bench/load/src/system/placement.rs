@@ -1,5 +1,5 @@
-//! Which CPUs the broker and the generator may run on. Placement matters more than the broker: a wake-up across cores
-//! costs many times one on the same core, so figures compare only at the same placement.
+//! The CPUs of the broker and the generator. Placement matters more than the broker: a wake-up across cores
+//! costs many times one on the same core, so figures are comparable only at the same placement.
 
 use std::fmt;
 use std::fs;
@@ -10,11 +10,11 @@ use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
 use crate::failure::{ErrorContext, Failure, Result};
 
-/// A list of CPU numbers, written as `0` or `0+2`; empty means all that this process was started with.
+/// A list of CPU numbers, written as `0` or `0+2`; empty means all that this process started with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CpuList(Vec<usize>);
 
-/// Where the two sides of a run are placed. Written as `broker=0,generator=0` or `free`.
+/// The placement of both sides of a run, written as `broker=0,generator=0` or `free`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub broker: CpuList,
@@ -55,7 +55,7 @@ impl fmt::Display for Placement {
 }
 
 impl Placement {
-    /// Whether broker and generator are pinned so that they must take turns on a CPU.
+    /// Whether broker and generator are pinned to a shared CPU.
     pub(crate) fn shares_a_cpu(&self) -> bool {
         self.broker.0.iter().any(|cpu| self.generator.0.contains(cpu))
     }
@@ -95,7 +95,7 @@ impl CpuList {
     fn to_set(&self) -> CpuSet {
         let mut set = CpuSet::new();
         if self.0.is_empty() {
-            // The kernel narrows this to the CPUs that exist and that the process may use.
+            // The kernel limits this to the CPUs that exist and that the process may use.
             (0..CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
         }
         self.0.iter().for_each(|&cpu| set.set(cpu));
@@ -108,14 +108,14 @@ pub(crate) fn pin_self(cpus: &CpuList) -> Result<()> {
     sched_setaffinity(None, &cpus.to_set()).during(|| format!("pinning to CPU {cpus}"))
 }
 
-/// Pins every thread that `pid` has now.
+/// Pins all current threads of `pid`.
 pub(crate) fn pin_process(pid: u32, cpus: &CpuList) -> Result<()> {
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         let name = entry?.file_name();
         let tid = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         if let Some(tid) = tid {
             match sched_setaffinity(Some(tid), &cpus.to_set()) {
-                // A thread may end between the listing and this.
+                // A thread may end between the listing and this call.
                 Ok(()) | Err(Errno::SRCH) => {}
                 Err(error) => return Err(error).during(|| format!("pinning process {pid} to CPU {cpus}")),
             }

@@ -1,5 +1,5 @@
-//! `rmqtt PORT`: the broker of the rmqtt project on 127.0.0.1 and this port. Its own program brings plugins for clusters, storage
-//! and HTTP, and the crates of databases with them.
+//! `rmqtt PORT`: the broker of the rmqtt project on 127.0.0.1 and this port. Its own program includes plugins for clusters, storage
+//! and HTTP, with their database crates.
 
 use std::error::Error;
 use std::num::NonZeroU16;
@@ -8,7 +8,7 @@ use rmqtt::context::ServerContext;
 use rmqtt::net::Builder;
 use rmqtt::server::MqttServer;
 
-/// The limits that others have by default, so that none is measured by what it drops.
+/// The default limits of the others, so that no broker drops messages.
 const MAX_INFLIGHT: NonZeroU16 = NonZeroU16::new(1000).unwrap();
 const MAX_QUEUED: usize = 100_000;
 const MAX_PACKET_BYTES: u32 = 16 << 20;

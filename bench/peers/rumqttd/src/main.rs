@@ -1,9 +1,9 @@
 //! `rumqttd PORT`: the broker of the rumqtt project on 127.0.0.1 and this port, MQTT 3.1.1. Its own program does not build
-//! with the versions that it is locked to.
+//! with its own lock file.
 
 use std::error::Error;
 
-/// As the configuration that comes with it, with one listener and without console, bridge and logging.
+/// Its default configuration, with one listener and without console, bridge and logging.
 fn configuration(port: u16) -> String {
     format!(
         "id = 0

@@ -1,4 +1,4 @@
-//! `[[assign]]`: who has which roles.
+//! `[[assign]]`: roles for clients that match conditions.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -48,7 +48,7 @@ fn assignment(reader: &mut Reader<'_>, known: &RoleNumbers, table: &Spanned<DeVa
             }
             "everyone" => {
                 if value.get_ref().as_bool() != Some(true) {
-                    reader.fault(ErrorCode::Value, value.span(), "everyone is true, or is not there");
+                    reader.fault(ErrorCode::Value, value.span(), "everyone must be true, or absent");
                 }
                 Condition::Everyone
             }
@@ -68,17 +68,17 @@ fn assignment(reader: &mut Reader<'_>, known: &RoleNumbers, table: &Spanned<DeVa
         assignment.conditions.push(condition);
     }
     if !fields.contains_key("roles") {
-        reader.fault(ErrorCode::Missing, table.span(), "roles is missing: say which roles are assigned");
+        reader.fault(ErrorCode::Missing, table.span(), "roles is missing: add the roles to assign");
     }
     if assignment.conditions.is_empty() && fields.len() <= 1 {
         let message =
-            "nothing says whom the roles are for: add everyone = true, anonymous, client_id, user, listener or claims";
+            "the assignment has no condition: add everyone = true, anonymous, client_id, user, listener or claims";
         reader.fault(ErrorCode::Missing, table.span(), message);
     }
     assignment
 }
 
-/// Numbers of roles that are named; those that are not in the file are reported.
+/// The numbers of the named roles; reports those that are not in the file.
 pub(super) fn roles(reader: &mut Reader<'_>, known: &RoleNumbers, key: &str, value: &Spanned<DeValue<'_>>) -> Vec<u32> {
     let mut numbers = Vec::new();
     for (name, span) in reader.texts(key, value) {
@@ -99,7 +99,7 @@ fn globs(reader: &mut Reader<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Ve
 }
 
 fn claims(reader: &mut Reader<'_>, value: &Spanned<DeValue<'_>>, conditions: &mut Vec<Condition>) {
-    let fault = "claims is a table with at least one claim, such as { tenant = \"acme\" }";
+    let fault = "claims must be a table with at least one claim, such as { tenant = \"acme\" }";
     let DeValue::Table(claims) = value.get_ref() else {
         return reader.fault(ErrorCode::Value, value.span(), fault);
     };

@@ -1,8 +1,7 @@
-//! Many users, a piece at a time.
+//! Parsing of large `[users]` tables in chunks.
 //!
-//! Parsed TOML takes some twenty times as much memory as its text, and most of a large file are users. Where `[users]` stands on
-//! a line of its own, what is below it can be parsed in pieces, if each is TOML by itself. Whatever is not so plain, or not right, is
-//! left to the parser of the whole file.
+//! Parsed TOML takes some twenty times as much memory as its text, and most of a large file is users. If `[users]` is on a line of its own,
+//! its body can be parsed in chunks, provided each is valid TOML by itself. In all other cases the file is parsed as a whole.
 
 use std::ops::Range;
 
@@ -14,17 +13,17 @@ use super::users;
 use crate::policy::Compiled;
 use crate::users::UsersBuilder;
 
-/// A piece is at least so long, but for the last. A file that is not longer is parsed as a whole.
+/// The minimum length of a chunk, except the last. A file that is not longer is parsed as a whole.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
-/// What the file says; `None` where it must be parsed as a whole, and with a new reader.
+/// The compiled file; `None` if it must be parsed as a whole, with a new reader.
 pub(super) fn read(reader: &mut Reader<'_>, text: &str, piece_bytes: usize) -> Option<Compiled> {
     if text.len() <= piece_bytes {
         return None;
     }
     let body = users_body(text)?;
     let (before, after) = (&text[..body.start], &text[body.end..]);
-    // What comes before is whole, so the line `[users]` is what it seems to be, and not part of a string.
+    // If the text before is valid on its own, the line `[users]` is a table header and not part of a string.
     DeTable::parse(before).ok()?;
     let others = format!("{before}{after}");
     let root = DeTable::parse(&others).ok()?;
@@ -60,7 +59,7 @@ fn users_body(text: &str) -> Option<Range<usize>> {
     start.map(|start| start..text.len())
 }
 
-/// Whole lines of the body.
+/// Splits the body at line ends.
 fn chunks(text: &str, body: Range<usize>, piece_bytes: usize) -> impl Iterator<Item = Range<usize>> {
     let mut start = body.start;
     std::iter::from_fn(move || {
@@ -89,7 +88,7 @@ mod tests {
         reader.finish((count, roles.to_vec()))
     }
 
-    /// In pieces, where that can be, and as a whole.
+    /// In chunks, where possible, and as a whole.
     fn both(text: &str, piece_bytes: usize) -> (Option<Read>, Read) {
         let places = LineIndex::of(text);
         let mut reader = Reader::new("f", &places);
@@ -110,7 +109,7 @@ mod tests {
             (true, "[users]\nann = 'r'\n[[assign]]\neveryone = true\nroles = 's'\nuser = 7\n"),
             (true, "[users]\nann = 'r'\nbob = 'nobody'\ncid = 1\n[[assign]]\nnonsense = true\nroles = 's'\n"),
             (true, "[users]\nann.x = 'r'\n"),
-            // Not so plain, or not right.
+            // Not plain enough, or invalid.
             (false, "[users]\nann = 'r'\nbob = [\n  's',\n]\ncid = 'r'\n"),
             (false, "[users]\nann = 'r'\nbob = '''\n[x]\n'''\n"),
             (false, "[users]\nann = 'r'\nbob =\n"),
@@ -139,7 +138,7 @@ mod tests {
         let (in_pieces, whole) = (in_pieces.expect("read").expect_err("wrong"), whole.expect_err("wrong"));
         assert_eq!(
             in_pieces[0].to_string(),
-            "f:10:1: there is a user ann above: put all roles into one list [access_duplicate]"
+            "f:10:1: the user ann is defined twice: put all roles into one list [access_duplicate]"
         );
         assert_eq!(whole[0].position, in_pieces[0].position);
     }

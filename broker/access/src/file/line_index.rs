@@ -1,6 +1,6 @@
-//! Bytes of a text as lines and columns.
+//! Byte offsets as lines and columns.
 
-/// Where the lines of a text begin.
+/// The offsets at which lines begin.
 #[derive(Debug)]
 pub(super) struct LineIndex<'t> {
     text: &'t str,
@@ -14,7 +14,7 @@ impl<'t> LineIndex<'t> {
         Self { text, line_starts: std::iter::once(0).chain(behind).collect() }
     }
 
-    /// From 1.
+    /// The line number, from 1.
     pub(super) fn line(&self, offset: usize) -> usize {
         self.line_starts.partition_point(|&start| start as usize <= offset)
     }

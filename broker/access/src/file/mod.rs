@@ -1,4 +1,4 @@
-//! The rule file: TOML, read with the place of everything that is wrong.
+//! The rule file: TOML, parsed with the positions of all errors.
 
 mod assignments;
 mod chunks;
@@ -21,11 +21,11 @@ use reader::Reader;
 
 const KEYS: [&str; 3] = ["role", "assign", "users"];
 
-/// What the file says, or everything that is wrong with it.
+/// Compiles a file, or returns all of its errors.
 pub(crate) fn read(file: &str, text: &str) -> Result<Compiled, Vec<AccessError>> {
     let whole_file = |code, message: String| AccessError { code, file: file.to_owned(), position: None, message };
     if text.len() > FILE_BYTES_MAX {
-        let message = format!("the file has {} bytes, and may have {FILE_BYTES_MAX}: make it smaller", text.len());
+        let message = format!("the file has {} bytes; the maximum is {FILE_BYTES_MAX}: make it smaller", text.len());
         return Err(vec![whole_file(ErrorCode::Limit, message)]);
     }
     let places = LineIndex::of(text);
@@ -39,7 +39,7 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Compiled, Vec<AccessError>>
     };
     if reader.is_faultless() && compiled.rules.is_empty() {
         let message =
-            "the file has no rule, so nobody could do anything: add a rule, or take the file out of the configuration";
+            "the file has no rule, so it would deny everything: add a rule, or remove the file from the configuration";
         return Err(vec![whole_file(ErrorCode::Empty, message.to_owned())]);
     }
     reader.finish(compiled)
@@ -66,13 +66,11 @@ fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("role" | "assign", DeValue::Array(_)) | ("users", DeValue::Table(_)) => {}
             (name @ ("role" | "assign"), _) => {
-                reader.fault(
-                    ErrorCode::Value,
-                    value.span(),
-                    format!("write [[{name}]], with two brackets: there may be several"),
-                );
+                reader.fault(ErrorCode::Value, value.span(), format!("write [[{name}]], with two brackets"));
             }
-            ("users", _) => reader.fault(ErrorCode::Value, value.span(), "write [users], and below it user = \"role\""),
+            ("users", _) => {
+                reader.fault(ErrorCode::Value, value.span(), "write [users], followed by lines such as user = \"role\"")
+            }
             (other, _) => reader.unknown_key(key.span(), other, &KEYS),
         }
     }
@@ -85,13 +83,13 @@ fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
             reader.fault(ErrorCode::Limit, table.span(), format!("there are more than {ROLES_MAX} roles: merge some"));
             break;
         }
-        // What is wrong with a role must not make its name unknown.
+        // A fault in a role must not make its name unknown.
         let draft = role::Draft::read(reader, table);
         let number = drafts.len() as u32;
         if let Some((name, span)) = &draft.name
             && names.insert((*name).into(), number).is_some()
         {
-            let message = format!("there is a role {} above: give each its own name", name.escape_debug());
+            let message = format!("the role {} is defined twice: give each role its own name", name.escape_debug());
             reader.fault(ErrorCode::Duplicate, span.clone(), message);
         }
         drafts.push(draft);

@@ -1,4 +1,4 @@
-//! Values of the file, and what is wrong with them.
+//! Values of the file, and their errors.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::line_index::LineIndex;
 use crate::error::{AccessError, ErrorCode};
 use crate::limits::ERRORS_MAX;
 
-/// Reads values; collects what is wrong.
+/// Reads values and collects errors.
 pub(super) struct Reader<'t> {
     file: &'t str,
     places: &'t LineIndex<'t>,
@@ -17,14 +17,14 @@ pub(super) struct Reader<'t> {
     errors: Vec<AccessError>,
 }
 
-/// Where what is read lies in the file: from `from` on, it lies `by` bytes further back.
+/// Maps positions in the parsed text to the file: offsets at or after `from` are shifted by `by` bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LineShift {
     pub(super) from: usize,
     pub(super) by: usize,
 }
 
-/// A text with its place.
+/// A string with its range.
 pub(super) type Text<'t> = (&'t str, Range<usize>);
 
 impl<'t> Reader<'t> {
@@ -36,7 +36,7 @@ impl<'t> Reader<'t> {
         self.file
     }
 
-    /// What is read from now on lies elsewhere.
+    /// Shifts the positions of everything that is read from now on.
     pub(super) fn shift(&mut self, shift: LineShift) {
         self.shift = shift;
     }
@@ -57,7 +57,7 @@ impl<'t> Reader<'t> {
         std::mem::take(&mut self.errors)
     }
 
-    /// `value`, if nothing was wrong.
+    /// Returns `value` if there were no errors.
     pub(super) fn finish<T>(mut self, value: T) -> Result<T, Vec<AccessError>> {
         if self.errors.is_empty() {
             return Ok(value);
@@ -74,19 +74,19 @@ impl<'t> Reader<'t> {
     }
 
     pub(super) fn unknown_key(&mut self, span: Range<usize>, key: &str, known: &[&str]) {
-        let message = format!("there is no key {} here; there are {}", key.escape_debug(), known.join(", "));
+        let message = format!("unknown key {} here; known keys are {}", key.escape_debug(), known.join(", "));
         self.fault(ErrorCode::UnknownKey, span, message);
     }
 
     pub(super) fn boolean(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<bool> {
         let found = value.get_ref().as_bool();
         if found.is_none() {
-            self.fault(ErrorCode::Value, value.span(), format!("{key} is true or false"));
+            self.fault(ErrorCode::Value, value.span(), format!("{key} must be true or false"));
         }
         found
     }
 
-    /// A text, or a list of some; empty where something is wrong.
+    /// A string, or a list of strings; empty if there is an error.
     pub(super) fn texts<'v>(&mut self, key: &str, value: &'v Spanned<DeValue<'_>>) -> Vec<Text<'v>> {
         let text = |value: &'v Spanned<DeValue<'_>>| value.get_ref().as_str().map(|text| (text, value.span()));
         let texts = match value.get_ref() {
@@ -95,7 +95,7 @@ impl<'t> Reader<'t> {
         };
         let texts = texts.unwrap_or_default();
         if texts.is_empty() {
-            self.fault(ErrorCode::Value, value.span(), format!("{key} is a string, or a list of strings"));
+            self.fault(ErrorCode::Value, value.span(), format!("{key} must be a string, or a list of strings"));
         }
         texts
     }

@@ -1,4 +1,4 @@
-//! `[[role]]`: a name, and rules.
+//! `[[role]]`: a name and rules.
 
 use std::ops::Range;
 
@@ -19,13 +19,13 @@ use crate::tree::{BuildBranch, RuleEnd, TreeBuilder};
 const ROLE_KEYS: [&str; 2] = ["name", "rules"];
 const RULE_KEYS: [&str; 6] = ["allow", "deny", "topics", "qos", "retain", "shared"];
 
-/// A role as it stands in the file.
+/// A role in the file, not yet compiled.
 pub(super) struct Draft<'v> {
     pub(super) name: Option<Text<'v>>,
     rules: &'v [Spanned<DeValue<'v>>],
 }
 
-/// A rule as it stands in the file.
+/// A rule in the file, not yet compiled.
 #[derive(Default)]
 struct RuleDraft<'v> {
     effect: Option<bool>,
@@ -47,10 +47,10 @@ impl<'v> Draft<'v> {
         for (key, value) in fields {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("name", DeValue::String(name)) if !name.is_empty() => draft.name = Some((name, value.span())),
-                ("name", _) => reader.fault(ErrorCode::Value, value.span(), "name is a string that is not empty"),
+                ("name", _) => reader.fault(ErrorCode::Value, value.span(), "name must be a non-empty string"),
                 ("rules", DeValue::Array(rules)) => draft.rules = rules,
                 ("rules", _) => {
-                    let message = "rules is a list, such as [{ allow = \"publish\", topics = \"a/#\" }]";
+                    let message = "rules must be a list, such as [{ allow = \"publish\", topics = \"a/#\" }]";
                     reader.fault(ErrorCode::Value, value.span(), message);
                 }
                 (other, _) => reader.unknown_key(key.span(), other, &ROLE_KEYS),
@@ -74,14 +74,14 @@ impl<'v> Draft<'v> {
         for rule in self.rules {
             let span = rule.span();
             let DeValue::Table(fields) = rule.get_ref() else {
-                let message = "a rule is a table, such as { allow = \"publish\", topics = \"a/#\" }";
+                let message = "a rule must be a table, such as { allow = \"publish\", topics = \"a/#\" }";
                 reader.fault(ErrorCode::Value, span, message);
                 continue;
             };
             let Some(draft) = RuleDraft::read(reader, &span, fields) else { continue };
             for (filter, filter_span) in &draft.topics {
                 if compiled.rules.len() == RULES_MAX {
-                    let message = format!("there are more than {RULES_MAX} rules, each filter counted: merge some");
+                    let message = format!("there are more than {RULES_MAX} rules, counting each filter: merge some");
                     reader.fault(ErrorCode::Limit, filter_span.clone(), message);
                     return;
                 }
@@ -101,13 +101,13 @@ impl<'v> Draft<'v> {
 }
 
 impl<'v> RuleDraft<'v> {
-    /// `None` where something is wrong.
+    /// `None` if there is an error.
     fn read(reader: &mut Reader<'_>, span: &Range<usize>, fields: &'v DeTable<'v>) -> Option<Self> {
         let mut draft = Self::default();
-        let mut is_right = true;
+        let mut is_valid = true;
         for (key, value) in fields {
             let name = key.get_ref().as_ref();
-            is_right &= match name {
+            is_valid &= match name {
                 "allow" | "deny" => draft.set_effect(reader, name, value),
                 "topics" => {
                     draft.topics = reader.texts(name, value);
@@ -132,33 +132,32 @@ impl<'v> RuleDraft<'v> {
             };
         }
         if !fields.contains_key("allow") && !fields.contains_key("deny") {
-            let message = "the rule neither allows nor denies: add allow = \"publish\", for example";
+            let message = "the rule has neither allow nor deny: add allow = \"publish\", for example";
             reader.fault(ErrorCode::Missing, span.clone(), message);
-            is_right = false;
+            is_valid = false;
         }
         if !fields.contains_key("topics") {
             let message = "the rule has no topics: add a topic filter, such as topics = \"a/#\"";
             reader.fault(ErrorCode::Missing, span.clone(), message);
-            is_right = false;
+            is_valid = false;
         }
         for (flag, name, matches_request, action) in [
             (&draft.retain, "retain", draft.publishes, "publish"),
             (&draft.shared, "shared", draft.subscribes, "subscribe"),
         ] {
-            if let (Some((_, span)), false, true) = (flag, matches_request, is_right) {
-                let message = format!(
-                    "{name} says which of those who {action} are meant, and the rule is not for {action}: take it out"
-                );
+            if let (Some((_, span)), false, true) = (flag, matches_request, is_valid) {
+                let message =
+                    format!("{name} applies only to {action} rules, and this rule is not for {action}: remove it");
                 reader.fault(ErrorCode::Value, span.clone(), message);
-                is_right = false;
+                is_valid = false;
             }
         }
-        is_right.then_some(draft)
+        is_valid.then_some(draft)
     }
 
     fn set_effect(&mut self, reader: &mut Reader<'_>, name: &str, value: &'v Spanned<DeValue<'v>>) -> bool {
         if self.effect.replace(name == "allow").is_some() {
-            reader.fault(ErrorCode::Value, value.span(), "the rule allows and denies: make it two rules");
+            reader.fault(ErrorCode::Value, value.span(), "the rule has both allow and deny: split it into two rules");
             return false;
         }
         let actions = reader.texts(name, value);
@@ -168,7 +167,7 @@ impl<'v> RuleDraft<'v> {
                 "subscribe" => self.subscribes = true,
                 other => {
                     let message = format!(
-                        "{name} is \"publish\", \"subscribe\", or both in a list; found {}",
+                        "{name} must be \"publish\", \"subscribe\", or both in a list; found {}",
                         other.escape_debug()
                     );
                     reader.fault(ErrorCode::Value, span.clone(), message);
@@ -258,7 +257,7 @@ fn qos(reader: &mut Reader<'_>, value: &Spanned<DeValue<'_>>) -> Option<Vec<QoS>
     };
     let found = found.filter(|found| !found.is_empty());
     if found.is_none() {
-        reader.fault(ErrorCode::Value, value.span(), "qos is 0, 1 or 2, or a list of these");
+        reader.fault(ErrorCode::Value, value.span(), "qos must be 0, 1 or 2, or a list of these");
     }
     found
 }

@@ -12,7 +12,7 @@ pub(super) fn add(reader: &mut Reader<'_>, known: &RoleNumbers, table: &DeTable<
     for (name, value) in table {
         let name_text = name.get_ref().as_ref();
         if users.len() == USERS_MAX {
-            let message = format!("there are more than {USERS_MAX} users: give roles to users by their claims");
+            let message = format!("there are more than {USERS_MAX} users: assign roles by claims instead");
             return reader.fault(ErrorCode::Limit, name.span(), message);
         }
         if name_text.len() > usize::from(u16::MAX) {
@@ -23,7 +23,8 @@ pub(super) fn add(reader: &mut Reader<'_>, known: &RoleNumbers, table: &DeTable<
         numbers.sort_unstable();
         numbers.dedup();
         if !users.add(name_text, &numbers) {
-            let message = format!("there is a user {} above: put all roles into one list", name_text.escape_debug());
+            let message =
+                format!("the user {} is defined twice: put all roles into one list", name_text.escape_debug());
             reader.fault(ErrorCode::Duplicate, name.span(), message);
         }
     }

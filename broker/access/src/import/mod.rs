@@ -1,23 +1,23 @@
-//! Rule files from other brokers' files.
+//! Conversion of other brokers' access rules.
 
 mod mosquitto;
 
 pub use mosquitto::mosquitto_acl;
 
-/// A rule file that was made from another broker's.
+/// A rule file that was converted from another broker's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedPolicy {
     /// The rule file, with a comment for everything in `notes`.
     pub text: String,
-    /// What has no counterpart, in the order of the lines.
+    /// Entries that have no equivalent, in line order.
     pub notes: Vec<ImportNote>,
 }
 
-/// Something that has no counterpart.
+/// An entry that has no equivalent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportNote {
-    /// The line of the file that was read, from 1.
+    /// The line of the source file, from 1.
     pub line: usize,
-    /// What it is, and what has been done.
+    /// The entry, and how it was handled.
     pub message: String,
 }

@@ -1,7 +1,7 @@
-//! The `acl_file` of mosquitto.
+//! The `acl_file` of Mosquitto.
 //!
-//! mosquitto looks first at what a client's user may do, then at the patterns; in both, what denies comes before what allows.
-//! The first that matches decides. So the order of roles and rules below means the same.
+//! Mosquitto first checks the lines of a client's user, then the patterns; in both, deny lines precede allow lines. The first match
+//! decides. So the order of roles and rules below has the same meaning.
 
 use std::fmt::Write as _;
 
@@ -10,16 +10,15 @@ use crate::pattern::Pattern;
 use crate::rule::TomlString;
 
 const HEADER: &str = "\
-# Made from an acl_file of mosquitto. Read it from the top: of the rules of a client's roles, the first that matches decides.
+# Converted from a Mosquitto acl_file. The first rule of a client's roles that matches decides.
 #
 # mosquitto grants every subscription and drops what a client may not read. Here a subscription is granted only if the client
 # may read every topic that its filter matches: a client that subscribes to more than it may read gets Not authorized.
 ";
 
-/// Makes a rule file of the text of an `acl_file`.
+/// Converts the text of an `acl_file` to a rule file.
 ///
-/// What cannot be said here is left out if it allows, and made wider if it denies, so that nobody may do more than before; each
-/// is noted.
+/// Entries that cannot be expressed are dropped if they allow, and widened if they deny, so that nobody gains access; each is noted.
 #[must_use]
 pub fn mosquitto_acl(text: &str) -> ImportedPolicy {
     let mut file = AclFile::default();
@@ -31,10 +30,10 @@ pub fn mosquitto_acl(text: &str) -> ImportedPolicy {
 
 #[derive(Debug, Default)]
 struct AclFile {
-    /// In the order in which they first come. The first are those without a user, if there are any.
+    /// In order of first appearance. Entries without a user come first, if there are any.
     blocks: Vec<Block>,
     patterns: Vec<Entry>,
-    /// Index of the block that lines are for.
+    /// Index of the block that lines belong to.
     current: Option<usize>,
     notes: Vec<ImportNote>,
 }
@@ -50,7 +49,7 @@ struct Block {
 struct Entry {
     access: Access,
     filter: String,
-    /// What is to be said above it.
+    /// The comment above the entry.
     comment: Option<String>,
 }
 
@@ -73,7 +72,7 @@ impl AclFile {
             "user" => {
                 let user = rest.trim();
                 if user.is_empty() {
-                    self.add_note(number, "user without a name: left out".to_owned());
+                    self.add_note(number, "user without a name: omitted".to_owned());
                 } else {
                     self.current = Some(self.block(Some(user)));
                 }
@@ -97,7 +96,7 @@ impl AclFile {
                 });
                 self.patterns.extend(entry);
             }
-            other => self.add_note(number, format!("{} is no line of an acl_file: left out", other.escape_debug())),
+            other => self.add_note(number, format!("{} is not a line of an acl_file: omitted", other.escape_debug())),
         }
     }
 
@@ -110,12 +109,12 @@ impl AclFile {
         })
     }
 
-    /// `[read|write|readwrite|deny] TOPIC`. `level`: a level as it is written here; `None` where it cannot be.
+    /// Parses `[read|write|readwrite|deny] TOPIC`. `level` converts a topic level; `None` if it cannot be expressed.
     fn entry(&mut self, number: usize, rest: &str, level: impl Fn(&str) -> Option<String>) -> Option<Entry> {
         let (access, topic) = match rest.split_once(' ') {
             Some((word, topic)) => {
                 let Some(access) = Access::named(word) else {
-                    self.add_note(number, format!("{} is no kind of access: left out", word.escape_debug()));
+                    self.add_note(number, format!("{} is not an access type: omitted", word.escape_debug()));
                     return None;
                 };
                 (access, topic.trim_start_matches(' '))
@@ -131,7 +130,7 @@ impl AclFile {
         };
         let filter = topic.split('/').map(&mut level_or_any).collect::<Vec<_>>().join("/");
         if let Err(why) = Pattern::parse(&filter) {
-            self.add_note(number, format!("{}: {why}: left out", topic.escape_debug()));
+            self.add_note(number, format!("{}: {why}: omitted", topic.escape_debug()));
             return None;
         }
         if is_whole {
@@ -139,11 +138,11 @@ impl AclFile {
         }
         let shown = topic.escape_debug();
         if access != Access::Deny {
-            let why = "a placeholder must fill its level, and a level may have no { or }";
-            self.add_note(number, format!("{shown} allows something that cannot be said here ({why}): left out"));
+            let why = "a placeholder must fill its level, and a level must not contain { or }";
+            self.add_note(number, format!("{shown} allows something that cannot be expressed ({why}): omitted"));
             return None;
         }
-        let message = format!("{shown} denies something that cannot be said here: every such level is denied");
+        let message = format!("{shown} denies something that cannot be expressed: every such level is denied");
         self.add_note(number, message.clone());
         Some(Entry { access, filter, comment: Some(format!("line {number}: {message}")) })
     }
@@ -154,8 +153,8 @@ impl AclFile {
 
     fn to_toml(&self) -> String {
         let mut toml = HEADER.to_owned();
-        for note in self.notes.iter().filter(|note| note.message.ends_with(": left out")) {
-            // One line for each, whatever is in it.
+        for note in self.notes.iter().filter(|note| note.message.ends_with(": omitted")) {
+            // One line each, whatever it contains.
             let _ = write!(toml, "#\n# line {}: {}\n", note.line, note.message);
         }
         for block in &self.blocks {

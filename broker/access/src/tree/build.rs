@@ -1,4 +1,4 @@
-//! Trees are grown one rule at a time, and then laid out.
+//! Building of trees: rules are added one at a time, then laid out.
 
 use hashbrown::HashTable;
 
@@ -6,14 +6,14 @@ use super::{Label, Node, Root, RuleEnd, Tree, hash};
 use crate::placeholder::PlaceholderId;
 use crate::rule::NO_RULE;
 
-/// Trees that still grow.
+/// Trees under construction.
 #[derive(Debug, Default)]
 pub(crate) struct TreeBuilder {
-    /// Each with its parent. A parent comes before its children.
+    /// Each with its parent. A parent precedes its children.
     nodes: Vec<(u32, Label)>,
     roots: Vec<u32>,
     text: Vec<u8>,
-    /// Every node but the roots, by the hash of its parent and of what it is labelled with.
+    /// Every node but the roots, by the hash of its parent and label.
     found: HashTable<u32>,
     /// The node that a rule ends at, whether with `#`, and the rule.
     ends: Vec<(u32, bool, RuleEnd)>,
@@ -31,14 +31,14 @@ pub(crate) enum BuildBranch<'t> {
 impl TreeBuilder {
     /// A new tree, without rules.
     pub(crate) fn add_root(&mut self) -> Root {
-        // The roots come first when all is laid out, in this order.
+        // The roots come first in the layout, in this order.
         let root = Root(self.roots.len() as u32);
         self.roots.push(self.nodes.len() as u32);
         self.nodes.push((NO_RULE, Label::Root));
         root
     }
 
-    /// Adds a rule with this filter; `and_below`: whether `#` follows. Rules are added in the order of the file.
+    /// Adds a rule with this filter; `and_below`: whether `#` follows. Rules must be added in file order.
     pub(crate) fn add(&mut self, root: Root, filter: &[BuildBranch<'_>], and_below: bool, end: RuleEnd) {
         let mut node = self.roots[root.0 as usize];
         for branch in filter {
@@ -87,7 +87,7 @@ impl TreeBuilder {
         node
     }
 
-    /// Lays the trees out: level by level, the children of a node side by side.
+    /// Lays the trees out: level by level, the children of a node contiguous.
     pub(crate) fn finish(mut self) -> Tree {
         self.found = HashTable::new();
         let denies = self.denying_nodes();
@@ -107,7 +107,7 @@ impl TreeBuilder {
         tree.text.shrink_to_fit();
         tree.ends.reserve_exact(self.ends.len());
         tree.nodes.reserve_exact(self.nodes.len());
-        // The old number of each node that has a place, in the new order.
+        // The old number of each node that has a position, in the new order.
         let mut placed: Vec<u32> = Vec::with_capacity(self.nodes.len());
         for &root in &self.roots {
             placed.push(root);
@@ -150,7 +150,7 @@ impl TreeBuilder {
         tree
     }
 
-    /// For each node, whether a rule that denies is there or below.
+    /// For each node, whether a deny rule is there or below.
     fn denying_nodes(&self) -> Vec<bool> {
         let mut denies = vec![false; self.nodes.len()];
         for (node, _, end) in &self.ends {
@@ -166,7 +166,7 @@ impl TreeBuilder {
 }
 
 impl Tree {
-    /// Lets each node know of the rules below it.
+    /// Stores at each node the first rules below it.
     fn prefix_sums(&mut self) {
         for index in (0..self.nodes.len()).rev() {
             let Node { parent, first_allow, first_deny, .. } = self.nodes[index];
@@ -224,7 +224,7 @@ fn label_text(label: Label, texts: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Something to hash, of a label without text.
+/// The bytes to hash for a label without text.
 fn label_key(label: Label) -> [u8; 2] {
     match label {
         Label::Placeholder { id, allows } => [1 + u8::from(allows), id.index() as u8],

@@ -1,15 +1,15 @@
 //! Whether rules match every topic of a set.
 //!
-//! A wildcard stands for infinitely many levels, among them one that no rule names. Only rules with a wildcard in that place match a topic
-//! with such a level, and these rules match all other topics of the set that have as many levels. So rules cover a set together only
-//! where, for each number of levels, one of them covers it alone. One topic with unnamed levels therefore speaks for all.
+//! A wildcard matches infinitely many levels, among them one that no rule names. Only rules with a wildcard in that position match a topic
+//! with such a level, and these rules match all other topics of the set with the same number of levels. So rules cover a set together only
+//! if, for each number of levels, one of them covers it on its own. It is therefore enough to check one topic with unnamed levels.
 
 use super::{Label, Node, Root, RuleEnd, Tree};
 use crate::placeholder::{PlaceholderId, PlaceholderValues};
 use crate::request::ActionSet;
 use crate::rule::NO_RULE;
 
-/// Topics that have these levels.
+/// A set of topics, given by their levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopicSet<'t> {
     pub(crate) parts: Vec<Part<'t>>,
@@ -21,25 +21,25 @@ pub(crate) struct TopicSet<'t> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part<'t> {
     Text(&'t [u8]),
-    /// Any level. In the first place it does not begin with `$` [MQTT-4.7.2-1].
+    /// Any level. A first level does not begin with `$` [MQTT-4.7.2-1].
     Any,
-    /// The value that a client has for a placeholder; `allows`: in a rule that allows.
+    /// The client's value of a placeholder; `allows`: in an allow rule.
     Placeholder {
         id: PlaceholderId,
         allows: bool,
     },
 }
 
-/// Which rules count.
+/// The rules that are considered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CoverQuery<'t> {
-    /// The values of the client; without them, a rule must match whatever client it is.
+    /// The values of the client; without them, a rule must match for every client.
     pub(crate) bindings: Option<&'t PlaceholderValues>,
-    /// The rules must be for all of these.
+    /// The rules must apply to all of these.
     pub(crate) actions: ActionSet,
-    /// Whether rules that deny count as well.
+    /// Whether deny rules are considered as well.
     pub(crate) denials_count: bool,
-    /// Only rules before this one count.
+    /// Only rules before this one are considered.
     pub(crate) before: u32,
 }
 
@@ -52,19 +52,19 @@ impl<'t> TopicSet<'t> {
         Self { parts, and_below }
     }
 
-    /// Whether the first level begins with `$`, so that no wildcard of a rule matches it. What a rule that denies has a placeholder for
-    /// may begin with it.
+    /// Whether the first level begins with `$`, so that no wildcard of a rule matches it. The value of a placeholder in a deny rule may
+    /// begin with it.
     fn is_dollar(&self) -> bool {
         matches!(self.parts.first(), Some(Part::Text([b'$', ..]) | Part::Placeholder { allows: false, .. }))
     }
 
-    /// Whether the set has topics of so many levels. The empty text is no topic [MQTT-4.7.3-1].
+    /// Whether the set has topics with this number of levels. The empty text is not a topic [MQTT-4.7.3-1].
     fn has_topics_of(&self, levels: usize) -> bool {
         let is_possible = if self.and_below { levels >= self.parts.len() } else { levels == self.parts.len() };
         is_possible && levels > 0 && !(levels == 1 && self.parts.first() == Some(&Part::Text(b"")))
     }
 
-    /// One of its topics of so many levels; `unnamed` stands for levels that no rule names.
+    /// One of its topics with this number of levels; `unnamed` replaces levels that no rule names.
     pub(crate) fn example(&self, levels: usize, unnamed: &[u8]) -> Vec<u8> {
         let text = |at: usize| match self.parts.get(at) {
             Some(Part::Text(text)) => text,
@@ -75,8 +75,8 @@ impl<'t> TopicSet<'t> {
 }
 
 impl Tree {
-    /// Whether rules that count match every topic of the set; otherwise, a number of levels for which they do not. `note` is told
-    /// the first rule for each number of levels. `steps` grows by the nodes that are looked at.
+    /// Whether the considered rules match every topic of the set; otherwise, a number of levels for which they do not. `note` is called
+    /// with the first rule for each number of levels. `steps` grows by the number of visited nodes.
     pub(crate) fn cover(
         &self,
         roots: impl Iterator<Item = Root>,
@@ -162,7 +162,7 @@ impl Tree {
             (Some(bindings), Part::Text(level)) => self.placeholder_matches(child, bindings, level, is_dollar),
             (Some(bindings), Part::Any) => self.placeholder_matches_all(child, bindings),
             (None, Part::Placeholder { id: own, allows: own_allows }) => match self.node(child).label {
-                // A rule that denies matches more: also where there is no value, and values that begin with `$`.
+                // A deny rule matches more: clients without a value, and values that begin with `$`.
                 Label::Placeholder { id, allows } => id == own && (own_allows || !allows),
                 _ => false,
             },

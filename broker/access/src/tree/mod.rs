@@ -1,9 +1,8 @@
 //! The rules of all roles as trees over the levels of their filters.
 //!
-//! Each role has two trees, one for publishing and one for subscribing. All trees of a policy lie in the same arrays: nodes level
-//! by level, the children of a node side by side. A child with a text is found by a hash table; one for `+` and those for
-//! placeholders stand behind. So the cost of a question depends on how many levels the topic has and how many branches match,
-//! not on how many rules there are.
+//! Each role has two trees, one for publishing and one for subscribing. All trees of a policy are in the same arrays: nodes level by level,
+//! the children of a node contiguous. A child with a text is found by a hash table; the children for `+` and placeholders come last. So the
+//! cost of a check depends on how many levels the topic has and how many branches match, not on how many rules there are.
 
 mod build;
 mod cover;
@@ -23,7 +22,7 @@ use crate::placeholder::{PlaceholderId, PlaceholderValues};
 use crate::request::{Action, ActionSet};
 use crate::rule::NO_RULE;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
@@ -31,7 +30,7 @@ pub(crate) struct Tree {
     text: Vec<u8>,
     /// Every node with a text, by the hash of its parent and text.
     texts: HashTable<u32>,
-    /// No node has the text [`unnamed`] of this number or a higher one.
+    /// No node has the text [`unnamed`] with this number or a higher one.
     first_unused_name: u32,
 }
 
@@ -39,14 +38,14 @@ pub(crate) struct Tree {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Root(u32);
 
-/// Who asks, and in which of the six ways.
+/// The client's placeholder values and the action of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AccessQuery<'a> {
     pub(crate) bindings: &'a PlaceholderValues,
     pub(crate) action: Action,
 }
 
-/// The first rule of some that match: its place, and what it says. None of them says no.
+/// The first matching rule: its rank and effect. The default denies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FirstMatch {
     pub(crate) rule: u32,
@@ -57,18 +56,18 @@ pub(crate) struct FirstMatch {
 struct Node {
     parent: u32,
     label: Label,
-    /// The children: first those with a text, then those for placeholders, then the one for `+`. Of the first, those come
-    /// first that have a rule that denies, there or below.
+    /// The children: first those with a text, then those for placeholders, then the one for `+`. Of those with a text, the ones with a deny
+    /// rule, there or below, come first.
     children_start: u32,
     text_children: u32,
     denying_text_children: u32,
     placeholder_children: u8,
     has_any_child: bool,
-    /// What ends here: first rules for exactly this topic, then rules with `#` behind it. Both in the order of the file.
+    /// The rules that end here: first rules for exactly this topic, then rules with `#` after it. Both in file order.
     ends_start: u32,
     exact_ends: u32,
     below_ends: u32,
-    /// The first rule that allows, and the first that denies, here or anywhere below: what lies behind cannot matter.
+    /// The first allow rule, and the first deny rule, here or anywhere below: used to skip later rules.
     first_allow: u32,
     first_deny: u32,
 }
@@ -80,8 +79,7 @@ enum Label {
         start: u32,
         len: u32,
     },
-    /// For rules that allow and for rules that deny there are different nodes: what has no value reaches nothing in the former,
-    /// and everything in the latter.
+    /// Allow rules and deny rules have separate nodes: without a value, the former match nothing and the latter everything.
     Placeholder {
         id: PlaceholderId,
         allows: bool,
@@ -132,7 +130,7 @@ impl Tree {
 
     /// A level that no rule has for this client.
     fn unnamed_level(&self, bindings: &PlaceholderValues) -> Vec<u8> {
-        // The operator chooses the names of all but a few levels, which the client has values for.
+        // Rules name only levels that the operator chooses, plus the few values of the client.
         let mut names = (self.first_unused_name..).map(unnamed);
         names.find(|name| !bindings.has(name)).unwrap_or_default()
     }
@@ -190,19 +188,18 @@ impl Tree {
         node.has_any_child.then(|| node.children_start + node.text_children + u32::from(node.placeholder_children))
     }
 
-    /// Whether the child for a placeholder is for `level`. `is_dollar`: whether it is a first level that begins with `$`.
+    /// Whether the child for a placeholder matches `level`. `is_dollar`: whether it is a first level that begins with `$`.
     #[inline]
     fn placeholder_matches(&self, child: u32, bindings: &PlaceholderValues, level: &[u8], is_dollar: bool) -> bool {
         let Label::Placeholder { id, allows } = self.node(child).label else { return false };
         match bindings.get(id) {
-            // A user called `$SYS` is given nothing by `{user}/#`.
+            // `{user}/#` grants nothing to a user called `$SYS`.
             Some(value) => value == level && !(allows && is_dollar),
             None => !allows,
         }
     }
 
-    /// Whether the child for a placeholder is for every level, because nothing is known of what it stands for, and it is of
-    /// rules that deny.
+    /// Whether the child for a placeholder matches every level, because the placeholder has no value and the rule denies.
     #[inline]
     fn placeholder_matches_all(&self, child: u32, bindings: &PlaceholderValues) -> bool {
         let Label::Placeholder { id, allows } = self.node(child).label else { return false };
@@ -216,19 +213,19 @@ fn is_dollar(text: &[u8]) -> bool {
     text.first() == Some(&b'$')
 }
 
-/// The name of a level that stands for those that no rule names: `any`, `any1` and so on.
+/// A placeholder name for levels that no rule names: `any`, `any1` and so on.
 fn unnamed(number: u32) -> Vec<u8> {
     if number == 0 { b"any".to_vec() } else { format!("any{number}").into_bytes() }
 }
 
-/// The number of the name, if [`unnamed`] gives it.
+/// The number of the name, if it is one of [`unnamed`].
 fn number_of_unnamed(name: &[u8]) -> Option<u32> {
     let digits = std::str::from_utf8(name.strip_prefix(b"any")?).ok()?;
     let number = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     (unnamed(number) == name).then_some(number)
 }
 
-/// The first level and, if there are more, the text behind its separator.
+/// The first level and, if there are more, the text after its separator.
 #[inline]
 fn split_level(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     match text.iter().position(|&byte| byte == b'/') {
@@ -237,7 +234,7 @@ fn split_level(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The operator alone chooses what is in the table, so the hash needs no secret.
+/// Only the operator chooses the entries of the table, so the hash needs no secret.
 #[inline]
 fn hash(parent: u32, level: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();

@@ -1,4 +1,4 @@
-//! Which rule decides about one topic.
+//! The rule that decides one topic.
 
 use super::{AccessQuery, FirstMatch, Root, Tree, is_dollar, split_level};
 
@@ -27,7 +27,7 @@ struct TreeSearch<'t> {
 }
 
 impl TreeSearch<'_> {
-    /// `rest`: the levels behind this node; `None` where the topic ends here. Goes no deeper than the rules do,
+    /// `rest`: the levels after this node; `None` if the topic ends here. The recursion is no deeper than the rules,
     /// [`crate::limits::LEVELS_MAX`] levels.
     fn visit(&mut self, index: u32, rest: Option<&[u8]>, is_root: bool) {
         let Self { tree, query, .. } = *self;

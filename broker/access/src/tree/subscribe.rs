@@ -1,10 +1,9 @@
 //! Whether every topic that a filter can match is allowed.
 //!
-//! The answer is exact. A topic is denied where no rule that allows matches it, or where a rule that denies matches it and none that
-//! allows comes before. So there are two questions: whether the rules that allow cover the filter, and, for each rule that denies
-//! and meets the filter, whether the rules that allow and come before it cover what the two have in common. How rules cover a set
-//! is in [`super::cover`]. The rules that meet the filter are found by following it through the trees; those behind all rules that
-//! cover the filter cannot matter.
+//! The answer is exact. A topic is denied if no allow rule matches it, or if a deny rule matches it and no earlier allow rule does. So
+//! there are two checks: whether the allow rules cover the filter, and, for each deny rule that overlaps with the filter, whether the
+//! earlier allow rules cover the intersection. How rules cover a set is in [`super::cover`]. The overlapping rules are found by following
+//! the filter through the trees; those after all rules that cover the filter are irrelevant.
 
 use super::cover::{CoverQuery, Part, TopicSet};
 use super::{AccessQuery, FirstMatch, Label, Root, RuleEnd, Tree, is_dollar};
@@ -12,18 +11,18 @@ use crate::limits::SUBSCRIBE_STEPS_MAX;
 use crate::request::ActionSet;
 use crate::rule::NO_RULE;
 
-/// What is known of all topics that a filter can match.
+/// The decision about all topics that a filter can match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Coverage {
     /// All are allowed.
     AllAllowed,
     /// This topic is denied, and this is the first rule that matches it.
     FirstDenied { first: FirstMatch, topic: Vec<u8> },
-    /// It would take more than [`SUBSCRIBE_STEPS_MAX`] steps to know whether rules that allow come before those that deny.
+    /// It would take more than [`SUBSCRIBE_STEPS_MAX`] steps to check whether allow rules precede the deny rules.
     TooComplex,
 }
 
-/// The rules that are asked about a filter.
+/// A filter and the rules to check it against.
 #[derive(Debug)]
 pub(crate) struct FilterQuery<'t> {
     tree: &'t Tree,
@@ -34,23 +33,23 @@ pub(crate) struct FilterQuery<'t> {
     is_dollar: bool,
 }
 
-/// How far the search for rules that deny has come. It holds for one question.
+/// The progress of the search for deny rules. Valid for one query.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TreeSearch {
-    /// Rules from this one on do not matter; `None` before the search has begun.
+    /// Rules from this one on are irrelevant; `None` before the search has begun.
     limit: Option<u32>,
-    /// Nodes that are still to be looked at.
+    /// Nodes still to visit.
     stack: Vec<NodeRange>,
-    /// Steps that the comparison with rules that allow has taken.
+    /// Steps that the comparison with allow rules has taken.
     comparison_steps: usize,
 }
 
-/// Children of one node, side by side.
+/// Contiguous children of one node.
 #[derive(Debug, Clone, Copy)]
 struct NodeRange {
     start: u32,
     end: u32,
-    /// Levels of a topic that lead there.
+    /// The number of topic levels that lead there.
     depth: u32,
 }
 
@@ -65,7 +64,7 @@ impl<'t> FilterQuery<'t> {
         FilterQuery { tree, query, roots: roots.collect(), set, is_dollar: is_dollar(filter) }
     }
 
-    /// Goes on with a search for so many steps, a look at a node each; `None` where it is not over then.
+    /// Continues a search for up to `steps_left` node visits; `None` if it is not complete.
     pub(crate) fn resume(&self, search: &mut TreeSearch, steps_left: &mut usize) -> Option<Coverage> {
         let limit = match search.limit {
             Some(limit) => limit,
@@ -91,7 +90,7 @@ impl<'t> FilterQuery<'t> {
         Some(Coverage::AllAllowed)
     }
 
-    /// Finds out which rules that deny could matter: those before some rule that covers the filter.
+    /// Finds the deny rules that are relevant: those before some rule that covers the filter.
     fn begin(&self, search: &mut TreeSearch, steps_left: &mut usize) -> Result<u32, Coverage> {
         let (mut limit, mut steps) = (0, 0);
         let uncovered = self.cover(&self.set, NO_RULE, &mut steps, |rule| limit = limit.max(rule));
@@ -105,7 +104,7 @@ impl<'t> FilterQuery<'t> {
         Ok(limit)
     }
 
-    /// A topic of the set that no rule allows before `before`, if there is one.
+    /// A topic of the set that no rule before `before` allows, if there is one.
     fn cover(&self, set: &TopicSet<'_>, before: u32, steps: &mut usize, note: impl FnMut(u32)) -> Option<Coverage> {
         let covering = CoverQuery {
             bindings: Some(self.query.bindings),
@@ -120,7 +119,7 @@ impl<'t> FilterQuery<'t> {
         Some(Coverage::FirstDenied { first, topic })
     }
 
-    /// Looks at a node that `depth` levels lead to, and notes its children.
+    /// Visits a node at depth `depth` and pushes its children.
     fn visit_node(
         &self,
         index: u32,
@@ -174,7 +173,7 @@ impl<'t> FilterQuery<'t> {
         None
     }
 
-    /// Whether a topic of the filter can have the level of this node in its place.
+    /// Whether a topic of the filter can have this node's level in this position.
     fn intersects(&self, index: u32, depth: usize) -> bool {
         let Some(place) = depth.checked_sub(1) else { return true };
         let (bindings, label) = (self.query.bindings, self.tree.node(index).label);
@@ -186,14 +185,14 @@ impl<'t> FilterQuery<'t> {
             Label::Any | Label::Root => None,
         };
         match (text, self.set.parts.get(place)) {
-            // Without a value, a rule that denies is for every level.
+            // Without a value, a deny rule matches every level.
             (None, _) => true,
             (Some(text), Some(Part::Text(level))) => text == *level,
             (Some(text), _) => !(is_first && is_dollar(text)),
         }
     }
 
-    /// What the filter and the rule that ends at a node have in common.
+    /// The intersection of the filter and the rule that ends at a node.
     fn intersection(&self, index: u32, depth: usize, is_exact: bool) -> TopicSet<'t> {
         let mut parts: Vec<Part<'t>> = Vec::with_capacity(depth.max(self.set.parts.len()));
         let mut at = index;

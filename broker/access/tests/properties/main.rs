@@ -1,4 +1,4 @@
-//! The compiled rules beside a reference that looks at every rule, and for subscriptions at every topic.
+//! Compares the compiled rules to a reference that checks every rule, and for subscriptions every topic.
 
 mod mosquitto;
 mod naive;
@@ -19,7 +19,7 @@ use tautwire_protocol::{QoS, TopicFilter};
 const QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
 /// Levels of topics: those of rules, values of placeholders, and one that no rule has.
 const LEVELS: [&str; 6] = ["a", "b", "$a", "", "c", "z"];
-/// One more than rules have, so that what is below them is seen.
+/// One more than rules have, to cover levels below them.
 const DEPTH: usize = 4;
 
 fn rule_level() -> impl Strategy<Value = String> {
@@ -83,7 +83,7 @@ fn filter() -> impl Strategy<Value = String> {
 }
 
 fn resolve(model: &Model, asker: &Asker) -> (Arc<Policy>, Permissions) {
-    let policy = Policy::parse("access.toml", &model.to_toml()).expect("a right file");
+    let policy = Policy::parse("access.toml", &model.to_toml()).expect("a valid file");
     let policy = Arc::new(policy);
     let permissions = asker.with_subject(|subject| policy.resolve(subject));
     (policy, permissions)
@@ -107,7 +107,7 @@ proptest! {
     #[test]
     fn the_first_rule_that_matches_decides_about_a_publish(model in model(), asker in asker(), qos in 0..3_usize, retain: bool) {
         let (policy, permissions) = resolve(&model, &asker);
-        let mut gate = PublishCache::new(permissions.clone());
+        let mut cache = PublishCache::new(permissions.clone());
         for (number, topic) in topics().iter().enumerate() {
             let expected = model.first_for_publish(&asker, topic, qos as u8, retain);
             let found = permissions.may_publish(topic, QOS[qos], retain);
@@ -116,8 +116,8 @@ proptest! {
             if number % 3 == 0 {
                 for (qos, retain) in [(qos, retain), (qos, !retain), ((qos + 1) % 3, retain), (qos, retain)] {
                     let found = permissions.may_publish(topic, QOS[qos], retain);
-                    prop_assert_eq!(gate.may_publish(stamp, topic, QOS[qos], retain), found);
-                    prop_assert_eq!(gate.may_publish(stamp, topic, QOS[qos], retain), found);
+                    prop_assert_eq!(cache.may_publish(stamp, topic, QOS[qos], retain), found);
+                    prop_assert_eq!(cache.may_publish(stamp, topic, QOS[qos], retain), found);
                 }
             }
             if number % 37 == 0 {
@@ -147,7 +147,7 @@ proptest! {
             let found = permissions.may_subscribe(filter, QOS[qos]);
             prop_assert_eq!(found.is_allowed(), expected, "{}", text);
             prop_assert_ne!(found, AccessDecision::Denied(Denial::TooComplex));
-            // In parts of any size, a check comes to the same answer.
+            // An incremental check gives the same answer for any step size.
             let mut steps = 1;
             let mut progress = permissions.start_subscribe(filter, QOS[qos], &mut steps);
             for part in 1.. {
@@ -164,7 +164,7 @@ proptest! {
             let explained = asker.with_subject(|subject| policy.explain(subject, &request));
             prop_assert_eq!(explained.verdict.is_allowed(), found.is_allowed());
             let example = explained.example.as_deref().unwrap_or(matched);
-            prop_assert!(!example.is_empty() && naive::matches(matched, example), "{} is no example of {}", example, matched);
+            prop_assert!(!example.is_empty() && naive::matches(matched, example), "{} is not an example of {}", example, matched);
             let decides = model.first_for_receive(&asker, example, qos as u8, shared);
             prop_assert_eq!(decides.is_some_and(|(_, rule)| rule.allows), found.is_allowed(), "{}", example);
             prop_assert_eq!(explained.rule.map(|rule| rule.line), decides.map(|rule| model.line_of(rule)));
@@ -219,12 +219,12 @@ proptest! {
     #[test]
     fn a_warning_names_a_rule_that_never_decides_and_no_other_rule_never_does(rules in vec(rule(), 1..=4)) {
         let model = Model { roles: vec![rules] };
-        let policy = Policy::parse("access.toml", &model.to_toml()).expect("a right file");
+        let policy = Policy::parse("access.toml", &model.to_toml()).expect("a valid file");
         let lines: Vec<u32> = policy.warnings().iter().map(|warning| warning.rule.line).collect();
         let mut decides = vec![false; model.roles[0].len()];
         let topics: Vec<String> = topics()
             .into_iter()
-            // Below the rules all levels are alike.
+            // Below the rules all levels are equivalent.
             .filter(|topic| topic.split('/').count() < DEPTH || topic.ends_with("/z"))
             .collect();
         for (client_id, user, claim) in [

@@ -1,4 +1,4 @@
-//! An `acl_file` and the rules that are made of it.
+//! An `acl_file` and its converted rules.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn line() -> impl Strategy<Value = Line> {
     ]
 }
 
-/// As mosquitto does it: the user's lines, then the patterns, in both what denies first.
+/// As Mosquitto does it: the user's lines, then the patterns; in both, deny lines first.
 fn is_allowed(lines: &[Line], user: Option<&str>, client_id: &str, topic: &str, writes: bool) -> bool {
     let mut current = None;
     let mut own = Vec::new();
@@ -88,10 +88,10 @@ proptest! {
         if lines.iter().all(|line| matches!(line, Line::User(_))) {
             return Ok(());
         }
-        let policy = Arc::new(Policy::parse("access.toml", &imported.text).expect("a right file"));
+        let policy = Arc::new(Policy::parse("access.toml", &imported.text).expect("a valid file"));
         let subject = Subject { client_id, user, listener: "tls", claims: &[], roles: &[] };
         let permissions = policy.resolve(&subject);
-        // Without a user name, mosquitto leaves out what denies by it; here that denies whatever stands there.
+        // Without a user name, Mosquitto skips deny patterns with %u; the converted rule denies every level there.
         let may_deny_more = user.is_none()
             && lines.iter().any(|line| matches!(line, Line::Pattern("deny ", topic) if topic.contains("%u")));
         for topic in ["a", "b", "$a", "a/a", "a/c", "c/a", "a/ann", "ann", "$a/b", "a/b/c", "b/ann/c", "a/b/c/a"] {

@@ -1,4 +1,4 @@
-//! What the rules mean, said as simply as possible.
+//! The semantics of rules, as simply as possible.
 
 use tautwire_access::Subject;
 
@@ -24,7 +24,7 @@ pub(crate) struct Asker {
     pub(crate) client_id: String,
     pub(crate) user: Option<String>,
     pub(crate) claim: Option<String>,
-    /// Which roles it has.
+    /// The roles that it has.
     pub(crate) roles: Vec<bool>,
 }
 
@@ -158,7 +158,7 @@ impl Asker {
     }
 }
 
-/// Whether a topic is one of a filter's.
+/// Whether a filter matches a topic.
 pub(crate) fn matches(filter: &str, topic: &str) -> bool {
     tautwire_protocol::topic_matches(filter, topic)
 }

@@ -1,24 +1,24 @@
-//! What delivery has done in this life of the node.
+//! The counters of delivery in this run of the node.
 
-/// Counts from the start.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeliveryCounters {
     /// Groups that have arrived.
     pub groups: u64,
-    /// Groups that were gone, by age or by damage, before this node came to them.
+    /// Groups that were lost by age or damage before this node read them.
     pub lost_groups: u64,
-    /// The same, before those who are behind came to them. What two shards have read together counts once.
+    /// Groups that were lost before lagging sessions read them. A read that two shards have shared counts once.
     pub lost_groups_behind: u64,
-    /// How often what was followed began too late, and was read again.
+    /// Times a followed stream started too late and had to be read again.
     pub gaps: u64,
-    /// How often the shards had not taken `in_flight_max_bytes`, so that nothing was asked for.
+    /// Times no data was requested because the shards had `in_flight_max_bytes` unprocessed.
     pub stalls: u64,
-    /// Reads for sessions that are behind that went to the store.
+    /// Reads for lagging sessions that went to the store.
     pub reads_stored: u64,
-    /// Those that were answered from memory.
+    /// Reads for lagging sessions that were answered from memory.
     pub reads_cached: u64,
-    /// Those that had to wait because `reads_max` were under way.
+    /// Reads that had to wait because `reads_max` were in progress.
     pub reads_waited: u64,
-    /// Groups that memory had no room for any more, by `cache_max_bytes`.
+    /// Groups that were evicted from memory because of `cache_max_bytes`.
     pub cache_evictions: u64,
 }

@@ -1,4 +1,4 @@
-//! An answer of the store becomes a span.
+//! Decodes an answer of the store to a span.
 
 use crate::names::Partition;
 use crate::operation::Sequence;
@@ -9,13 +9,13 @@ use super::{LogGroup, Messages, Span};
 /// What a gap in an answer means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gaps {
-    /// The answer ends there: it may have been lost on the way.
+    /// The answer ends at the gap: the rest may have been lost in transit.
     End,
-    /// What is missing is not in the log any more.
+    /// The missing groups are no longer in the log.
     Lost,
 }
 
-/// The span that begins at `from`, and why it ends before the answer does: a group of a newer version.
+/// Decodes the span that begins at `from`. Also returns why it ends before the answer does: at a group of a newer version.
 pub(crate) fn span_of(
     partition: Partition,
     from: Sequence,
@@ -40,7 +40,7 @@ pub(crate) fn span_of(
         match Messages::new(bytes) {
             Ok(messages) => span.groups.push(LogGroup { sequence: *sequence, messages }),
             Err(error @ RecordError::Newer { .. }) => return (span, Some(error)),
-            // The replicas agree on it, so nobody will ever read it.
+            // All replicas agree on these bytes, so the group is lost for good.
             Err(RecordError::Malformed { .. }) => span.lost += 1,
         }
         span.until = Sequence(sequence.0.saturating_add(1));

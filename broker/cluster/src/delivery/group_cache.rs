@@ -1,4 +1,4 @@
-//! Groups that were read last, for those who come a little later: a slow client, or many that come at once.
+//! A cache of recently read groups, for slow clients and for many clients that connect at once.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::{LogGroup, Messages, Span};
 #[derive(Debug, Default)]
 pub(crate) struct GroupCache {
     groups: BTreeMap<(Partition, Sequence), (Messages, u64)>,
-    /// By when they were wanted last.
+    /// Keys by last use.
     by_use: BTreeMap<u64, (Partition, Sequence)>,
     last_use: u64,
     bytes: usize,
 }
 
 impl GroupCache {
-    /// RetainEntry the groups of a span, and drops what was not wanted for the longest time. Gives how many these are.
+    /// Caches the groups of a span, and evicts the least recently used ones. Returns the number of evicted groups.
     pub(crate) fn insert(&mut self, span: &Span, max_bytes: usize) -> u64 {
         for group in &span.groups {
             let place = (span.partition, group.sequence);
@@ -39,7 +39,7 @@ impl GroupCache {
         dropped
     }
 
-    /// The span from a sequence on, as far as it is kept.
+    /// Returns the cached part of the span from a sequence on.
     pub(crate) fn span(&mut self, partition: Partition, from: Sequence, max_bytes: usize) -> Option<Span> {
         let mut span = Span { partition, from, until: from, groups: Vec::new(), lost: 0 };
         let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! The node's own way through the log: each partition is followed once, and all shards get what arrives.
+//! Follows the log for the node: each partition is followed once, and all shards receive the groups.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ struct Follower {
     /// The first sequence that has not arrived.
     next: Option<Sequence>,
     step: Step,
-    /// Up to where each shard has taken what arrived.
-    taken: Vec<Sequence>,
-    /// Where spans end that not all shards have taken, and their bytes.
+    /// The position up to which each shard has processed the groups.
+    processed: Vec<Sequence>,
+    /// The ends of spans that not all shards have processed, with their sizes.
     in_flight: VecDeque<(Sequence, usize)>,
     in_flight_bytes: usize,
 }
@@ -42,12 +42,12 @@ enum Step {
     Idle {
         until_ms: u64,
     },
-    /// Where the log ends.
+    /// Locating the end of the log.
     LocatingEnd(OperationId),
     Tailing(OperationId),
-    /// What was followed began later than it should.
+    /// Reading a gap, because the followed stream started too late.
     Reading(OperationId),
-    /// A newer broker has to go on.
+    /// The next group needs a newer version of the broker.
     Stopped,
 }
 
@@ -57,7 +57,7 @@ impl LogReader {
             partition,
             next: None,
             step: Step::Idle { until_ms: 0 },
-            taken: vec![Sequence(0); settings.shards.max(1)],
+            processed: vec![Sequence(0); settings.shards.max(1)],
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
         };
@@ -69,12 +69,12 @@ impl LogReader {
         }
     }
 
-    /// Whether it is known where all partitions begin: clients may be served.
+    /// Whether the start of all partitions is known, so that clients may be served.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Where the node stands in each partition.
+    /// Returns the position of the node in each partition.
     pub(crate) fn position(&self) -> [Place; PARTITIONS as usize] {
         let mut next = [Place::START; PARTITIONS as usize];
         for (next, follower) in next.iter_mut().zip(&self.followers) {
@@ -115,13 +115,13 @@ impl LogReader {
                 let arrived = follower.arrive(*first, groups, gaps, reads, counters, settings, out);
                 if !arrived && is_late {
                     counters.gaps += 1;
-                    return follower.read_again(settings, out);
+                    return follower.read_gap(settings, out);
                 }
-                follower.rest(now_ms);
+                follower.wait_until(now_ms);
             }
             (Step::Reading(op), Answer::Groups { first, groups }) if op == id => {
                 let arrived = follower.arrive(*first, groups, Gaps::Lost, reads, counters, settings, out);
-                follower.rest(now_ms + if arrived { 0 } else { settings.retry_ms });
+                follower.wait_until(now_ms + if arrived { 0 } else { settings.retry_ms });
             }
             (Step::LocatingEnd(op) | Step::Tailing(op) | Step::Reading(op), _) if op == id => {
                 follower.step = Step::Idle { until_ms: now_ms + settings.retry_ms };
@@ -131,7 +131,7 @@ impl LogReader {
         follower.proceed(now_ms, settings, counters, out);
     }
 
-    /// Nothing arrives before all ends are known, so that the engine begins where they are.
+    /// Begins only when all ends are known, so that the engine starts there.
     fn begin(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
         if !self.has_begun && self.followers.iter().all(|follower| follower.next.is_some()) {
             self.has_begun = true;
@@ -140,7 +140,7 @@ impl LogReader {
         }
     }
 
-    /// A shard has taken what arrived, up to here.
+    /// A shard has processed everything up to a sequence.
     pub(crate) fn mark_received(
         &mut self,
         now_ms: u64,
@@ -151,17 +151,17 @@ impl LogReader {
         out: &mut Outbox,
     ) {
         let follower = &mut self.followers[partition.index()];
-        if let Some(taken) = follower.taken.get_mut(shard) {
-            *taken = until.max(*taken);
+        if let Some(processed) = follower.processed.get_mut(shard) {
+            *processed = until.max(*processed);
         }
-        let all = follower.taken.iter().min().copied().unwrap_or(until);
+        let all = follower.processed.iter().min().copied().unwrap_or(until);
         while let Some((_, bytes)) = pop_front_if(&mut follower.in_flight, |(until, _)| *until <= all) {
             follower.in_flight_bytes -= bytes;
         }
         follower.proceed(now_ms, settings, &mut self.counters, out);
     }
 
-    /// A shard wants to read for those of its sessions that are behind.
+    /// A shard requests a read for its lagging sessions.
     pub(crate) fn read(&mut self, shard: usize, request: ReadRequest, settings: &Settings, out: &mut Outbox) {
         self.reads.ask(shard, request, settings, &mut self.counters, out);
     }
@@ -179,13 +179,13 @@ impl LogReader {
 }
 
 impl Follower {
-    fn rest(&mut self, until_ms: u64) {
+    fn wait_until(&mut self, until_ms: u64) {
         if !matches!(self.step, Step::Stopped) {
             self.step = Step::Idle { until_ms };
         }
     }
 
-    /// Asks for what comes next, if the shards can take it.
+    /// Requests the next groups, if the shards have capacity.
     fn proceed(&mut self, now_ms: u64, settings: &Settings, counters: &mut DeliveryCounters, out: &mut Outbox) {
         let Step::Idle { until_ms } = self.step else { return };
         if now_ms < until_ms {
@@ -204,13 +204,13 @@ impl Follower {
         };
     }
 
-    fn read_again(&mut self, settings: &Settings, out: &mut Outbox) {
+    fn read_gap(&mut self, settings: &Settings, out: &mut Outbox) {
         let Some(from) = self.next else { return };
         let (partition, max_bytes) = (self.partition, settings.read_max_bytes);
         self.step = Step::Reading(out.ask(Purpose::Log(partition), Operation::Read { partition, from, max_bytes }));
     }
 
-    /// Hands out what goes on where the node stands. Gives whether there was anything.
+    /// Passes groups that continue at the node's position to the shards. Returns whether there were any.
     #[expect(clippy::too_many_arguments, reason = "parts of one node")]
     fn arrive(
         &mut self,

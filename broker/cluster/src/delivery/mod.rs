@@ -1,5 +1,5 @@
-//! Messages from the log to subscribers. `docs/internals/cluster-delivery.md` says who does what: the node follows the log and reads it
-//! again for those who are behind (`log`), and each shard knows how far its sessions are ([`Receivers`]).
+//! Delivers messages from the log to subscribers. `docs/internals/cluster-delivery.md` describes the parts: the node follows the log and
+//! reads it again for lagging sessions (`log_reader`), and each shard tracks the positions of its sessions ([`Receivers`]).
 
 mod counters;
 mod decode;

@@ -1,4 +1,4 @@
-//! Reads for sessions that are behind. Shards that want the same share one.
+//! Reads for lagging sessions. Shards that request the same range share one read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::counters::DeliveryCounters;
 use super::decode::{Gaps, span_of};
 use super::group_cache::GroupCache;
 
-/// What a shard wants to read.
+/// A read request of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// Comes back with the answer.
+    /// Returned with the answer.
     pub number: u64,
-    /// Of which partition.
+    /// The partition.
     pub partition: Partition,
-    /// From where on.
+    /// The first sequence to read.
     pub from: Sequence,
 }
 
@@ -29,8 +29,8 @@ pub struct ReadRequest {
 pub(crate) struct Reads {
     in_flight: BTreeMap<OperationId, Read>,
     waiting: VecDeque<Read>,
-    /// What was not answered, and when it is asked again, in order.
-    again: VecDeque<(u64, Read)>,
+    /// Failed reads with the time of the next attempt, in order.
+    retries: VecDeque<(u64, Read)>,
     cache: GroupCache,
 }
 
@@ -38,8 +38,8 @@ pub(crate) struct Reads {
 struct Read {
     partition: Partition,
     from: Sequence,
-    /// Shard and number of each who wants it.
-    asked_by: Vec<(usize, u64)>,
+    /// The shard and the request number of each requester.
+    requesters: Vec<(usize, u64)>,
 }
 
 impl Reads {
@@ -60,11 +60,11 @@ impl Reads {
             counters.reads_cached += 1;
             return notify(span, &[(shard, number)], out);
         }
-        let again = self.again.iter_mut().map(|(_, read)| read);
-        let same = self.in_flight.values_mut().chain(&mut self.waiting).chain(again);
+        let retries = self.retries.iter_mut().map(|(_, read)| read);
+        let same = self.in_flight.values_mut().chain(&mut self.waiting).chain(retries);
         match { same }.find(|read| read.partition == partition && read.from == from) {
-            Some(read) => read.asked_by.push((shard, number)),
-            None => self.start(Read { partition, from, asked_by: vec![(shard, number)] }, settings, counters, out),
+            Some(read) => read.requesters.push((shard, number)),
+            None => self.start(Read { partition, from, requesters: vec![(shard, number)] }, settings, counters, out),
         }
     }
 
@@ -86,7 +86,7 @@ impl Reads {
         counters: &mut DeliveryCounters,
         out: &mut Outbox,
     ) {
-        while let Some((_, read)) = pop_front_if(&mut self.again, |(at_ms, _)| *at_ms <= now_ms) {
+        while let Some((_, read)) = pop_front_if(&mut self.retries, |(at_ms, _)| *at_ms <= now_ms) {
             self.start(read, settings, counters, out);
         }
     }
@@ -109,10 +109,10 @@ impl Reads {
             Some(span) => {
                 counters.lost_groups_behind += span.lost;
                 self.insert(&span, settings, counters);
-                notify(span, &read.asked_by, out);
+                notify(span, &read.requesters, out);
             }
-            // A replica that is behind, or a broker that is too old for the group that comes next.
-            None => self.again.push_back((now_ms + settings.retry_ms, read)),
+            // The replica lags behind, or the next group needs a newer version of the broker.
+            None => self.retries.push_back((now_ms + settings.retry_ms, read)),
         }
         if let Some(read) = self.waiting.pop_front() {
             self.start(read, settings, counters, out);
@@ -120,9 +120,9 @@ impl Reads {
     }
 }
 
-fn notify(span: Span, asked_by: &[(usize, u64)], out: &mut Outbox) {
+fn notify(span: Span, requesters: &[(usize, u64)], out: &mut Outbox) {
     let span = Arc::new(span);
-    for (shard, number) in asked_by {
+    for (shard, number) in requesters {
         out.decide(Decision::Read { shard: *shard, number: *number, span: span.clone() });
     }
 }

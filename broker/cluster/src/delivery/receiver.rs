@@ -1,4 +1,4 @@
-//! How far one session, or one group of a shared subscription, has come.
+//! The log position of one session, or of one group of a shared subscription.
 
 use std::collections::BTreeSet;
 
@@ -6,36 +6,37 @@ use crate::mutant::{Mutant, is};
 use crate::names::{PARTITIONS, Partition};
 use crate::record::{GROUP_OPEN_MAX, OPEN_MAX, Place};
 
-/// A receiver shares the position of its shard, except in the partitions that are listed in `detached`.
+/// A receiver shares the position of its shard, except in the partitions listed in `detached`.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
-    /// In which partitions it takes part, one bit for each.
+    /// The partitions of the receiver, as a bit mask.
     pub(super) partitions: u16,
     open: BTreeSet<(Partition, Place)>,
-    /// Of a group, how many are open in each partition.
+    /// For a group, the number of open messages in each partition.
     shares: Option<Box<[u32; PARTITIONS as usize]>>,
     pub(super) detached: Vec<DetachedCursor>,
-    /// Acknowledgements since it was saved.
+    /// Acknowledgements since the last checkpoint.
     pub(super) acknowledged: u32,
-    /// When it is to be saved.
+    /// The time of the next checkpoint.
     pub(super) due_ms: u64,
 }
 
-/// A partition in which a receiver has a place of its own.
+/// A partition in which a receiver has a position of its own.
 #[derive(Debug)]
 pub(super) struct DetachedCursor {
     pub(super) partition: Partition,
-    /// The first place that it has not looked at.
+    /// The first position that it has not processed.
     pub(super) next: Place,
-    /// Open messages that are to be sent again, all before `next`.
+    /// Open messages that must be sent again, all before `next`.
     pub(super) again: BTreeSet<Place>,
-    /// Where there was no room for a message.
+    /// The position of a message that could not be delivered for lack of capacity.
     pub(super) blocked_at: Option<Place>,
-    /// That message is being offered, or was: it does not arrive once more, so it has to be read, even if there is room before it has been passed.
+    /// That message is being offered or was skipped: it does not arrive again, so it must be read even if capacity returns before it has
+    /// been passed.
     pub(super) has_skipped: bool,
-    /// There is room again, and a walk is still under way.
+    /// Capacity has returned while a walk is in progress.
     pub(super) is_unblocked: bool,
-    /// It is part of a walk, or waits for the next one where the last one ended.
+    /// The receiver is part of a walk, or waits for the next one at the end of the last.
     pub(super) is_in_walk: bool,
 }
 
@@ -59,7 +60,7 @@ impl Receiver {
         self.detached.iter_mut().find(|detached| detached.partition == partition)
     }
 
-    /// The place of its own in a partition; `position` where it had none.
+    /// Returns the detached cursor of a partition, created at `position` if there is none.
     pub(super) fn set_detached(&mut self, partition: Partition, position: Place) -> &mut DetachedCursor {
         let at = self.detached.iter().position(|detached| detached.partition == partition).unwrap_or_else(|| {
             self.detached.push(DetachedCursor::new(partition, position));
@@ -75,7 +76,7 @@ impl Receiver {
         }
     }
 
-    /// A group, which takes part in nothing yet.
+    /// Creates a group without partitions.
     pub(super) fn group() -> Receiver {
         Receiver { shares: Some(Box::default()), ..Receiver::default() }
     }
@@ -84,7 +85,7 @@ impl Receiver {
         Receiver { partitions: EVERYWHERE, ..Receiver::default() }
     }
 
-    /// Whether it is a session that has nothing of its own, and is never to be saved.
+    /// Whether it is a session without individual state, which needs no checkpoint.
     pub(super) fn is_plain(&self) -> bool {
         let is_session = self.shares.is_none() && self.partitions == EVERYWHERE;
         is_session && self.detached.is_empty() && self.open.is_empty() && self.acknowledged == 0 && self.due_ms == 0
@@ -97,7 +98,7 @@ impl Receiver {
         }
     }
 
-    /// Gives whether the message was open.
+    /// Closes a message. Returns whether it was open.
     pub(super) fn close(&mut self, partition: Partition, place: Place) -> bool {
         let was_open = self.open.remove(&(partition, place));
         if let Some(shares) = &mut self.shares {
@@ -110,12 +111,12 @@ impl Receiver {
         self.open.contains(&(partition, place))
     }
 
-    /// All open messages, by partition and in order.
+    /// Returns all open messages, by partition and in order.
     pub(super) fn all_open(&self) -> impl Iterator<Item = (Partition, Place)> {
         self.open.iter().copied()
     }
 
-    /// Whether the record may name no more.
+    /// Whether the record cannot hold more open messages.
     pub(super) fn is_full(&self, partition: Partition) -> bool {
         match &self.shares {
             None => self.open.len() >= OPEN_MAX,
@@ -123,14 +124,14 @@ impl Receiver {
         }
     }
 
-    /// Open messages of a partition, in order.
+    /// Returns the open messages of a partition, in order.
     pub(super) fn open_in(&self, partition: Partition) -> impl DoubleEndedIterator<Item = Place> {
         let last = Place { sequence: crate::Sequence(u64::MAX), index: u32::MAX };
         self.open.range((partition, Place::START)..=(partition, last)).map(|(_, place)| *place)
     }
 
-    /// The first place that has not been looked at, where the shard stands at `position`. What was handed out is before it, even while the shard
-    /// has not passed it.
+    /// Returns the first unprocessed position, with the shard at `position`. Delivered messages are before it, even if the shard has not
+    /// passed them.
     pub(super) fn next(&self, partition: Partition, position: Place) -> Place {
         let next = self.detached(partition).map_or(position, |detached| detached.next);
         self.open_in(partition).next_back().map_or(next, |last| next.max(last.behind()))
@@ -151,12 +152,12 @@ impl DetachedCursor {
         }
     }
 
-    /// What it has to read next.
-    pub(super) fn wanted(&self) -> Place {
+    /// Returns the next position to read.
+    pub(super) fn next_to_read(&self) -> Place {
         self.again.first().copied().unwrap_or(self.next)
     }
 
-    /// Whether it takes what arrives at a shard that stands at `position`: then it misses nothing in between.
+    /// Whether it can receive what arrives at a shard at `position` without a gap.
     pub(super) fn is_caught_up(&self, position: Place) -> bool {
         let has_skipped = self.has_skipped && !is(Mutant::TakesRoomForTheNext);
         self.again.is_empty() && self.blocked_at.is_none() && !has_skipped && !self.is_in_walk && position <= self.next

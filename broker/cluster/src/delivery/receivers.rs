@@ -1,8 +1,8 @@
-//! The receivers of one shard: sessions, and the groups that are at home there.
+//! The receivers of one shard: its sessions, and the groups that it coordinates.
 //!
-//! A receiver that is behind reads the log itself. Of each partition one span is read at a time, and all who are in it ride along. Like a lift, the
-//! next read begins at the next one who waits, up to where the shard stood when it went up, and then at the lowest: nobody waits for ever, however
-//! fast the log grows, and those who stand close together become one.
+//! A lagging receiver reads the log on its own. Each partition has one read at a time, which serves all receivers in its range. The order
+//! is that of an elevator: the next read begins at the next waiting receiver, up to the position of the shard when the pass began, and then
+//! at the lowest one. So no receiver starves, however fast the log grows, and receivers at nearby positions merge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,63 +13,63 @@ use crate::record::{Cursors, Place};
 use super::receiver::{DetachedCursor, Receiver};
 use super::{ReadRequest, Span};
 
-/// A receiver is saved when so many of its messages have been acknowledged.
+/// A receiver is due for a checkpoint after this many acknowledged messages.
 pub(super) const CHECKPOINT_ACKNOWLEDGEMENTS: u32 = 256;
-/// Or so long after the first of them, in milliseconds.
+/// Or this long after the first of them, in milliseconds.
 pub(super) const CHECKPOINT_AFTER_MS: u64 = 200;
-/// Or so long after it was saved last, in milliseconds: so that nobody has to look for messages in what is older.
+/// Or this long after the last checkpoint, in milliseconds, so that no one has to search older data.
 pub(super) const CHECKPOINT_IDLE_MS: u64 = 600_000;
 
 /// The engine's index of a receiver in its shard.
 pub type Slot = u32;
 
-/// How a message comes to be offered.
+/// Why a message is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliverySource {
-    /// It has arrived.
+    /// It has just arrived.
     Live,
-    /// It was read for those who are behind.
+    /// It was read for lagging receivers.
     Read,
 }
 
-/// How far the receivers of one shard have come.
+/// The log positions of the receivers of one shard.
 #[derive(Debug)]
 pub struct Receivers {
     partitions: Vec<PartitionState>,
     receivers: Vec<ReceiverState>,
-    /// What all sessions are that keep up.
+    /// The state that all caught-up sessions share.
     caught_up: Receiver,
-    /// When each is to be saved.
+    /// The receivers by the time of their next checkpoint.
     due: BTreeSet<(u64, Slot)>,
     last_read: u64,
     /// The partition that reads next.
     turn: usize,
 }
 
-/// What a slot stands for.
+/// The content of a slot.
 #[derive(Debug)]
 enum ReceiverState {
     Vacant,
-    /// A session that shares the position of the shard in all partitions: most do, most of the time.
+    /// A session that shares the position of the shard in all partitions, as most sessions do most of the time.
     CaughtUp,
     Receiver(Box<Receiver>),
 }
 
-/// A partition, as the shard sees it.
+/// The state of a partition in a shard.
 #[derive(Debug)]
 struct PartitionState {
     partition: Partition,
-    /// All before it has been offered to those who share it.
+    /// Everything before it was offered to the receivers that share it.
     position: Place,
-    /// Who has to read, by what is wanted first.
+    /// Receivers that must read, by the first position they need.
     behind: BTreeSet<(Place, Slot)>,
-    /// Who waits for the position to come to its place.
+    /// Receivers that wait until the position reaches theirs.
     ahead: BTreeSet<(Place, Slot)>,
     read: Option<Read>,
-    /// Where the next read begins, if somebody waits there or above, and below `top`.
+    /// The start of the next read, if a receiver waits there or above, and below `top`.
     next_read_at: Place,
     top: Place,
-    /// Who has ridden along and reads on from there: many who came at once cost nothing but this from one walk to the next.
+    /// Receivers of the last walk that continue at its end. They cost nothing else from one walk to the next.
     carried_over: BTreeSet<Slot>,
 }
 
@@ -80,9 +80,9 @@ enum Read {
 }
 
 impl Receivers {
-    /// A shard that begins here, in the order of the partitions.
+    /// Creates the state of a shard that begins at these positions, in the order of the partitions.
     pub fn new(next: &[Place; PARTITIONS as usize]) -> Receivers {
-        let way = |(partition, position): (Partition, &Place)| PartitionState {
+        let state = |(partition, position): (Partition, &Place)| PartitionState {
             partition,
             position: *position,
             behind: BTreeSet::new(),
@@ -93,7 +93,7 @@ impl Receivers {
             carried_over: BTreeSet::new(),
         };
         Receivers {
-            partitions: Partition::all().zip(next).map(way).collect(),
+            partitions: Partition::all().zip(next).map(state).collect(),
             receivers: Vec::new(),
             caught_up: Receiver::session(),
             due: BTreeSet::new(),
@@ -102,17 +102,17 @@ impl Receivers {
         }
     }
 
-    /// Up to where the shard has offered what arrives.
+    /// Returns the position up to which the shard has offered arriving messages.
     pub fn position(&self, partition: Partition) -> Place {
         self.partitions[partition.index()].position
     }
 
-    /// A session that begins here.
+    /// Adds a new session at the current position.
     pub fn begin(&mut self, slot: Slot, now_ms: u64) {
         self.insert(slot, Receiver::session(), now_ms);
     }
 
-    /// A session that goes on where it was. Its open messages are sent again [MQTT-4.4.0-1].
+    /// Adds a session that resumes at its cursors. Its open messages are sent again [MQTT-4.4.0-1].
     pub fn resume(&mut self, slot: Slot, cursors: &Cursors, now_ms: u64) {
         let mut receiver = Receiver::session();
         for partition in Partition::all() {
@@ -124,7 +124,7 @@ impl Receivers {
         Partition::all().for_each(|partition| self.list(slot, partition));
     }
 
-    /// A session whose engine keeps account of what it has taken, and saves it: from these places on, or from where the shard stands.
+    /// Adds a session whose engine itself tracks and saves what was delivered, from these positions on, or from the shard's position.
     pub fn follow(&mut self, slot: Slot, next: Option<&[Place; PARTITIONS as usize]>) {
         let Some(next) = next else { return self.put(slot, ReceiverState::CaughtUp) };
         let mut receiver = Receiver::session();
@@ -135,7 +135,7 @@ impl Receivers {
         Partition::all().for_each(|partition| self.list(slot, partition));
     }
 
-    /// A partition of a group goes on here. A group begins with its first one.
+    /// Adds a partition to a group, from these positions on. The first one creates the group.
     pub fn lease(
         &mut self,
         slot: Slot,
@@ -154,7 +154,7 @@ impl Receivers {
         self.list(slot, partition);
     }
 
-    /// A partition of a group goes elsewhere: how far it has come, and what is open.
+    /// Removes a partition from a group. Returns its next position and its open messages.
     pub fn recall(&mut self, slot: Slot, partition: Partition) -> (Place, Vec<Place>) {
         self.unlist(slot, partition);
         let position = self.position(partition);
@@ -168,7 +168,7 @@ impl Receivers {
         (next, open)
     }
 
-    /// A receiver is gone. Its slot may be given again.
+    /// Removes a receiver. Its slot may be reused.
     pub fn remove(&mut self, slot: Slot) {
         Partition::all().for_each(|partition| self.unlist(slot, partition));
         if let Some(known) = self.receivers.get_mut(slot as usize)
@@ -178,42 +178,42 @@ impl Receivers {
         }
     }
 
-    /// Whether this shard delivers a partition of a group. A message of QoS 0 is for a group's members here if this is so for its topic's partition:
-    /// then one member gets it, of all nodes.
+    /// Whether this shard delivers a partition of a group. A QoS 0 message is for a group's members here if this holds for the partition of
+    /// its topic: so one member of all nodes receives it.
     pub fn has_lease(&self, slot: Slot, partition: Partition) -> bool {
         self.peek(slot).is_some_and(|receiver| receiver.takes_part(partition))
     }
 
-    /// How far a group has come in the partitions that are leased here, and what is open.
+    /// Returns the leased partitions of a group, each with its next position and its open messages.
     pub fn leases(&self, slot: Slot) -> Vec<(Partition, Place, Vec<Place>)> {
         let Some(receiver) = self.peek(slot) else { return Vec::new() };
-        let leased = self.partitions.iter().filter(|way| receiver.takes_part(way.partition));
-        let lease = |way: &PartitionState| {
-            let open = receiver.open_in(way.partition).collect();
-            (way.partition, receiver.next(way.partition, way.position), open)
+        let leased = self.partitions.iter().filter(|state| receiver.takes_part(state.partition));
+        let lease = |state: &PartitionState| {
+            let open = receiver.open_in(state.partition).collect();
+            (state.partition, receiver.next(state.partition, state.position), open)
         };
         leased.map(lease).collect()
     }
 
-    /// The first place of a partition that a receiver has not looked at.
+    /// Returns the first position of a partition that a receiver has not processed.
     pub fn next(&self, slot: Slot, partition: Partition) -> Place {
         let position = self.position(partition);
         self.peek(slot).map_or(position, |receiver| receiver.next(partition, position))
     }
 
-    /// How far a session has come, as it is saved.
+    /// Returns the cursors of a session for a checkpoint.
     pub fn cursors(&self, slot: Slot) -> Option<Cursors> {
         let receiver = self.peek(slot)?;
-        let mut next = self.partitions.iter().map(|way| match is(Mutant::SavesPosition) {
-            true => way.position,
-            false => receiver.next(way.partition, way.position),
+        let mut next = self.partitions.iter().map(|state| match is(Mutant::SavesPosition) {
+            true => state.position,
+            false => receiver.next(state.partition, state.position),
         });
         let next = std::array::from_fn(|_| next.next().unwrap_or(Place::START));
         let open = receiver.all_open().filter(|_| !is(Mutant::SavesNothingOpen));
         Some(Cursors::with_open_messages(next, open))
     }
 
-    /// Whether a receiver is to get the message at a place, if it matches.
+    /// Whether a receiver should get the message at a position if it matches.
     pub fn wants(&self, slot: Slot, partition: Partition, place: Place, walk: DeliverySource) -> bool {
         let Some(receiver) = self.peek(slot) else { return false };
         if !receiver.takes_part(partition) {
@@ -233,7 +233,7 @@ impl Receivers {
         }
     }
 
-    /// A message goes to a receiver that wants it, and is open until [`complete`](Receivers::complete).
+    /// Marks a message as delivered to a receiver. It is open until [`complete`](Receivers::complete).
     pub fn mark_delivered(&mut self, slot: Slot, partition: Partition, place: Place) {
         let is_listed = self.unlist_unless_in_walk(slot, partition);
         let Some(receiver) = self.receiver(slot) else { return };
@@ -246,7 +246,7 @@ impl Receivers {
         }
     }
 
-    /// A message goes to a session that [follows](Receivers::follow) the log, and wants it. It is not looked at again.
+    /// Marks a message as delivered to a session that [follows](Receivers::follow) the log. It is not offered again.
     pub fn take(&mut self, slot: Slot, partition: Partition, place: Place) {
         if self.peek(slot).is_none_or(|receiver| receiver.detached(partition).is_none()) {
             return;
@@ -260,8 +260,7 @@ impl Receivers {
         }
     }
 
-    /// There is no room for a message that a receiver wants. It gets the message, and all behind it, when [`has_room`](Receivers::has_room) has
-    /// been said.
+    /// Marks that a receiver has no capacity for a message. It gets that message and all later ones after [`unblock`](Receivers::unblock).
     pub fn block(&mut self, slot: Slot, partition: Partition, place: Place) {
         if is(Mutant::ForgetsToHold) {
             return;
@@ -283,13 +282,13 @@ impl Receivers {
         }
     }
 
-    /// A receiver that had no room has some again.
+    /// Marks that a blocked receiver has capacity again.
     pub fn unblock(&mut self, slot: Slot) {
-        let Some(receiver) = own(&mut self.receivers, slot) else { return };
+        let Some(receiver) = individual(&mut self.receivers, slot) else { return };
         let mut free = Vec::new();
         for detached in receiver.detached.iter_mut().filter(|detached| detached.blocked_at.is_some()) {
             if detached.is_in_walk {
-                // What is behind the held message has been passed over in this walk.
+                // Messages after the blocked one were skipped in this walk.
                 detached.is_unblocked = true;
             } else {
                 detached.blocked_at = None;
@@ -299,7 +298,7 @@ impl Receivers {
         free.into_iter().for_each(|partition| self.list(slot, partition));
     }
 
-    /// The message at a place has been acknowledged. Gives whether it was open.
+    /// Marks a message as acknowledged. Returns whether it was open.
     pub fn complete(&mut self, slot: Slot, partition: Partition, place: Place, now_ms: u64) -> bool {
         let is_listed = self.unlist_unless_in_walk(slot, partition);
         let position = self.position(partition);
@@ -326,7 +325,7 @@ impl Receivers {
         was_open
     }
 
-    /// Who had a message of a group is gone without having acknowledged it. It is offered again.
+    /// Offers an open message of a group again, because its receiver is gone without having acknowledged it.
     pub fn requeue(&mut self, slot: Slot, partition: Partition, place: Place) {
         let is_listed = self.unlist_unless_in_walk(slot, partition);
         let position = self.position(partition);
@@ -341,59 +340,59 @@ impl Receivers {
         }
     }
 
-    /// All before `next` has been offered to all who keep up.
+    /// Everything before `next` was offered to all caught-up receivers.
     pub fn pass(&mut self, partition: Partition, next: Place) {
-        let way = &mut self.partitions[partition.index()];
-        way.position = way.position.max(next);
-        while let Some((place, slot)) = way.ahead.first().copied()
-            && place <= way.position
+        let state = &mut self.partitions[partition.index()];
+        state.position = state.position.max(next);
+        while let Some((place, slot)) = state.ahead.first().copied()
+            && place <= state.position
         {
-            way.ahead.remove(&(place, slot));
+            state.ahead.remove(&(place, slot));
             share(&mut self.receivers, slot, partition);
         }
     }
 
-    /// What is to be read next; `None` where all is being read that has to be.
+    /// Returns the next range to read, or `None` if everything needed is being read.
     pub fn next_read_range(&mut self) -> Option<ReadRequest> {
         for _ in 0..self.partitions.len() {
             self.turn = (self.turn + 1) % self.partitions.len();
-            let way = &mut self.partitions[self.turn];
-            if way.read.is_some() {
+            let state = &mut self.partitions[self.turn];
+            if state.read.is_some() {
                 continue;
             }
-            let Some(place) = way.next_stop() else { continue };
+            let Some(place) = state.next_stop() else { continue };
             self.last_read += 1;
-            way.read = Some(Read::Asked(self.last_read));
+            state.read = Some(Read::Asked(self.last_read));
             let from = place.sequence;
-            return Some(ReadRequest { number: self.last_read, partition: way.partition, from });
+            return Some(ReadRequest { number: self.last_read, partition: state.partition, from });
         }
         None
     }
 
-    /// A span has been read. Gives whether anybody still wants it; then [`end_walk`](Receivers::end_walk) follows.
+    /// A span was read. Returns whether it is still needed; if so, [`end_walk`](Receivers::end_walk) must follow.
     pub fn begin_walk(&mut self, number: u64, span: &Span) -> bool {
-        let way = &mut self.partitions[span.partition.index()];
-        if !matches!(way.read, Some(Read::Asked(asked)) if asked == number) {
+        let state = &mut self.partitions[span.partition.index()];
+        if !matches!(state.read, Some(Read::Asked(asked)) if asked == number) {
             return false;
         }
-        way.next_read_at = span.end();
+        state.next_read_at = span.end();
         let first = Place { sequence: span.from, index: 0 };
-        let inside: Vec<_> = way.behind.range((first, 0)..(span.end(), 0)).copied().collect();
-        let (mut walk_members, mut again) = (std::mem::take(&mut way.carried_over), BTreeMap::<_, Vec<_>>::new());
-        for (wanted, slot) in inside {
-            way.behind.remove(&(wanted, slot));
-            let receiver = own(&mut self.receivers, slot);
+        let inside: Vec<_> = state.behind.range((first, 0)..(span.end(), 0)).copied().collect();
+        let (mut walk_members, mut again) = (std::mem::take(&mut state.carried_over), BTreeMap::<_, Vec<_>>::new());
+        for (next_to_read, slot) in inside {
+            state.behind.remove(&(next_to_read, slot));
+            let receiver = individual(&mut self.receivers, slot);
             let Some(detached) = receiver.and_then(|receiver| receiver.detached_mut(span.partition)) else { continue };
             (detached.is_in_walk, detached.has_skipped) = (true, false);
             detached.again.range(..span.end()).for_each(|place| again.entry(*place).or_default().push(slot));
             walk_members.insert(slot);
         }
         let is_wanted = !walk_members.is_empty();
-        way.read = is_wanted.then_some(Read::Walking { walk_members, again });
+        state.read = is_wanted.then_some(Read::Walking { walk_members, again });
         is_wanted
     }
 
-    /// Who rides along in the walk through a partition.
+    /// Returns the receivers of the current walk through a partition.
     pub fn walk_members(&self, partition: Partition) -> impl Iterator<Item = Slot> {
         let walk_members = match &self.partitions[partition.index()].read {
             Some(Read::Walking { walk_members, .. }) => Some(walk_members),
@@ -402,12 +401,12 @@ impl Receivers {
         walk_members.into_iter().flatten().copied()
     }
 
-    /// Who is to get the message at a place again.
+    /// Returns the receivers that must get the message at a position again.
     pub fn again(&mut self, partition: Partition, place: Place) -> Vec<Slot> {
         let Some(Read::Walking { again, .. }) = &mut self.partitions[partition.index()].read else { return Vec::new() };
         let mut slots = again.remove(&place).unwrap_or_default();
         slots.retain(|slot| {
-            let receiver = own(&mut self.receivers, *slot);
+            let receiver = individual(&mut self.receivers, *slot);
             let detached = receiver.and_then(|receiver| receiver.detached_mut(partition));
             detached.is_some_and(|detached| {
                 detached.is_in_walk && detached.blocked_at.is_none() && detached.again.remove(&place)
@@ -416,13 +415,13 @@ impl Receivers {
         slots
     }
 
-    /// A walk is over: all of the span has been offered. Gives the messages that were open and are not in the log any more.
+    /// Ends a walk, after the whole span was offered. Returns the open messages that are no longer in the log.
     pub fn end_walk(&mut self, span: &Span) -> Vec<(Slot, Place)> {
         let partition = span.partition;
         let Some(Read::Walking { walk_members, again }) = self.partitions[partition.index()].read.take() else {
             return Vec::new();
         };
-        // What has been offered is not in `again` any more.
+        // Messages that were offered are no longer in `again`.
         let left = again.into_iter().flat_map(|(place, slots)| slots.into_iter().map(move |slot| (slot, place)));
         let lost: Vec<_> = left.filter(|(slot, place)| self.forget(*slot, partition, *place)).collect();
         let top = self.partitions[partition.index()].top.min(self.position(partition));
@@ -431,7 +430,7 @@ impl Receivers {
                 share(&mut self.receivers, slot, partition);
                 continue;
             }
-            let Some(receiver) = own(&mut self.receivers, slot) else { continue };
+            let Some(receiver) = individual(&mut self.receivers, slot) else { continue };
             let Some(detached) = receiver.detached_mut(partition) else { continue };
             if detached.blocked_at.is_none() {
                 detached.next = detached.next.max(span.end());
@@ -451,39 +450,39 @@ impl Receivers {
         lost
     }
 
-    /// An open message that was to be sent again is not in the log any more. Gives whether there was one.
+    /// Drops an open message that is no longer in the log. Returns whether there was one.
     fn forget(&mut self, slot: Slot, partition: Partition, place: Place) -> bool {
-        let Some(receiver) = own(&mut self.receivers, slot) else { return false };
+        let Some(receiver) = individual(&mut self.receivers, slot) else { return false };
         let detached = receiver.detached_mut(partition).filter(|detached| detached.is_in_walk);
         detached.is_some_and(|detached| detached.again.remove(&place)) && receiver.close(partition, place)
     }
 
-    /// A receiver has been saved as [`cursors`](Receivers::cursors) says.
+    /// A receiver was saved with the result of [`cursors`](Receivers::cursors).
     pub fn checkpointed(&mut self, slot: Slot, now_ms: u64) {
-        if let Some(receiver) = own(&mut self.receivers, slot) {
+        if let Some(receiver) = individual(&mut self.receivers, slot) {
             receiver.acknowledged = 0;
             self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
         }
     }
 
-    /// The next receiver that is to be saved, and counts as saved now.
+    /// Returns the next receiver that is due for a checkpoint, and counts it as saved.
     pub fn next_due(&mut self, now_ms: u64) -> Option<Slot> {
         let (_, slot) = self.due.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms)?;
         self.checkpointed(slot, now_ms);
         Some(slot)
     }
 
-    /// When [`next_due`](Receivers::next_due) gives something next.
+    /// Returns the time of the next result of [`next_due`](Receivers::next_due).
     pub fn next_due_ms(&self) -> Option<u64> {
         self.due.first().map(|(due_ms, _)| *due_ms)
     }
 
-    /// Whether a receiver has as many open messages as its record may name. It has no room then, whatever its clients could take.
+    /// Whether a receiver has as many open messages as its record can hold. It has no capacity then, whatever its clients could take.
     pub fn is_full(&self, slot: Slot, partition: Partition) -> bool {
         self.peek(slot).is_some_and(|receiver| receiver.is_full(partition))
     }
 
-    /// Who has a slot.
+    /// Returns the receiver in a slot.
     fn peek(&self, slot: Slot) -> Option<&Receiver> {
         match self.receivers.get(slot as usize)? {
             ReceiverState::Vacant => None,
@@ -492,13 +491,13 @@ impl Receivers {
         }
     }
 
-    /// Who has a slot, to be given something of its own.
+    /// Returns the receiver in a slot, creating individual state if needed.
     fn receiver(&mut self, slot: Slot) -> Option<&mut Receiver> {
         let known = self.receivers.get_mut(slot as usize)?;
         if let ReceiverState::CaughtUp = known {
             *known = ReceiverState::Receiver(Box::new(Receiver::session()));
         }
-        own(&mut self.receivers, slot)
+        individual(&mut self.receivers, slot)
     }
 
     fn insert(&mut self, slot: Slot, receiver: Receiver, now_ms: u64) {
@@ -516,7 +515,7 @@ impl Receivers {
     }
 
     fn set_due(&mut self, slot: Slot, due_ms: u64) {
-        let Some(receiver) = own(&mut self.receivers, slot) else { return };
+        let Some(receiver) = individual(&mut self.receivers, slot) else { return };
         if receiver.due_ms == due_ms {
             return;
         }
@@ -525,60 +524,62 @@ impl Receivers {
         self.due.insert((due_ms, slot));
     }
 
-    /// Puts a receiver where it belongs in a partition: it shares the position, waits for it, or has to read.
+    /// Lists a receiver in a partition by its position: sharing, ahead, or behind.
     fn list(&mut self, slot: Slot, partition: Partition) {
-        let way = &mut self.partitions[partition.index()];
-        let Some(receiver) = own(&mut self.receivers, slot) else { return };
+        let state = &mut self.partitions[partition.index()];
+        let Some(receiver) = individual(&mut self.receivers, slot) else { return };
         let Some(detached) =
             receiver.detached(partition).filter(|detached| !detached.is_in_walk && detached.blocked_at.is_none())
         else {
             return;
         };
-        if !detached.is_caught_up(way.position) {
-            way.behind.insert((detached.wanted(), slot));
-        } else if detached.next == way.position {
+        if !detached.is_caught_up(state.position) {
+            state.behind.insert((detached.next_to_read(), slot));
+        } else if detached.next == state.position {
             share(&mut self.receivers, slot, partition);
         } else {
-            way.ahead.insert((detached.next, slot));
+            state.ahead.insert((detached.next, slot));
         }
     }
 
-    /// Takes a receiver off all lists of a partition, and out of the walk.
+    /// Removes a receiver from all lists of a partition, and from the walk.
     fn unlist(&mut self, slot: Slot, partition: Partition) {
         self.unlist_unless_in_walk(slot, partition);
-        let way = &mut self.partitions[partition.index()];
-        if let Some(Read::Walking { walk_members, .. }) = &mut way.read {
+        let state = &mut self.partitions[partition.index()];
+        if let Some(Read::Walking { walk_members, .. }) = &mut state.read {
             walk_members.remove(&slot);
         }
-        way.carried_over.remove(&slot);
-        if let Some(detached) = own(&mut self.receivers, slot).and_then(|receiver| receiver.detached_mut(partition)) {
+        state.carried_over.remove(&slot);
+        if let Some(detached) =
+            individual(&mut self.receivers, slot).and_then(|receiver| receiver.detached_mut(partition))
+        {
             detached.is_in_walk = false;
         }
     }
 
-    /// Gives whether the receiver is to be listed again.
+    /// Returns whether the receiver must be listed again.
     fn unlist_unless_in_walk(&mut self, slot: Slot, partition: Partition) -> bool {
-        let way = &mut self.partitions[partition.index()];
-        let receiver = own(&mut self.receivers, slot);
+        let state = &mut self.partitions[partition.index()];
+        let receiver = individual(&mut self.receivers, slot);
         let Some(detached) = receiver.and_then(|receiver| receiver.detached(partition)) else { return true };
         if detached.is_in_walk {
             return false;
         }
-        way.behind.remove(&(detached.wanted(), slot));
-        way.ahead.remove(&(detached.next, slot));
+        state.behind.remove(&(detached.next_to_read(), slot));
+        state.ahead.remove(&(detached.next, slot));
         true
     }
 }
 
-/// Who has a slot and has something of its own.
-fn own(receivers: &mut [ReceiverState], slot: Slot) -> Option<&mut Receiver> {
+/// Returns the receiver in a slot, if it has individual state.
+fn individual(receivers: &mut [ReceiverState], slot: Slot) -> Option<&mut Receiver> {
     match receivers.get_mut(slot as usize)? {
         ReceiverState::Vacant | ReceiverState::CaughtUp => None,
         ReceiverState::Receiver(receiver) => Some(receiver),
     }
 }
 
-/// A receiver shares the position in a partition from now on.
+/// Lets a receiver share the position in a partition.
 fn share(receivers: &mut [ReceiverState], slot: Slot, partition: Partition) {
     let Some(known) = receivers.get_mut(slot as usize) else { return };
     if let ReceiverState::Receiver(receiver) = known {
@@ -590,7 +591,7 @@ fn share(receivers: &mut [ReceiverState], slot: Slot, partition: Partition) {
 }
 
 impl PartitionState {
-    /// Where the next read begins.
+    /// Returns the start of the next read.
     fn next_stop(&mut self) -> Option<Place> {
         if !self.carried_over.is_empty() {
             return Some(self.next_read_at);
@@ -605,7 +606,7 @@ impl PartitionState {
 }
 
 impl Receiver {
-    /// Sets a partition to where it was saved.
+    /// Resets a partition to a saved position.
     fn set_back(&mut self, partition: Partition, next: Place, open: impl Iterator<Item = Place>) {
         let mut detached = DetachedCursor::new(partition, next);
         for place in open {

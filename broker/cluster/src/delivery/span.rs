@@ -1,4 +1,4 @@
-//! A part of the log, as it is handed from the node to the engine.
+//! A part of the log, as passed from the node to the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use crate::names::Partition;
 use crate::operation::Sequence;
 use crate::record::{Group, Place, Publisher, RecordError};
 
-/// A part of one partition, from a sequence until another one. Between the two there is nothing else.
+/// A contiguous part of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Of which partition.
+    /// The partition.
     pub partition: Partition,
-    /// Where it begins.
+    /// The first sequence.
     pub from: Sequence,
-    /// Where the next one begins.
+    /// The first sequence of the next span.
     pub until: Sequence,
-    /// What is there, in order.
+    /// The groups, in order.
     pub groups: Vec<LogGroup>,
-    /// Groups that were there and are gone, by age or by damage.
+    /// The number of groups that were lost by age or damage.
     pub lost: u64,
 }
 
 impl Span {
-    /// The first place behind the span.
+    /// Returns the first position after the span.
     pub fn end(&self) -> Place {
         Place { sequence: self.until, index: 0 }
     }
 
-    /// The messages from a place on, in order, each with its own place.
+    /// Returns the messages from a position on, in order, each with its position.
     pub fn messages_from(&self, from: Place) -> impl Iterator<Item = (Place, LogMessage<'_>)> {
         let groups = self.groups.iter().skip_while(move |group| group.sequence < from.sequence);
         let messages =
@@ -38,28 +38,28 @@ impl Span {
     }
 }
 
-/// A group and its place in the log. Clones share the bytes.
+/// A group and its sequence in the log. Clones share the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogGroup {
-    /// Where it stands.
+    /// Its sequence.
     pub sequence: Sequence,
-    /// What is in it; nothing in a fence.
+    /// Its messages; none in a fence.
     pub messages: Messages,
 }
 
 impl LogGroup {
-    /// The place of one of its messages.
+    /// Returns the position of one of its messages.
     pub fn place(&self, message: &LogMessage<'_>) -> Place {
         Place { sequence: self.sequence, index: message.index }
     }
 }
 
-/// The messages of a group, as they came from the store: nothing is copied when they are read.
+/// The messages of a group in stored form, which are read without copying.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Messages {
     group: Arc<[u8]>,
     count: u32,
-    /// Where their blocks begin.
+    /// The offset of their blocks.
     at: usize,
 }
 
@@ -68,17 +68,17 @@ pub struct Messages {
 pub struct LogMessage<'a> {
     /// Its index in the group, from 0.
     pub index: u32,
-    /// Who published it.
+    /// The publisher.
     pub publisher: Publisher,
-    /// What the engine of the publisher's node gave.
+    /// The message as the engine of the publisher's node has stored it.
     pub stored: &'a [u8],
 }
 
 impl Messages {
-    /// The messages of a group's bytes.
+    /// Decodes the bytes of a group.
     ///
     /// # Errors
-    /// They are no group, or one of its messages has no publisher.
+    /// The bytes are not a group, or one of its messages has no publisher.
     pub fn new(group: &[u8]) -> Result<Messages, RecordError> {
         let (count, at) = Group::messages(group)?;
         let messages = Messages { group: group.into(), count, at };
@@ -86,7 +86,7 @@ impl Messages {
         if is_whole { Ok(messages) } else { Err(RecordError::Malformed { record: "group" }) }
     }
 
-    /// All of them, in order.
+    /// Iterates over the messages in order.
     pub fn iter(&self) -> impl Iterator<Item = LogMessage<'_>> {
         let mut reader = Reader::new(self.group.get(self.at..).unwrap_or_default());
         (0..self.count).map_while(move |index| {
@@ -95,17 +95,17 @@ impl Messages {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether there is none.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// What they take in memory, in bytes.
+    /// Returns the bytes of memory that the messages take.
     pub fn bytes(&self) -> usize {
         self.group.len()
     }

@@ -1,7 +1,7 @@
-//! One group, as one node sees it.
+//! One group of a shared subscription, as seen by one node.
 //!
-//! The record is read, changed as a whole, and written by its revision. What has become of a write is seen by the record alone: whatever it says
-//! holds, whoever has written it.
+//! The record is read, changed as a whole, and written with its revision as precondition. Only the record tells the outcome of a write:
+//! whatever it contains is in effect, whoever has written it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,30 +18,30 @@ use super::{ASK_MS, GroupContext, GroupMessage, GroupMessageKind, LOOK_MS, YIELD
 pub(super) struct Group {
     key: GroupKey,
     share: Arc<str>,
-    /// As it was seen last; a group that nobody knows has none.
+    /// The last observed record. An unknown group has none.
     seen: Option<(Option<Revision>, ShareRecord)>,
     /// The last revision that this node knows of.
     newest: Option<Revision>,
-    /// Since when the store has said that there is only an older one, or none. A leader that has been replaced says so.
+    /// The time since which the store reports only an older record, or none, as a replaced leader does.
     older_since_ms: Option<u64>,
     step: Step,
-    /// What a write expected whose fate is unknown: while the record has this revision, it may still come.
+    /// The precondition of a write with an unknown outcome: while the record has this revision, the write may still arrive.
     unconfirmed_revision: Option<Option<Revision>>,
-    /// Members whose sessions are on this node, and their epochs.
-    here: BTreeMap<ClientKey, u64>,
-    /// Those of them who wait for the record.
+    /// Members whose sessions are on this node, with their epochs.
+    local_members: BTreeMap<ClientKey, u64>,
+    /// Those of them that wait for the record.
     joining: BTreeSet<ClientKey>,
-    parting: BTreeMap<ClientKey, u64>,
-    /// How far the engine has come in the partitions that it delivers.
+    leaving: BTreeMap<ClientKey, u64>,
+    /// The engine's progress in the partitions that it delivers.
     progress: BTreeMap<Partition, (Place, BTreeSet<Place>)>,
     leases: BTreeMap<Partition, Lease>,
-    /// Partitions that the record has taken from this node before the engine had given them back: it still does. Until then they are not leased again,
-    /// or what it says of the old lease would be taken for the new one.
+    /// Partitions that the record has taken from this node before the engine has returned them. They are not leased again until then, so
+    /// that a report about the old lease is not taken for one about the new lease.
     overdue: BTreeSet<Partition>,
-    /// Partitions that this node leaves to others, and until when.
+    /// Partitions that this node leaves to others, with the end of that time.
     yielded: BTreeMap<Partition, u64>,
-    /// A node that wants some of these.
-    asked_by: Option<Incarnation>,
+    /// A node that requests some of these partitions.
+    requested_by: Option<Incarnation>,
     check_at_ms: u64,
 }
 
@@ -49,9 +49,9 @@ pub(super) struct Group {
 enum Step {
     Idle,
     Reading(OperationId),
-    /// What it is to say, and the revision that it expects.
+    /// The record to write, and the expected revision.
     Writing(OperationId, Box<ShareRecord>, Option<Revision>),
-    /// The store does not answer, or the record is a newer broker's.
+    /// The store does not answer, or the record has a newer version.
     Waiting {
         until_ms: u64,
     },
@@ -61,9 +61,9 @@ enum Step {
 #[derive(Debug, PartialEq, Eq)]
 enum Lease {
     Held,
-    /// The engine has been asked to give it back.
+    /// The engine was asked to return it.
     Recalled,
-    /// It has; how far it had come.
+    /// The engine has returned it, with its progress.
     Returned(Place, BTreeSet<Place>),
 }
 
@@ -77,26 +77,26 @@ impl Group {
             older_since_ms: None,
             step: Step::Idle,
             unconfirmed_revision: None,
-            here: BTreeMap::new(),
+            local_members: BTreeMap::new(),
             joining: BTreeSet::new(),
-            parting: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             progress: BTreeMap::new(),
             leases: BTreeMap::new(),
             overdue: BTreeSet::new(),
             yielded: BTreeMap::new(),
-            asked_by: None,
+            requested_by: None,
             check_at_ms: 0,
         }
     }
 
     pub(super) fn join(&mut self, client: ClientKey, epoch: u64) {
-        self.here.insert(client, epoch);
+        self.local_members.insert(client, epoch);
         self.joining.insert(client);
     }
 
-    /// The session goes to another node, or its client is away.
+    /// The session moves to another node, or its client is offline.
     pub(super) fn leave(&mut self, client: ClientKey) {
-        self.here.remove(&client);
+        self.local_members.remove(&client);
         self.joining.remove(&client);
     }
 
@@ -105,14 +105,14 @@ impl Group {
         self.forget(client, epoch);
     }
 
-    /// No session of this epoch or an earlier one is a member any more.
+    /// Removes the client's membership if it has this epoch or an earlier one.
     pub(super) fn forget(&mut self, client: ClientKey, epoch: u64) {
-        let parting = self.parting.entry(client).or_insert(epoch);
-        *parting = (*parting).max(epoch);
+        let leaving = self.leaving.entry(client).or_insert(epoch);
+        *leaving = (*leaving).max(epoch);
     }
 
     pub(super) fn serves(&self, client: ClientKey) -> bool {
-        self.here.contains_key(&client)
+        self.local_members.contains_key(&client)
     }
 
     pub(super) fn checkpoint(&mut self, progress: Vec<(Partition, Place, Vec<Place>)>) {
@@ -132,22 +132,22 @@ impl Group {
         }
     }
 
-    /// The record is to be read again.
+    /// Reads the record again.
     pub(super) fn reread(&mut self) {
         if matches!(self.step, Step::Idle) {
             self.seen = None;
         }
     }
 
-    /// Another node delivers less than this one.
-    pub(super) fn asked(&mut self, by: Incarnation, holds: u8, cx: &mut GroupContext<'_>) {
+    /// Another node delivers fewer partitions than this one.
+    pub(super) fn on_request(&mut self, by: Incarnation, holds: u8, cx: &mut GroupContext<'_>) {
         let held: Vec<_> = self.leases.iter().filter(|(_, lease)| **lease == Lease::Held).map(|(of, _)| *of).collect();
-        // Both have as many as the other, or one less.
+        // The transfer leaves both with the same number, or the other node with one less.
         let spare = held.len().saturating_sub(holds.into()) / 2;
         if by == cx.me || held.len() < self.leases.len() {
             return;
         }
-        self.asked_by = Some(by);
+        self.requested_by = Some(by);
         for partition in held.into_iter().rev().take(spare) {
             self.yielded.insert(partition, cx.now_ms + YIELD_MS);
         }
@@ -158,14 +158,14 @@ impl Group {
         if matches!(self.step, Step::Waiting { until_ms } if until_ms <= cx.now_ms) {
             self.step = Step::Idle;
         }
-        if self.here.is_empty() || cx.now_ms < self.check_at_ms || !matches!(self.step, Step::Idle) {
+        if self.local_members.is_empty() || cx.now_ms < self.check_at_ms || !matches!(self.step, Step::Idle) {
             return;
         }
         self.request_partitions(cx);
         self.seen = None;
     }
 
-    /// Asks the node that delivers most, if this one delivers less than its share.
+    /// Asks the node that delivers most partitions, if this one delivers less than its share.
     fn request_partitions(&mut self, cx: &mut GroupContext<'_>) {
         self.check_at_ms = cx.now_ms + LOOK_MS;
         let Some((_, record)) = &self.seen else { return };
@@ -203,7 +203,7 @@ impl Group {
                 self.newest = Some(*revision);
                 self.observe(Some(*revision), *record, cx);
             }
-            // Whether it was written, the record says.
+            // Only the record tells whether the write was done.
             (Step::Writing(op, _, expected), answer) if op == id => {
                 if *answer == Answer::Unknown {
                     self.unconfirmed_revision = Some(expected);
@@ -220,7 +220,7 @@ impl Group {
         self.step = Step::Waiting { until_ms: cx.now_ms + cx.settings.retry_ms };
     }
 
-    /// Whether the store knew a later revision before, and may still have it.
+    /// Whether the store is known to have had a later revision, and may still have it.
     fn is_outdated(&mut self, revision: Option<Revision>, cx: &GroupContext<'_>) -> bool {
         if revision < self.newest && !is(Mutant::GroupsGoBack) {
             let since_ms = *self.older_since_ms.get_or_insert(cx.now_ms);
@@ -232,7 +232,7 @@ impl Group {
         false
     }
 
-    /// The store is said to have this record. If it gives this node partitions that it does not deliver, a write has to show first that it holds.
+    /// Handles a record from the store. If it gives this node partitions that it does not deliver, a write must first confirm it.
     fn read(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupContext<'_>) {
         let is_new = |partition: Partition| {
             record.holder(partition) == Some(cx.me)
@@ -247,10 +247,10 @@ impl Group {
         }
     }
 
-    /// The record says this: the engine is told what follows.
+    /// Applies a record, and passes the consequences to the engine.
     fn observe(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupContext<'_>) {
         self.notify_joined(&record, cx);
-        self.parting.retain(|client, epoch| record.members.get(client).is_some_and(|known| known <= epoch));
+        self.leaving.retain(|client, epoch| record.members.get(client).is_some_and(|known| known <= epoch));
         let mut is_free_again = false;
         for partition in Partition::all() {
             let is_mine = record.holder(partition) == Some(cx.me);
@@ -279,7 +279,7 @@ impl Group {
         }
         if is_free_again {
             let others: BTreeSet<_> = record.holders.iter().flatten().filter(|holder| **holder != cx.me).collect();
-            for other in others.into_iter().chain(&self.asked_by.take()) {
+            for other in others.into_iter().chain(&self.requested_by.take()) {
                 let look = GroupMessage { from: cx.me, group: self.key, kind: GroupMessageKind::Unassigned };
                 cx.out.send_bytes(*other, look.encode());
             }
@@ -291,10 +291,10 @@ impl Group {
         self.overdue.contains(&partition) && !is(Mutant::TrustsLateReturns)
     }
 
-    /// A member that stands in the record by its own epoch can be removed by this node alone.
+    /// Only this node can remove a member with its own epoch.
     fn notify_joined(&mut self, record: &ShareRecord, cx: &mut GroupContext<'_>) {
-        for (client, epoch) in &self.here {
-            let is_there = record.members.get(client) == Some(epoch) && !self.parting.contains_key(client);
+        for (client, epoch) in &self.local_members {
+            let is_there = record.members.get(client) == Some(epoch) && !self.leaving.contains_key(client);
             if is_there && self.joining.remove(client) {
                 cx.out.decide(Decision::Joined { client: *client, group: self.key });
             }
@@ -308,7 +308,7 @@ impl Group {
         }
     }
 
-    /// Reads the record, or writes what is to be changed in it, if nothing is under way.
+    /// Reads the record or writes changes to it, unless an operation is in flight.
     pub(super) fn proceed(&mut self, cx: &mut GroupContext<'_>) {
         if !matches!(self.step, Step::Idle) || self.is_idle(cx.me) {
             return;
@@ -320,24 +320,24 @@ impl Group {
         };
         self.notify_joined(&seen, cx);
         self.recall(cx);
-        let wanted = self.wanted(&seen, cx);
+        let desired = self.desired(&seen, cx);
         let is_left_out =
-            |client: &&ClientKey| !wanted.members.contains_key(*client) && !self.parting.contains_key(*client);
+            |client: &&ClientKey| !desired.members.contains_key(*client) && !self.leaving.contains_key(*client);
         let left_out = self.joining.iter().filter(is_left_out).copied().collect();
         self.refuse(&left_out, Refusal::TooMany, cx);
-        // Whatever is written keeps a late write of this node from coming after all.
+        // Any write prevents a late write of this node from succeeding.
         self.unconfirmed_revision = self.unconfirmed_revision.filter(|expected| *expected == revision);
-        if wanted == seen && self.unconfirmed_revision.is_none() {
+        if desired == seen && self.unconfirmed_revision.is_none() {
             self.seen = Some((revision, seen));
             return;
         }
-        let put = Operation::Put { key, expected: revision, value: wanted.encode() };
-        self.step = Step::Writing(cx.out.ask(Purpose::Group(self.key), put), Box::new(wanted), revision);
+        let put = Operation::Put { key, expected: revision, value: desired.encode() };
+        self.step = Step::Writing(cx.out.ask(Purpose::Group(self.key), put), Box::new(desired), revision);
     }
 
-    /// Asks the engine for what this node is not to deliver any more.
+    /// Recalls the partitions that this node must no longer deliver.
     fn recall(&mut self, cx: &mut GroupContext<'_>) {
-        let is_over = self.here.is_empty() && !is(Mutant::KeepsLeases);
+        let is_over = self.local_members.is_empty() && !is(Mutant::KeepsLeases);
         for (partition, lease) in &mut self.leases {
             if *lease == Lease::Held && (is_over || self.yielded.contains_key(partition)) {
                 *lease = Lease::Recalled;
@@ -346,25 +346,25 @@ impl Group {
         }
     }
 
-    /// The record as it should be.
-    fn wanted(&self, seen: &ShareRecord, cx: &GroupContext<'_>) -> ShareRecord {
+    /// Returns the desired record.
+    fn desired(&self, seen: &ShareRecord, cx: &GroupContext<'_>) -> ShareRecord {
         let mut record = seen.clone();
-        let begins_anew = record.members.is_empty() && !self.here.is_empty();
+        let begins_anew = record.members.is_empty() && !self.local_members.is_empty();
         if begins_anew {
-            // What was published while it had no members is not for it.
+            // Messages published while the group had no members are not for it.
             record = ShareRecord::new(&self.share, cx.position);
         }
-        for (client, epoch) in &self.here {
+        for (client, epoch) in &self.local_members {
             if record.members.len() < GROUP_MEMBERS_MAX || record.members.contains_key(client) {
                 let known = record.members.entry(*client).or_default();
                 *known = (*known).max(*epoch);
             }
         }
-        // Whoever has come to another node and subscribed there is a member by a higher epoch.
-        record.members.retain(|client, known| self.parting.get(client).is_none_or(|epoch| epoch < known));
+        // A client that has subscribed on another node is a member with a higher epoch.
+        record.members.retain(|client, known| self.leaving.get(client).is_none_or(|epoch| epoch < known));
         for partition in Partition::all() {
             match (self.leases.get(&partition), self.progress.get(&partition)) {
-                // What this node delivered before goes back. Nothing of that counts any more.
+                // Partitions that this node delivered before are returned; their old progress does not count.
                 (Some(_), _) if begins_anew && !is(Mutant::BeginsAnewWhereItWas) => {}
                 (Some(Lease::Returned(next, open)), _) => {
                     record.holders[partition.index()] = None;
@@ -378,7 +378,7 @@ impl Group {
                         is(Mutant::LeasesFromLiving) || cx.nodes.is_over(holder) && !is(Mutant::IgnoresDeadHolders)
                     });
                     let is_left = self.yielded.contains_key(&partition) || self.is_overdue(partition);
-                    if is_free && !is_left && !self.here.is_empty() && cx.takes_more {
+                    if is_free && !is_left && !self.local_members.is_empty() && cx.takes_more {
                         record.holders[partition.index()] = Some(cx.me);
                     }
                 }
@@ -387,13 +387,13 @@ impl Group {
         record
     }
 
-    /// Whether this node has nothing to do with the group any more.
+    /// Whether this node has nothing more to do for the group.
     pub(super) fn is_idle(&self, me: Incarnation) -> bool {
         let holds = self.seen.as_ref().is_some_and(|(_, record)| record.partitions_of(me).next().is_some());
-        let is_done = self.parting.is_empty()
+        let is_done = self.leaving.is_empty()
             && self.leases.is_empty()
             && self.overdue.is_empty()
             && self.unconfirmed_revision.is_none();
-        self.here.is_empty() && is_done && !holds && matches!(self.step, Step::Idle | Step::Waiting { .. })
+        self.local_members.is_empty() && is_done && !holds && matches!(self.step, Step::Idle | Step::Waiting { .. })
     }
 }

@@ -1,8 +1,8 @@
-//! Verifying through all groups for members whose sessions have ended where no node saw it, and for groups that have no members any more.
+//! Periodic health check of all groups: removes members with ended sessions, and groups without members.
 //!
-//! Each group is looked at by one living node. It asks the store for the sessions of those members that it does not serve itself. Who is gone twice,
-//! [`confirm_gone_ms`](crate::Settings::confirm_gone_ms) apart, is removed as if its session had unsubscribed: by the epoch that the group's record named
-//! before the store was asked. Whoever has come back meanwhile is a member by a later one.
+//! Each group is checked by one live node. It reads the session records of members that it does not serve itself. A member whose session is
+//! missing twice, [`confirm_gone_ms`](crate::Settings::confirm_gone_ms) apart, is removed as if it had unsubscribed: with the epoch that
+//! the group's record had before the read. A client that has returned meanwhile is a member with a later epoch.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,39 +16,39 @@ use crate::record::{SessionRecord, ShareRecord};
 
 use super::{GroupContext, Groups};
 
-/// Records of groups that are read at once.
+/// Records of groups per read.
 const PAGE: usize = 64;
-/// Sessions that are asked for at once.
+/// Sessions that are read concurrently.
 const CHECKS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct HealthCheck {
     next_at_ms: u64,
     pass: Option<Pass>,
-    /// Where a pass goes on whose predecessor had used up its budget.
-    rest: Option<ResumePoint>,
+    /// Where the next pass resumes, after one that has used up its budget.
+    resume_at: Option<ResumePoint>,
     checks: BTreeMap<OperationId, Check>,
-    /// Those whose sessions were gone, and when they are looked at once more, in this order.
+    /// Members whose sessions were missing, with the time of the second check, in order.
     suspects: VecDeque<(u64, Check)>,
     status: HealthCheckStatus,
 }
 
-/// What a node has done for groups whose members have ended unseen.
+/// What the health check of a node has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HealthCheckStatus {
     /// Passes through all groups.
     pub passes: u64,
-    /// Passes that have used up [`group_check_members_max`](crate::Settings::group_check_members_max): the next one goes on there.
+    /// Passes that have used up [`group_check_members_max`](crate::Settings::group_check_members_max). The next one resumes there.
     pub cut_short: u64,
-    /// Members that were removed, since their sessions had ended.
+    /// Members that were removed because their sessions had ended.
     pub members_removed: u64,
-    /// Groups that were removed, since they had had no members for long.
+    /// Groups that were removed because they had no members for long.
     pub groups_removed: u64,
     /// Records that this broker could not read.
     pub unreadable: u64,
 }
 
-/// One way through all groups, in the order of their revisions. What is written meanwhile comes again further on.
+/// A pass through all groups, in the order of their revisions. Records that are written meanwhile appear again later.
 #[derive(Debug)]
 struct Pass {
     reading: Option<OperationId>,
@@ -56,14 +56,14 @@ struct Pass {
     page: VecDeque<ScannedGroup>,
     is_end: bool,
     seen: BTreeSet<GroupKey>,
-    /// All groups up to this revision have been looked at.
+    /// All groups up to this revision were checked.
     done: Revision,
     group: Option<MemberLookup>,
-    /// Members that may still be asked for.
+    /// The number of members that may still be checked.
     left: usize,
 }
 
-/// A group whose members are being looked at.
+/// A group whose members are being checked.
 #[derive(Debug)]
 struct MemberLookup {
     key: GroupKey,
@@ -72,7 +72,7 @@ struct MemberLookup {
     members: VecDeque<(ClientKey, u64)>,
 }
 
-/// Where a pass was cut short: behind a revision, and at a member of a group.
+/// Where a pass was cut short: after a revision, and at a member of a group.
 #[derive(Debug, Clone, Copy)]
 struct ResumePoint {
     after: Revision,
@@ -85,7 +85,7 @@ struct Check {
     group: GroupKey,
     share: Arc<str>,
     client: ClientKey,
-    /// By which it is a member.
+    /// The epoch of its membership.
     epoch: u64,
     is_second: bool,
 }
@@ -95,7 +95,7 @@ impl HealthCheck {
         HealthCheck {
             next_at_ms: now_ms + every_ms,
             pass: None,
-            rest: None,
+            resume_at: None,
             checks: BTreeMap::new(),
             suspects: VecDeque::new(),
             status: HealthCheckStatus::default(),
@@ -107,7 +107,7 @@ impl HealthCheck {
     }
 
     pub(crate) fn advance(&mut self, groups: &mut Groups, cx: &mut GroupContext<'_>) {
-        // A node that is to end, or may not serve, leaves it to others.
+        // A draining or suspended node leaves the check to others.
         if !cx.takes_more {
             return;
         }
@@ -125,7 +125,7 @@ impl HealthCheck {
     fn begin(&mut self, cx: &GroupContext<'_>) {
         self.next_at_ms = cx.now_ms + cx.settings.group_check_interval_ms;
         self.status.passes += 1;
-        let after = self.rest.map_or(Revision(0), |rest| rest.after);
+        let after = self.resume_at.map_or(Revision(0), |resume_at| resume_at.after);
         self.pass = Some(Pass {
             reading: None,
             after,
@@ -140,28 +140,28 @@ impl HealthCheck {
 
     fn proceed(&mut self, groups: &mut Groups, cx: &mut GroupContext<'_>) {
         while let Some(pass) = self.pass.as_mut().filter(|_| self.checks.len() < CHECKS_MAX) {
-            if let Some(asked) = &mut pass.group {
-                let Some((client, epoch)) = asked.members.pop_front() else {
-                    pass.done = asked.revision;
+            if let Some(lookup) = &mut pass.group {
+                let Some((client, epoch)) = lookup.members.pop_front() else {
+                    pass.done = lookup.revision;
                     pass.group = None;
                     continue;
                 };
-                if groups.serves(asked.key, client) {
+                if groups.serves(lookup.key, client) {
                     continue;
                 }
                 if pass.left == 0 {
                     self.status.cut_short += 1;
-                    self.rest = Some(ResumePoint { after: pass.done, group: asked.key, member: client });
+                    self.resume_at = Some(ResumePoint { after: pass.done, group: lookup.key, member: client });
                     self.pass = None;
                     return;
                 }
                 pass.left -= 1;
-                let (group, share) = (asked.key, asked.share.clone());
+                let (group, share) = (lookup.key, lookup.share.clone());
                 self.ask(Check { group, share, client, epoch, is_second: false }, cx);
             } else if let Some(scanned) = pass.page.pop_front() {
                 self.check_record(scanned, groups, cx);
             } else if pass.is_end {
-                (self.pass, self.rest) = (None, None);
+                (self.pass, self.resume_at) = (None, None);
             } else {
                 if pass.reading.is_none() {
                     let scan = Operation::ScanGroups { after: pass.after, max: PAGE };
@@ -182,12 +182,12 @@ impl HealthCheck {
             self.status.unreadable += 1;
             return;
         };
-        // Longer than any write of it may be under way that expects no record.
-        let has_rested = u64::from(cx.settings.empty_group_s) * 1000 <= age_ms;
-        if record.members.is_empty() && has_rested && !groups.knows(key) && !is(Mutant::KeepsEmptyGroups) {
+        // Longer than any write can be in flight that expects no record.
+        let is_old_enough = u64::from(cx.settings.empty_group_s) * 1000 <= age_ms;
+        if record.members.is_empty() && is_old_enough && !groups.knows(key) && !is(Mutant::KeepsEmptyGroups) {
             cx.out.ask(Purpose::HealthCheck, Operation::Remove { key: Key::Group(key), expected: revision });
         }
-        let from = self.rest.filter(|rest| rest.group == key).map(|rest| rest.member);
+        let from = self.resume_at.filter(|resume_at| resume_at.group == key).map(|resume_at| resume_at.member);
         let members = record.members.into_iter().filter(|(client, _)| from.is_none_or(|from| from <= *client));
         pass.group = Some(MemberLookup { key, share: record.share.into(), revision, members: members.collect() });
     }
@@ -197,15 +197,15 @@ impl HealthCheck {
         self.checks.insert(id, check);
     }
 
-    /// A page of groups has come, a session, or what has become of a group that was removed.
+    /// Handles a page of groups, a session, or the result of removing a group.
     pub(crate) fn answer(&mut self, id: OperationId, answer: &Answer, groups: &mut Groups, cx: &mut GroupContext<'_>) {
         if let Some(check) = self.checks.remove(&id) {
-            self.checked(check, answer, groups, cx);
+            self.finish_check(check, answer, groups, cx);
         } else if let Some(pass) = self.pass.as_mut().filter(|pass| pass.reading == Some(id)) {
             pass.reading = None;
             if let Answer::ScannedGroups { records, through, is_end } = answer {
                 pass.after = pass.after.max(*through);
-                // Groups that deliver are written all the time. Where nothing else comes, the pass has seen all.
+                // Active groups are written all the time. If a page has only known groups, the pass has seen all.
                 let is_new = records.is_empty() || records.iter().any(|record| !pass.seen.contains(&record.group));
                 pass.is_end = *is_end || !is_new;
                 pass.page.extend(records.iter().cloned());
@@ -218,7 +218,7 @@ impl HealthCheck {
         }
     }
 
-    fn checked(&mut self, check: Check, answer: &Answer, groups: &mut Groups, cx: &mut GroupContext<'_>) {
+    fn finish_check(&mut self, check: Check, answer: &Answer, groups: &mut Groups, cx: &mut GroupContext<'_>) {
         if !is_gone(&check, answer, cx) || is(Mutant::KeepsEndedMembers) {
             return;
         }
@@ -232,12 +232,12 @@ impl HealthCheck {
     }
 }
 
-/// Whether the session has ended by which a client is a member, or has the subscription no more.
+/// Whether the session behind a membership has ended, or no longer has the subscription.
 fn is_gone(check: &Check, answer: &Answer, cx: &GroupContext<'_>) -> bool {
     let Answer::Got(found) = answer else { return false };
     let Some((revision, value)) = found else { return true };
     let Ok(record) = SessionRecord::decode(value) else { return false };
-    // Who has subscribed and is served by that claim still may not have been written down.
+    // The subscription of a session with the same claim may not have been saved yet.
     let is_later = match record.owner {
         Some(_) => check.epoch < record.claimed_at.map_or(revision.0, std::num::NonZeroU64::get),
         None => check.epoch < revision.0,

@@ -1,4 +1,4 @@
-//! What nodes send each other about groups.
+//! The messages of nodes about groups.
 
 use std::num::NonZeroU64;
 
@@ -9,7 +9,7 @@ use crate::record::VERSION;
 const ASK: u8 = 16;
 const UNASSIGNED: u8 = 17;
 
-/// A message from node to node. It may be lost, late or doubled.
+/// A message from node to node. It may be lost, delayed or duplicated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupMessage {
     pub(crate) from: Incarnation,
@@ -19,9 +19,9 @@ pub(crate) struct GroupMessage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupMessageKind {
-    /// The sender has members and delivers so many partitions; the receiver delivers more.
+    /// The sender has members and delivers this many partitions; the receiver delivers more.
     Ask { holds: u8 },
-    /// There are partitions that nobody delivers.
+    /// There are partitions that no node delivers.
     Unassigned,
 }
 
@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    /// The bytes are part of the format: whoever changes them changes [`VERSION`].
+    /// The bytes are part of the format: a change requires a change of [`VERSION`].
     #[test]
     fn bytes_stay_what_they_are() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));

@@ -1,7 +1,8 @@
-//! Shared subscriptions over nodes. Of each group, a node with members delivers some partitions to them: those that the group's record says.
+//! Shared subscriptions across nodes. Each node with members of a group delivers some partitions to them, as assigned by the group's
+//! record.
 //!
-//! Whoever dies is buried, and then its partitions are free. Whoever has no members any more gives its partitions back. Whoever delivers fewer than
-//! its share asks the one who delivers most.
+//! When a node is removed, its partitions become free. A node without members returns its partitions. A node that delivers less than its
+//! share asks the one that delivers most.
 
 mod group;
 mod health_check;
@@ -21,34 +22,34 @@ pub(crate) use health_check::HealthCheck;
 pub use health_check::HealthCheckStatus;
 pub(crate) use message::{GroupMessage, GroupMessageKind};
 
-/// A node that has members looks so often whether there is something to deliver for it, in milliseconds.
+/// How often a node with members checks whether there are partitions to deliver, in milliseconds.
 pub(crate) const LOOK_MS: u64 = 5000;
-/// One that delivers less than its share looks, and asks, so often.
+/// How often a node with less than its share checks and asks, in milliseconds.
 pub(crate) const ASK_MS: u64 = 1000;
-/// A node leaves the partitions that it gives to another one alone for so long, in milliseconds.
+/// How long a node does not take back partitions that it has given to another one, in milliseconds.
 pub(crate) const YIELD_MS: u64 = 3000;
 
-/// What groups need of the node.
+/// The context of a node for group operations.
 pub(crate) struct GroupContext<'a> {
     pub(crate) me: Incarnation,
     pub(crate) now_ms: u64,
-    /// Whether it may take partitions that nobody delivers.
+    /// Whether the node may take free partitions.
     pub(crate) takes_more: bool,
     pub(crate) settings: &'a Settings,
-    /// Where the node stands in the log: a group without members begins there.
+    /// The position of the node in the log, at which a group without members begins.
     pub(crate) position: [Place; PARTITIONS as usize],
     pub(crate) nodes: &'a Nodes,
     pub(crate) out: &'a mut Outbox,
 }
 
-/// The groups that have something to do with this node.
+/// The groups that involve this node.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     groups: BTreeMap<GroupKey, Group>,
 }
 
 impl Groups {
-    /// A session of this node has subscribed.
+    /// Adds a session of this node to a group.
     pub(crate) fn join(
         &mut self,
         key: GroupKey,
@@ -61,7 +62,7 @@ impl Groups {
         self.proceed(key, cx);
     }
 
-    /// A member is on this node no more.
+    /// A member is no longer on this node.
     pub(crate) fn leave(&mut self, key: GroupKey, client: ClientKey, cx: &mut GroupContext<'_>) {
         if let Some(group) = self.groups.get_mut(&key) {
             group.leave(client);
@@ -82,7 +83,7 @@ impl Groups {
         self.proceed(key, cx);
     }
 
-    /// A session has ended that was a member by this epoch, or by an earlier one.
+    /// A session has ended that was a member with this epoch or an earlier one.
     pub(crate) fn forget(
         &mut self,
         key: GroupKey,
@@ -95,7 +96,7 @@ impl Groups {
         self.proceed(key, cx);
     }
 
-    /// A group that has something to do with this node from now on.
+    /// Returns a group, creating it if needed.
     fn group(&mut self, key: GroupKey, share: &str) -> &mut Group {
         self.groups.entry(key).or_insert_with(|| Group::new(key, share))
     }
@@ -105,12 +106,12 @@ impl Groups {
         self.groups.get(&key).is_some_and(|group| group.serves(client))
     }
 
-    /// Whether this node has to do with a group.
+    /// Whether this node is involved in a group.
     fn knows(&self, key: GroupKey) -> bool {
         self.groups.contains_key(&key)
     }
 
-    /// How far the partitions have come that this node delivers.
+    /// Updates the progress of the partitions that this node delivers.
     pub(crate) fn checkpoint(
         &mut self,
         key: GroupKey,
@@ -123,7 +124,7 @@ impl Groups {
         }
     }
 
-    /// The engine delivers a partition no more.
+    /// The engine has stopped to deliver a partition.
     pub(crate) fn returned(
         &mut self,
         key: GroupKey,
@@ -157,14 +158,14 @@ impl Groups {
     pub(crate) fn receive_peer(&mut self, message: GroupMessage, cx: &mut GroupContext<'_>) {
         if let Some(group) = self.groups.get_mut(&message.group) {
             match message.kind {
-                GroupMessageKind::Ask { holds } => group.asked(message.from, holds, cx),
+                GroupMessageKind::Ask { holds } => group.on_request(message.from, holds, cx),
                 GroupMessageKind::Unassigned => group.reread(),
             }
             self.proceed(message.group, cx);
         }
     }
 
-    /// How many there are.
+    /// Returns the number of groups.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }

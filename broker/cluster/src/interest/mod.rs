@@ -1,7 +1,7 @@
-//! What a node listens to on the bus: the patterns of its clients' filters, counted by reference.
+//! The patterns that a node subscribes to on the bus: those of its clients' filters, with reference counts.
 //!
-//! Each pattern costs memory, on this node and on the bus. So from more than [`SIBLINGS_MAX`] on that differ in one level alone, a node listens to
-//! one with a wildcard there; and from [`PATTERNS_MAX`] on, to prefixes. Then it gets more than it wants.
+//! Each pattern costs memory, on this node and on the bus. So if more than [`SIBLINGS_MAX`] patterns differ in only one level, the node
+//! subscribes to one with a wildcard there, and above [`PATTERNS_MAX`] patterns, to prefixes. It then receives more messages than it needs.
 
 mod patterns;
 mod probe;
@@ -17,18 +17,19 @@ pub(crate) use probe::ProbeMessage;
 use siblings::Siblings;
 pub(crate) use sync::{InterestSync, InterestSyncContext};
 
-/// Patterns with one parent level that each have another token behind it. From more on, one stands for all of them.
+/// The number of patterns with the same parent level above which one wildcard pattern replaces them.
 pub const SIBLINGS_MAX: usize = 256;
 
-/// Siblings are looked for when there are more patterns by this part than when that was done last.
+/// Siblings are searched again when the number of patterns has grown by this fraction since the last search.
 const SIBLING_CHECK_FRACTION: usize = 8;
 
-/// A node that would listen to more patterns listens to their first two levels; if these are more, to one level; and if these are, to everything.
+/// Above this number of patterns, a node subscribes to their first two levels; if these are still more, to one level, and then to
+/// everything.
 pub const PATTERNS_MAX: usize = 20_000;
-/// It listens to longer ones again when there are no more of them than this.
+/// Longer patterns are used again when there are at most this many of them.
 pub const PATTERNS_FEW: usize = PATTERNS_MAX / 2;
 
-/// How many levels of a pattern count.
+/// The number of levels of a pattern that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Depth {
     All,
@@ -39,34 +40,34 @@ enum Depth {
 
 const DEPTHS: [Depth; 4] = [Depth::All, Depth::Two, Depth::One, Depth::None];
 
-/// Something for the bus to do.
+/// An instruction for the bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Bring what matches this pattern.
+    /// Subscribe to this pattern.
     AddInterest(String),
-    /// Bring it no more.
+    /// Unsubscribe from this pattern.
     RemoveInterest(String),
 }
 
-/// To what a node listens.
+/// The patterns that a node subscribes to.
 #[derive(Debug)]
 pub struct Interest {
-    /// Patterns of the filters, and how often each is wanted.
+    /// Patterns of the filters, with reference counts.
     patterns: BTreeMap<Box<str>, u32>,
     siblings: Siblings,
-    /// How many patterns there were when siblings were looked for.
+    /// The number of patterns at the last search for siblings.
     last_check: usize,
-    /// Patterns of the filters, widened and cut to each depth, and how many of them become each.
-    wanted: [BTreeMap<String, u64>; DEPTHS.len()],
+    /// Patterns of the filters, widened and cut to each depth, with the number of patterns that become each.
+    needed: [BTreeMap<String, u64>; DEPTHS.len()],
     depth: Depth,
-    /// What the bus has been told to listen to.
-    told: BTreeSet<String>,
-    /// Patterns that the bus has confirmed: one of these counts for each message.
+    /// The patterns that the bus was told to subscribe to.
+    subscribed: BTreeSet<String>,
+    /// Patterns that the bus has confirmed. For each message, one of them counts.
     confirmed: Patterns,
-    /// Patterns that are not wanted, or not so long or so wide. They go when nothing is awaited any more.
-    leaving: BTreeSet<String>,
-    /// Patterns that take their place, and are not confirmed.
-    awaited: BTreeSet<String>,
+    /// Patterns that are no longer needed in this form. They are removed when no confirmation is awaited.
+    obsolete: BTreeSet<String>,
+    /// Patterns that replace them and are not confirmed.
+    unconfirmed: BTreeSet<String>,
     max: usize,
     few: usize,
     siblings_max: usize,
@@ -79,156 +80,158 @@ impl Default for Interest {
 }
 
 impl Interest {
-    /// Nothing is listened to. More than `siblings_max` patterns that differ in one level become one. More than `max` patterns become shorter, and
-    /// longer again from `few` on.
+    /// Creates an empty set. More than `siblings_max` patterns that differ in one level become one. Above `max` patterns they are
+    /// shortened, and at `few` lengthened again.
     pub fn with_limits(max: usize, few: usize, siblings_max: usize) -> Interest {
         Interest {
             patterns: BTreeMap::new(),
             siblings: Siblings::default(),
             last_check: 0,
-            wanted: Default::default(),
+            needed: Default::default(),
             depth: Depth::All,
-            told: BTreeSet::new(),
+            subscribed: BTreeSet::new(),
             confirmed: Patterns::default(),
-            leaving: BTreeSet::new(),
-            awaited: BTreeSet::new(),
+            obsolete: BTreeSet::new(),
+            unconfirmed: BTreeSet::new(),
             max,
             few,
             siblings_max,
         }
     }
 
-    /// A filter of a connected client.
+    /// Adds a filter of a connected client.
     pub fn add(&mut self, filter: &str) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.patterns.is_empty() {
-            // Topics whose subject is a digest match any filter, as far as a subject can tell.
-            self.want(DIGESTS, &mut changes);
+            // Topics whose subject is a digest match any filter, as far as the subject tells.
+            self.add_pattern(DIGESTS, &mut changes);
         }
         for pattern in patterns_of(filter) {
-            self.want(&pattern, &mut changes);
+            self.add_pattern(&pattern, &mut changes);
         }
-        self.settle(&mut changes);
+        self.adjust_depth(&mut changes);
         changes
     }
 
-    /// A filter is gone. Each is counted, so nothing is said twice that was said once.
+    /// Removes a filter. Filters are counted, so each must be removed as often as it was added.
     pub fn remove(&mut self, filter: &str) -> Vec<Change> {
         let mut changes = Vec::new();
         for pattern in patterns_of(filter) {
-            self.unwant(&pattern, &mut changes);
+            self.remove_pattern(&pattern, &mut changes);
         }
         if self.patterns.len() == 1 && self.patterns.contains_key(DIGESTS) {
-            self.unwant(DIGESTS, &mut changes);
+            self.remove_pattern(DIGESTS, &mut changes);
         }
-        self.settle(&mut changes);
+        self.adjust_depth(&mut changes);
         changes
     }
 
-    /// The bus listens to a pattern now.
+    /// The bus has confirmed a pattern.
     pub fn confirm(&mut self, pattern: &str) -> Vec<Change> {
         let mut changes = Vec::new();
-        if self.told.contains(pattern) {
+        if self.subscribed.contains(pattern) {
             self.confirmed.insert(pattern);
-            self.awaited.remove(pattern);
-            self.leave(&mut changes);
+            self.unconfirmed.remove(pattern);
+            self.remove_obsolete(&mut changes);
         }
         changes
     }
 
-    /// Whether the copy of a message that came by this pattern is the one that counts: the first pattern in the order of bytes, of those that the
-    /// bus has confirmed and that match.
+    /// Whether the copy of a message that arrived by this pattern counts: it must be the first confirmed pattern, in byte order, that
+    /// matches.
     pub fn counts(&self, pattern: &str, subject: &str) -> bool {
         match self.confirmed.first_match(subject) {
             _ if is(Mutant::CountsAllCopies) => true,
             Some(first) => first == pattern,
-            // It came before its confirmation. Nobody else can have brought it.
-            None => {
-                self.told.iter().find(|told| crate::subject::matches(told, subject)).is_some_and(|told| told == pattern)
-            }
+            // It arrived before the confirmation, so no other pattern can have delivered it.
+            None => self
+                .subscribed
+                .iter()
+                .find(|subscribed| crate::subject::matches(subscribed, subject))
+                .is_some_and(|subscribed| subscribed == pattern),
         }
     }
 
-    /// What the bus has been told to listen to.
-    pub fn told(&self) -> impl Iterator<Item = &str> {
-        self.told.iter().map(String::as_str)
+    /// Returns the patterns that the bus was told to subscribe to.
+    pub fn subscribed(&self) -> impl Iterator<Item = &str> {
+        self.subscribed.iter().map(String::as_str)
     }
 
-    /// To how many patterns the node listens.
+    /// Returns the number of subscribed patterns.
     pub fn len(&self) -> usize {
-        self.told.len()
+        self.subscribed.len()
     }
 
-    /// Whether it listens to nothing.
+    /// Whether no pattern is subscribed.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.subscribed.is_empty()
     }
 
-    /// Whether it listens to more than is wanted.
+    /// Whether the patterns match more than needed.
     pub fn is_coarse(&self) -> bool {
         self.depth != Depth::All || self.siblings.have_wildcard()
     }
 
-    fn want(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+    fn add_pattern(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         let count = self.patterns.entry(pattern.into()).or_default();
         *count += 1;
         if *count == 1 {
-            self.want_widened(&self.siblings.widened(pattern), changes);
+            self.add_widened(&self.siblings.widened(pattern), changes);
         }
     }
 
-    fn want_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
-        for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
+    fn add_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+        for (depth, needed) in DEPTHS.into_iter().zip(&mut self.needed) {
             let pattern = cut(pattern, depth);
-            if !count_one_more(wanted, &pattern) {
-                // What is wanted already was counted in all shorter forms when it was wanted first.
+            if !count_one_more(needed, &pattern) {
+                // The pattern was already counted in all shorter forms.
                 return;
             }
             if depth == self.depth {
-                self.leaving.remove(&pattern);
-                if self.told.insert(pattern.clone()) {
+                self.obsolete.remove(&pattern);
+                if self.subscribed.insert(pattern.clone()) {
                     changes.push(Change::AddInterest(pattern));
                 }
             }
         }
     }
 
-    fn unwant(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+    fn remove_pattern(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         let Some(count) = self.patterns.get_mut(pattern) else { return };
         *count -= 1;
         if *count == 0 {
             self.patterns.remove(pattern);
-            self.unwant_widened(&self.siblings.widened(pattern), changes);
+            self.remove_widened(&self.siblings.widened(pattern), changes);
         }
     }
 
-    fn unwant_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+    fn remove_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         let mut gone = None;
-        for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
+        for (depth, needed) in DEPTHS.into_iter().zip(&mut self.needed) {
             let pattern = cut(pattern, depth);
-            let Some(count) = wanted.get_mut(&pattern) else { break };
+            let Some(count) = needed.get_mut(&pattern) else { break };
             *count -= 1;
             if *count > 0 {
                 break;
             }
-            wanted.remove(&pattern);
+            needed.remove(&pattern);
             gone = if depth == self.depth { Some(pattern) } else { gone };
         }
         let Some(pattern) = gone else { return };
-        self.awaited.remove(&pattern);
-        if self.confirmed.contains(&pattern) && !self.awaited.is_empty() {
-            // What is awaited may be for messages that only this pattern brings so far.
-            self.leaving.insert(pattern);
+        self.unconfirmed.remove(&pattern);
+        if self.confirmed.contains(&pattern) && !self.unconfirmed.is_empty() {
+            // A replacement is not confirmed yet, so only this pattern may deliver some messages.
+            self.obsolete.insert(pattern);
         } else {
             self.remove_interest(pattern, changes);
         }
     }
 
-    /// Looks for siblings once there are so many more patterns than when that was done last, or half as many. Says whether others are to be
-    /// listened to now.
+    /// Searches for siblings when the number of patterns has grown enough since the last search, or has halved. Returns whether the
+    /// patterns have changed.
     fn find_siblings(&mut self) -> bool {
         let (count, before) = (self.patterns.len(), self.last_check.max(self.siblings_max));
-        // What each takes that is listened to for itself is many times what a look at it does.
+        // Subscribing to a pattern costs many times as much as examining it.
         let has_grown = count > before.saturating_add(before / SIBLING_CHECK_FRACTION);
         let has_shrunk = self.siblings.have_wildcard() && count < before / 2;
         if !has_grown && !has_shrunk {
@@ -240,62 +243,62 @@ impl Interest {
             return false;
         }
         self.siblings = siblings;
-        self.wanted = Default::default();
+        self.needed = Default::default();
         for pattern in self.patterns.keys() {
             let widened = self.siblings.widened(pattern);
-            let mut depths = DEPTHS.into_iter().zip(&mut self.wanted);
-            let _ = depths.all(|(depth, wanted)| count_one_more(wanted, &cut(&widened, depth)));
+            let mut depths = DEPTHS.into_iter().zip(&mut self.needed);
+            let _ = depths.all(|(depth, needed)| count_one_more(needed, &cut(&widened, depth)));
         }
         true
     }
 
-    /// Changes the depth if there are too many patterns, or so few that longer ones will do.
-    fn settle(&mut self, changes: &mut Vec<Change>) {
+    /// Changes the depth if there are too many patterns, or few enough for longer ones.
+    fn adjust_depth(&mut self, changes: &mut Vec<Change>) {
         let are_others = self.find_siblings();
-        let is_too_much = |depth: &Depth, max| self.wanted[*depth as usize].len() > max && *depth != Depth::None;
+        let is_too_much = |depth: &Depth, max| self.needed[*depth as usize].len() > max && *depth != Depth::None;
         let finest = |max| DEPTHS.into_iter().find(|depth| !is_too_much(depth, max)).unwrap_or(Depth::None);
         let depth = match is_too_much(&self.depth, self.max) {
             true => finest(self.max),
             false => self.depth.min(finest(self.few)),
         };
         if depth == self.depth && !are_others {
-            return self.leave(changes);
+            return self.remove_obsolete(changes);
         }
         self.depth = depth;
-        let wanted = &self.wanted[depth as usize];
-        self.leaving = self.told.iter().filter(|pattern| !wanted.contains_key(*pattern)).cloned().collect();
-        self.awaited = wanted.keys().filter(|pattern| !self.confirmed.contains(pattern)).cloned().collect();
-        for pattern in wanted.keys().filter(|pattern| !self.told.contains(*pattern)) {
+        let needed = &self.needed[depth as usize];
+        self.obsolete = self.subscribed.iter().filter(|pattern| !needed.contains_key(*pattern)).cloned().collect();
+        self.unconfirmed = needed.keys().filter(|pattern| !self.confirmed.contains(pattern)).cloned().collect();
+        for pattern in needed.keys().filter(|pattern| !self.subscribed.contains(*pattern)) {
             changes.push(Change::AddInterest(pattern.clone()));
         }
-        self.told.extend(wanted.keys().cloned());
-        self.leave(changes);
+        self.subscribed.extend(needed.keys().cloned());
+        self.remove_obsolete(changes);
     }
 
-    /// Lets go of what is not wanted any more, once what takes its place is confirmed.
-    fn leave(&mut self, changes: &mut Vec<Change>) {
-        if self.awaited.is_empty() || is(Mutant::UnlistensFirst) {
-            for pattern in std::mem::take(&mut self.leaving) {
+    /// Removes patterns that are no longer needed, once their replacements are confirmed.
+    fn remove_obsolete(&mut self, changes: &mut Vec<Change>) {
+        if self.unconfirmed.is_empty() || is(Mutant::UnlistensFirst) {
+            for pattern in std::mem::take(&mut self.obsolete) {
                 self.remove_interest(pattern, changes);
             }
         }
     }
 
     fn remove_interest(&mut self, pattern: String, changes: &mut Vec<Change>) {
-        self.told.remove(&pattern);
+        self.subscribed.remove(&pattern);
         self.confirmed.remove(&pattern);
         changes.push(Change::RemoveInterest(pattern));
     }
 }
 
-/// Says whether it is the first.
-fn count_one_more(wanted: &mut BTreeMap<String, u64>, pattern: &str) -> bool {
-    let count = wanted.entry(pattern.to_owned()).or_default();
+/// Returns whether it is the first.
+fn count_one_more(needed: &mut BTreeMap<String, u64>, pattern: &str) -> bool {
+    let count = needed.entry(pattern.to_owned()).or_default();
     *count += 1;
     *count == 1
 }
 
-/// A pattern that matches all that `pattern` does, with this many levels.
+/// Returns a pattern with this many levels that matches everything that `pattern` does.
 fn cut(pattern: &str, depth: Depth) -> String {
     let levels = match depth {
         Depth::All => return pattern.to_owned(),

@@ -1,4 +1,4 @@
-//! A set of patterns, and which one of them is the first to match a subject.
+//! A set of patterns that finds the first one matching a subject.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Patterns {
         node.is_some_and(|node| node.pattern.is_some())
     }
 
-    /// The first pattern in the order of bytes that matches.
+    /// Returns the first matching pattern in byte order.
     pub(super) fn first_match(&self, subject: &str) -> Option<&str> {
         let tokens: Vec<_> = subject.split('.').collect();
         self.root.first_match(&tokens)
@@ -52,7 +52,7 @@ impl Node {
         }
     }
 
-    /// No token of a subject begins with `*` or `>`, so at each level the order of tokens is the order of the patterns behind them.
+    /// No token of a subject begins with `*` or `>`, so at each level the order of tokens is the order of the patterns below them.
     fn first_match(&self, tokens: &[&str]) -> Option<&str> {
         let Some((token, rest)) = tokens.split_first() else { return self.pattern.as_deref() };
         let mut edges = [*token, "*", ">"];

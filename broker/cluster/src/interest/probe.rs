@@ -1,4 +1,4 @@
-//! What nodes send each other to learn whether they know what the other one listens to.
+//! The messages with which nodes verify that other nodes know their interest.
 
 use std::num::NonZeroU64;
 
@@ -9,20 +9,20 @@ use crate::record::VERSION;
 const PROBE: u8 = 48;
 const ECHO: u8 = 49;
 
-/// A message about a probe, from node to node. It may be lost, late or doubled.
+/// A message about a probe, from node to node. It may be lost, delayed or duplicated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProbeMessage {
     pub(crate) from: Incarnation,
-    /// Counts the probes of the life that asks.
+    /// The number of the probe, in the count of the sending incarnation.
     pub(crate) number: u64,
     pub(crate) kind: ProbeKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProbeKind {
-    /// The receiver is to say [`Echo`](ProbeKind::Echo) by the subject of this probe.
+    /// The receiver must send [`Echo`](ProbeKind::Echo) on the subject of this probe.
     Probe,
-    /// The sender has heard the probe.
+    /// The sender has received the probe.
     Echo,
 }
 
@@ -37,7 +37,7 @@ impl ProbeMessage {
         writer.0
     }
 
-    /// The message of these bytes; `None` where they are none of this version. It is as good as lost then.
+    /// Decodes a message, or returns `None` if it is not of this version. It then counts as lost.
     pub(crate) fn decode(bytes: &[u8]) -> Option<ProbeMessage> {
         let mut reader = Reader::new(bytes);
         if reader.u8()? != VERSION {
@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    /// The bytes are part of the format: whoever changes them changes [`VERSION`].
+    /// The bytes are part of the format: a change requires a change of [`VERSION`].
     #[test]
     fn bytes_stay_what_they_are() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));

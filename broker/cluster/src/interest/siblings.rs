@@ -1,19 +1,19 @@
-//! Patterns that differ in one level alone, as those of many clients do that each listen to a topic of their own: from so many on, one pattern
-//! with a wildcard at that level stands for all of them.
+//! Patterns that differ in only one level, such as those of many clients that each subscribe to a topic of their own. Above a limit, one
+//! pattern with a wildcard at that level replaces them.
 
 use std::collections::BTreeSet;
 
 use crate::subject::DIGESTS;
 
-/// Levels of patterns at which any token stands for all of them.
+/// The levels at which a wildcard replaces all tokens.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Siblings {
-    /// What stands before such a level, as it is listened to.
+    /// The prefixes before these levels, in subscribed form.
     wide: BTreeSet<String>,
 }
 
 impl Siblings {
-    /// Those levels of the patterns that have more than `max` tokens.
+    /// Finds the levels of the patterns that have more than `max` tokens.
     pub(super) fn of<'p>(patterns: impl Iterator<Item = &'p str>, max: usize) -> Siblings {
         let mut siblings = Siblings::default();
         let most = patterns.size_hint().1.unwrap_or_default();
@@ -23,7 +23,7 @@ impl Siblings {
         siblings
     }
 
-    /// `rests`: what follows `prefix`. There may be many, so they are put in order, and shortened, where they are.
+    /// `rests` is what follows `prefix`. There may be many, so they are sorted and shortened in place.
     fn look(&mut self, prefix: &mut String, rests: &mut [&str], max: usize) {
         rests.sort_unstable_by(|a, b| first_token(a).cmp(first_token(b)));
         let tokens = rests.chunk_by(|a, b| first_token(a) == first_token(b)).filter_map(|same| same.first());
@@ -55,7 +55,7 @@ impl Siblings {
         !self.wide.is_empty()
     }
 
-    /// The pattern that is listened to in place of this one.
+    /// Returns the pattern to subscribe to in place of this one.
     pub(super) fn widened(&self, pattern: &str) -> String {
         if self.wide.is_empty() || pattern == DIGESTS {
             return pattern.to_owned();
@@ -75,7 +75,7 @@ fn first_token(rest: &str) -> &str {
     rest.split_once('.').map_or(rest, |(token, _)| token)
 }
 
-/// The first token as it is listened to.
+/// Returns the first token in subscribed form.
 fn widened_token(rest: &str, is_wide: bool) -> &str {
     let token = first_token(rest);
     if is_wide && is_literal(token) { "*" } else { token }
@@ -100,7 +100,7 @@ mod tests {
         let patterns = ["d.1.cmd", "d.2.cmd", "d.3.cmd.>", "d.*.x", "site.cmd", DIGESTS];
         assert_eq!(widened(&patterns, 3), widened(&patterns, usize::MAX));
         assert_eq!(widened(&patterns, 2), ["=~.*", "d.*.cmd", "d.*.cmd.>", "d.*.x", "site.cmd"]);
-        // At the first level as well. What is a digest stays one.
+        // This applies to the first level too. The pattern of digests is unchanged.
         assert_eq!(widened(&["a.x", "b.x", "c", DIGESTS], 2), ["*", "*.x", "=~.*"]);
     }
 

@@ -1,9 +1,9 @@
-//! Whether the other nodes know what this one listens to.
+//! Verifies that the other nodes know the interest of this one.
 //!
-//! The bus has several servers. The one of this node confirms a pattern, and tells the others of it some time later: until then what is published
-//! at those does not come. So there are rounds. Once the bus has confirmed the patterns that a round is about, a subject is listened to that is
-//! new, and a probe goes to each living node, which answers by that subject. Servers tell each other of subjects in the order in which they were
-//! listened to. So the servers of a node that is heard by the new subject know the patterns.
+//! The bus has several servers. The server of this node confirms a pattern, and tells the other servers about it some time later: until
+//! then, messages published there do not arrive. So there are rounds. Once the bus has confirmed the patterns of a round, the node
+//! subscribes to a new subject and sends a probe to each live node, which answers on that subject. Servers propagate subscriptions in
+//! order. So if an answer of a node arrives on the new subject, the servers of that node know the patterns.
 
 use std::collections::BTreeSet;
 
@@ -16,27 +16,27 @@ use crate::operation::{Decision, Output};
 use crate::outbox::Outbox;
 use crate::settings::Settings;
 
-/// After what time a node is asked again that has not answered, in milliseconds. On a route between two servers of one place, a probe comes behind the
-/// subject for its answer; where servers are connected otherwise, it may come before it, and then the answer is lost.
+/// The delay before a node that has not answered is probed again, in milliseconds. On a route between two servers in one place, a probe
+/// follows the subscription for its answer; on other connections it may overtake it, and then the answer is lost.
 const PROBE_AGAIN_MS: u64 = 50;
 
-/// What a node listens to, on its way to the others.
+/// The state of synchronizing the interest of a node with other nodes.
 #[derive(Debug, Default)]
 pub(crate) struct InterestSync {
-    /// Patterns that the bus has been told and has not confirmed.
+    /// Patterns that the bus was told and has not confirmed.
     unconfirmed: BTreeSet<String>,
-    /// Something has been listened to since the last round began.
-    has_news: bool,
-    /// Who waits for the next round.
+    /// A pattern was added since the last round began.
+    has_new_patterns: bool,
+    /// Tickets that wait for the next round.
     waiting: Vec<u64>,
     round: Option<Round>,
     /// Number of the last probe.
     last: u64,
-    /// Nodes that have not answered in time, as those of a version before there were probes. They are asked, and nobody waits for them before they
-    /// have answered.
-    silent: BTreeSet<Incarnation>,
-    /// When they are asked again.
-    silent_at_ms: u64,
+    /// Nodes that have not answered in time, such as those of a version without probes. They are probed, but no round waits for them until
+    /// they have answered.
+    unresponsive: BTreeSet<Incarnation>,
+    /// The time of their next probe.
+    unresponsive_probe_at_ms: u64,
     /// How often a node has not answered in time.
     unanswered: u64,
 }
@@ -50,13 +50,13 @@ struct Round {
 
 #[derive(Debug)]
 enum Step {
-    /// The bus is to confirm these.
+    /// Waiting for the bus to confirm these patterns.
     Confirming(BTreeSet<String>),
-    /// These are to answer. They are asked again at this moment.
+    /// Waiting for these nodes to answer, with the time of the next probe.
     Probing(BTreeSet<Incarnation>, u64),
 }
 
-/// What a round needs of the node.
+/// The context of a node for a round.
 pub(crate) struct InterestSyncContext<'a> {
     pub(crate) me: Incarnation,
     pub(crate) now_ms: u64,
@@ -66,28 +66,28 @@ pub(crate) struct InterestSyncContext<'a> {
 }
 
 impl InterestSync {
-    /// The bus is told this.
+    /// The bus was told these changes.
     pub(crate) fn change(&mut self, changes: &[Change], cx: &mut InterestSyncContext<'_>) {
         for change in changes {
             match change {
                 Change::AddInterest(pattern) => {
-                    self.has_news = true;
+                    self.has_new_patterns = true;
                     self.unconfirmed.insert(pattern.clone());
                 }
-                // Nobody waits for it any more.
+                // No confirmation is awaited any more.
                 Change::RemoveInterest(pattern) => self.confirm(pattern),
             }
         }
         self.proceed(cx);
     }
 
-    /// Asks for [`Decision::InterestSync`].
+    /// Requests a [`Decision::InterestSync`].
     pub(crate) fn ask(&mut self, ticket: u64, cx: &mut InterestSyncContext<'_>) {
         let is_alone = cx.others().next().is_none();
         match &mut self.round {
             _ if is_alone || is(Mutant::TellsBeforeSpread) => cx.out.decide(Decision::InterestSync { ticket }),
-            None if !self.has_news => cx.out.decide(Decision::InterestSync { ticket }),
-            Some(round) if !self.has_news => round.tickets.push(ticket),
+            None if !self.has_new_patterns => cx.out.decide(Decision::InterestSync { ticket }),
+            Some(round) if !self.has_new_patterns => round.tickets.push(ticket),
             _ => {
                 self.waiting.push(ticket);
                 self.proceed(cx);
@@ -95,7 +95,7 @@ impl InterestSync {
         }
     }
 
-    /// The bus has confirmed a pattern. [`change`](Self::change) follows.
+    /// The bus has confirmed a pattern. The caller must then call [`change`](Self::change).
     pub(crate) fn confirm(&mut self, pattern: &str) {
         self.unconfirmed.remove(pattern);
         if let Some(Round { step: Step::Confirming(unconfirmed), .. }) = &mut self.round {
@@ -103,9 +103,9 @@ impl InterestSync {
         }
     }
 
-    /// There is another way to the bus, which may lead to another of its servers. `patterns` are those of which it is told anew.
+    /// The connection to the bus has changed, perhaps to another server. `patterns` are subscribed again.
     pub(crate) fn restart_sync(&mut self, patterns: impl Iterator<Item = String>, cx: &mut InterestSyncContext<'_>) {
-        self.has_news = true;
+        self.has_new_patterns = true;
         self.unconfirmed.extend(patterns);
         if let Some(round) = &mut self.round {
             round.step = Step::Confirming(self.unconfirmed.clone());
@@ -113,7 +113,7 @@ impl InterestSync {
         self.proceed(cx);
     }
 
-    /// Another node has said something of a probe.
+    /// Handles a probe message of another node.
     pub(crate) fn receive_peer(&mut self, message: ProbeMessage, cx: &mut InterestSyncContext<'_>) {
         let ProbeMessage { from, number, kind } = message;
         if kind == ProbeKind::Probe {
@@ -123,7 +123,7 @@ impl InterestSync {
         if number != self.last {
             return;
         }
-        self.silent.remove(&from);
+        self.unresponsive.remove(&from);
         if let Some(Round { step: Step::Probing(asked, _), .. }) = &mut self.round {
             asked.remove(&from);
             if is(Mutant::TakesOneEchoForAll) {
@@ -133,15 +133,15 @@ impl InterestSync {
         self.proceed(cx);
     }
 
-    /// Time has passed.
+    /// Handles timeouts.
     pub(crate) fn advance(&mut self, cx: &mut InterestSyncContext<'_>) {
-        self.silent.retain(|node| cx.nodes.is_known(*node) && !cx.nodes.is_over(*node));
+        self.unresponsive.retain(|node| cx.nodes.is_known(*node) && !cx.nodes.is_over(*node));
         if let Some(round) = self.round.take_if(|round| round.until_ms <= cx.now_ms) {
             if let Step::Probing(asked, _) = round.step {
                 self.unanswered += asked.len() as u64;
-                self.silent.extend(asked);
+                self.unresponsive.extend(asked);
             } else {
-                // The bus has not confirmed what it was told.
+                // The bus has not confirmed the patterns in time.
                 self.unanswered += 1;
             }
             round.tickets.into_iter().for_each(|ticket| cx.out.decide(Decision::InterestSync { ticket }));
@@ -153,14 +153,14 @@ impl InterestSync {
                 cx.probe(self.last, asked.iter().copied());
             }
         }
-        if !self.silent.is_empty() && self.silent_at_ms <= cx.now_ms {
-            self.silent_at_ms = cx.now_ms + cx.settings.retry_ms;
-            cx.probe(self.last, self.silent.iter().copied());
+        if !self.unresponsive.is_empty() && self.unresponsive_probe_at_ms <= cx.now_ms {
+            self.unresponsive_probe_at_ms = cx.now_ms + cx.settings.retry_ms;
+            cx.probe(self.last, self.unresponsive.iter().copied());
         }
         self.proceed(cx);
     }
 
-    /// How often a node has not answered in time.
+    /// Returns how often a node has not answered in time.
     pub(crate) fn unanswered(&self) -> u64 {
         self.unanswered
     }
@@ -173,7 +173,7 @@ impl InterestSync {
                 }
                 let tickets = std::mem::take(&mut self.waiting);
                 let until_ms = cx.now_ms + cx.settings.interest_sync_timeout_ms;
-                self.has_news = false;
+                self.has_new_patterns = false;
                 self.round = Some(Round { tickets, until_ms, step: Step::Confirming(self.unconfirmed.clone()) });
                 continue;
             };
@@ -182,7 +182,7 @@ impl InterestSync {
                     self.last += 1;
                     let others: BTreeSet<_> = cx.others().collect();
                     cx.probe(self.last, others.iter().copied());
-                    let awaited = others.difference(&self.silent).copied().collect();
+                    let awaited = others.difference(&self.unresponsive).copied().collect();
                     round.step = Step::Probing(awaited, cx.now_ms + PROBE_AGAIN_MS);
                 }
                 Step::Probing(asked, _) if asked.is_empty() => {

@@ -1,4 +1,4 @@
-//! MessageSource a node does for delivery: the log for its shards, groups of shared subscriptions, and what it listens to on the bus.
+//! The delivery part of a node: the log for its shards, groups of shared subscriptions, and interest on the bus.
 
 use crate::delivery::{DeliveryCounters, ReadRequest};
 use crate::groups::{GroupContext, Groups, HealthCheck};
@@ -11,28 +11,28 @@ use crate::sessions::EndedSession;
 use super::Member;
 
 impl Member {
-    /// A shard has taken what has arrived of a partition, up to a sequence: more may come.
+    /// A shard has processed a partition up to a sequence, and can receive more.
     pub fn mark_received(&mut self, now_ms: u64, shard: usize, partition: Partition, until: Sequence) {
         if !self.is_over {
             self.log.mark_received(now_ms, shard, partition, until, &self.settings, &mut self.out);
         }
     }
 
-    /// A shard wants to read for sessions that are behind. The answer is [`Decision::Read`].
+    /// A shard requests a read for lagging sessions. The answer is [`Decision::Read`].
     pub fn read(&mut self, shard: usize, request: ReadRequest) {
         if !self.is_over {
             self.log.read(shard, request, &self.settings, &mut self.out);
         }
     }
 
-    /// A session that this node serves has subscribed to `$share/name/filter`, or comes with that subscription. The answer is
+    /// A session of this node has subscribed to `$share/name/filter`, or was resumed with that subscription. The answer is
     /// [`Decision::Joined`]. The epoch is that of [`Decision::Serve`].
     pub fn join(&mut self, now_ms: u64, client: ClientKey, epoch: u64, share: &str) {
         let group = self.seed.group(share);
         self.with_groups(now_ms, |groups, cx| groups.join(group, share, client, epoch, cx));
     }
 
-    /// A session with the subscription `$share/name/filter` is not served here any more. It stays a member.
+    /// A session with the subscription `$share/name/filter` is no longer served here. It stays a member.
     pub fn leave(&mut self, now_ms: u64, client: ClientKey, share: &str) {
         let group = self.seed.group(share);
         self.with_groups(now_ms, |groups, cx| groups.leave(group, client, cx));
@@ -44,23 +44,23 @@ impl Member {
         self.with_groups(now_ms, |groups, cx| groups.part(group, share, client, epoch, cx));
     }
 
-    /// How far a group has come, as [`Receivers::leases`](crate::delivery::Receivers::leases) says.
+    /// Reports the progress of a group, from [`Receivers::leases`](crate::delivery::Receivers::leases).
     pub fn checkpoint(&mut self, now_ms: u64, group: GroupKey, leases: Vec<(Partition, Place, Vec<Place>)>) {
         self.with_groups(now_ms, |groups, cx| groups.checkpoint(group, leases, cx));
     }
 
-    /// The engine has stopped to deliver a partition of a group: how far it has come, and what is open.
+    /// The engine has stopped to deliver a partition of a group, with its next position and its open messages.
     pub fn returned(&mut self, now_ms: u64, group: GroupKey, partition: Partition, next: Place, open: Vec<Place>) {
         let open = open.into_iter().collect();
         self.with_groups(now_ms, |groups, cx| groups.returned(group, partition, next, open, cx));
     }
 
-    /// How many groups this node has to do with.
+    /// Returns the number of groups that involve this node.
     pub fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// A connected client of this node has subscribed to a filter, whose share is not part of it. Each one is counted.
+    /// A connected client of this node has subscribed to a filter, given without its share. Filters are counted.
     pub fn add_interest(&mut self, now_ms: u64, filter: &str) {
         if !self.is_over {
             let changes = self.interest.add(filter);
@@ -68,7 +68,7 @@ impl Member {
         }
     }
 
-    /// A connected client of this node does not subscribe to a filter any more.
+    /// A connected client of this node has unsubscribed from a filter.
     pub fn remove_interest(&mut self, now_ms: u64, filter: &str) {
         if !self.is_over {
             let changes = self.interest.remove(filter);
@@ -76,7 +76,7 @@ impl Member {
         }
     }
 
-    /// The bus brings what matches a pattern from now on, as far as the server of the bus knows that this node is connected to.
+    /// The bus delivers messages that match a pattern from now on, as far as this node's server of the bus knows.
     pub fn listening(&mut self, now_ms: u64, pattern: &str) {
         if !self.is_over {
             let changes = self.interest.confirm(pattern);
@@ -85,19 +85,19 @@ impl Member {
         }
     }
 
-    /// A client waits until what is listened to is known to the other nodes. The answer is `InterestSync` with this ticket.
+    /// A client waits until the other nodes know the current interest. The answer is `InterestSync` with this ticket.
     pub fn sync_interest(&mut self, now_ms: u64, ticket: u64) {
         self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.ask(ticket, cx));
     }
 
-    /// The connection to the bus has been made again, perhaps to another of its servers. That has been told of all patterns.
+    /// The connection to the bus was restored, perhaps to another server, which has received all patterns.
     pub fn reconnected(&mut self, now_ms: u64) {
         self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.restart_sync(std::iter::empty(), cx));
     }
 
-    /// There is another connection to the bus, and [`listening`](Self::listening) comes again for each pattern.
+    /// The connection to the bus was replaced, and [`listening`](Self::listening) follows again for each pattern.
     pub fn resubscribe_interest(&mut self, now_ms: u64) {
-        let patterns: Vec<_> = self.interest.told().map(str::to_owned).collect();
+        let patterns: Vec<_> = self.interest.subscribed().map(str::to_owned).collect();
         self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.restart_sync(patterns.into_iter(), cx));
     }
 
@@ -117,17 +117,17 @@ impl Member {
         }
     }
 
-    /// Whether this copy of a message of QoS 0 is for the engine: of those that came by several patterns, one is.
+    /// Whether this copy of a QoS 0 message is for the engine: of copies by several patterns, one counts.
     pub fn counts(&self, pattern: &str, subject: &str) -> bool {
         self.interest.counts(pattern, subject)
     }
 
-    /// To how many patterns of subjects the node listens, and whether they are shortened because there were too many.
+    /// Returns the number of subscribed patterns, and whether they are shortened because there were too many.
     pub fn patterns(&self) -> (usize, bool) {
         (self.interest.len(), self.interest.is_coarse())
     }
 
-    /// MessageSource delivery has done so far.
+    /// Returns the counters of delivery.
     pub fn delivery_counters(&self) -> DeliveryCounters {
         self.log.counters
     }
@@ -145,13 +145,13 @@ impl Member {
             return;
         }
         let position = self.log.position();
-        // A node that is to end takes on nothing more.
+        // A draining node takes no new partitions.
         let takes_more = self.is_serving && !self.drain.is_draining();
         let Member { me, settings, nodes, groups, health_check, out, .. } = self;
         act(health_check, groups, &mut GroupContext { me: *me, now_ms, takes_more, settings, position, nodes, out });
     }
 
-    /// Sessions that began anew are no members of what they had before. The node that wrote the claim has read that.
+    /// Removes sessions that began anew from their former groups. The node that has written the claim knows these.
     pub(super) fn forget_members(&mut self, now_ms: u64) {
         for EndedSession { client, by, state } in self.sessions.take_ended() {
             for share in self.settings.shares_of.named(&state) {

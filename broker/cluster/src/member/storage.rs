@@ -1,4 +1,4 @@
-//! MessageSource a node does beside serving clients: retained messages, configuration, drain, sweeps, and saying how it is.
+//! The parts of a node besides serving clients: retained messages, configuration, draining, garbage collection, and status.
 
 use crate::Status;
 use crate::mutant::{Mutant, is};
@@ -15,7 +15,8 @@ use crate::wills::DisconnectSettings;
 use super::Member;
 
 impl Member {
-    /// A search for retained messages begins. After `Look` with this ticket, this node's own store has all that was retained before, by any node.
+    /// A scan of the retained messages begins. After `RetainedSync` with this ticket, this node's mirror has everything that any node had
+    /// retained before.
     pub fn sync_retained(&mut self, now_ms: u64, ticket: u64) {
         if !self.is_over {
             self.check_lease(now_ms);
@@ -23,22 +24,22 @@ impl Member {
         }
     }
 
-    /// MessageSource holds when the connection of a client ends has changed. It is safe with the state that is saved next. A client that says DISCONNECT
-    /// has no will any more [MQTT-3.14.4-3]: this is called before [`left`](Member::left).
-    pub fn keep(&mut self, client: ClientKey, terms: DisconnectSettings) {
+    /// The settings that apply when a client disconnects have changed. They are persisted with the state that is saved next. A client that
+    /// sends DISCONNECT loses its will [MQTT-3.14.4-3]: call this before [`left`](Member::left).
+    pub fn set_disconnect_settings(&mut self, client: ClientKey, terms: DisconnectSettings) {
         if !self.is_over {
-            self.sessions.keep(client, terms);
+            self.sessions.set_disconnect_settings(client, terms);
         }
     }
 
-    /// The node is to end: clients are sent to other nodes, and when none is left, `Drained` comes. `is_for_good` says that clients are not to
-    /// come back. There is no way back from here; another life of the node takes clients again.
+    /// Drains the node: clients are sent to other nodes, and when none is left, `Drained` follows. `is_for_good` means that clients must
+    /// not return. This cannot be cancelled; only a new incarnation of the node accepts clients again.
     pub fn drain(&mut self, now_ms: u64, is_for_good: bool) {
         self.drain.begin(is_for_good);
         self.advance(now_ms);
     }
 
-    /// Another node, by its name, is to be drained. `by` is who asks for it. The answer is `PeerCommandResult`.
+    /// Drains another node, by its name. `by` is the operator. The answer is `PeerCommandResult`.
     pub fn drain_peer(&mut self, now_ms: u64, ticket: u64, name: &str, is_for_good: bool, by: &str) {
         let Member { me, settings, nodes, peer_commands, out, .. } = self;
         if !self.is_over {
@@ -47,7 +48,7 @@ impl Member {
         }
     }
 
-    /// Another node has said something of an order.
+    /// Handles a message of another node about a command.
     pub(super) fn receive_peer_command(&mut self, now_ms: u64, message: PeerCommandMessage) {
         let Member { me, settings, peer_commands, out, .. } = self;
         let mut cx = PeerCommandContext { me: *me, now_ms, settings, out };
@@ -56,7 +57,7 @@ impl Member {
         }
     }
 
-    /// If the node has more sessions than its share, it sends some clients to other nodes.
+    /// Moves some clients to other nodes if this node has more than its share.
     pub fn rebalance(&mut self, now_ms: u64) {
         let Member { me, seed, is_serving, settings, nodes, producers, sessions, out, drain, .. } = self;
         let (me, seed, is_serving) = (*me, *seed, *is_serving);
@@ -64,34 +65,34 @@ impl Member {
         self.advance(now_ms);
     }
 
-    /// The record of a node has been removed, as the store reports it.
+    /// The record of a node was removed, as reported by the store.
     pub fn observe_node_removed(&mut self, node: Incarnation) {
         if !self.is_over && node != self.me {
             self.nodes.forget(node);
         }
     }
 
-    /// The shared configuration has been seen, as the store reports changes.
+    /// Observes the shared configuration, as reported by the store.
     pub fn observe_config(&mut self, revision: Revision, record: &[u8]) {
         if !self.is_over {
             self.config.observe(revision, record, &mut self.out);
         }
     }
 
-    /// The engine has taken on the revision that it was given, or could not.
+    /// The engine has applied the given revision, or has failed to.
     pub fn configured(&mut self, now_ms: u64, number: u64, is_taken_on: bool) {
         self.config.configured(number, is_taken_on);
         self.begin_to_serve(now_ms);
     }
 
-    /// A new revision of the shared configuration, made on the one with the number `base`; 0 where there is none. The answer is `Proposed`.
+    /// Proposes a new revision of the shared configuration, based on revision `base`; 0 for none. The answer is `Proposed`.
     pub fn propose(&mut self, ticket: u64, base: u64, parts: Vec<ConfigPart>) {
         if !self.is_over {
             self.config.propose(ticket, base, parts, &self.settings, &mut self.out);
         }
     }
 
-    /// How it is with the node.
+    /// Returns the status of the node.
     pub fn status(&self, now_ms: u64) -> Status {
         Status {
             incarnation: self.me,
@@ -115,17 +116,17 @@ impl Member {
         }
     }
 
-    /// MessageSource others are told with each beat.
+    /// Returns the load that each heartbeat reports.
     pub(super) fn load(&self) -> Load {
         Load { sessions: self.sessions.owned(), is_closed: self.is_closed() }
     }
 
-    /// Whether the node takes no clients.
+    /// Whether the node accepts no clients.
     pub(super) fn is_closed(&self) -> bool {
         self.drain.is_draining() || self.config.is_behind()
     }
 
-    /// Sends a client elsewhere that wants its session here.
+    /// Redirects a client that requests its session here.
     pub(super) fn redirect_client(&mut self, now_ms: u64, ticket: u64) {
         let Member { me, seed, is_serving, settings, nodes, producers, out, drain, .. } = self;
         let (me, seed, is_serving) = (*me, *seed, *is_serving);
@@ -137,7 +138,7 @@ impl Member {
         });
     }
 
-    /// Does what has come due of all this.
+    /// Runs due housekeeping.
     pub(super) fn run_housekeeping(&mut self, now_ms: u64) {
         self.copy_retained();
         let Member { me, settings, peer_commands, out, .. } = self;
@@ -145,7 +146,7 @@ impl Member {
         self.config.advance(now_ms, &self.settings, &mut self.out);
         if self.is_serving {
             let sessions = &self.sessions;
-            let withdrawn = self.producers.withdraw(now_ms, &self.settings, |origin| sessions.hears(origin));
+            let withdrawn = self.producers.withdraw(now_ms, &self.settings, |origin| sessions.can_notify(origin));
             self.counters.timeouts += withdrawn.len() as u64;
             self.notify_operators(withdrawn.iter().map(|withdrawn| &withdrawn.origin), false);
             self.with_sessions(now_ms, |sessions, cx| sessions.withdrawn(&withdrawn, cx));
@@ -156,23 +157,23 @@ impl Member {
         let (me, seed, is_serving) = (*me, *seed, *is_serving);
         let cx = &mut SessionContext { me, seed, now_ms, is_serving, settings, nodes, producers, out };
         drain.advance(sessions, cx);
-        // Others do that. This node is to have nothing any more.
+        // A draining node leaves garbage collection to others, because it must not take over sessions.
         if !drain.is_draining() {
             garbage_collector.advance(sessions, cx);
         }
         self.retire();
     }
 
-    /// Nothing is copied before the engine knows where the log begins: what it is told before that is of no life.
+    /// Copies retained messages only when the engine knows where the log begins: earlier events would belong to no run.
     pub(super) fn copy_retained(&mut self) {
         if self.log.has_begun() {
             self.mirror.advance(&self.settings, &mut self.out);
         }
     }
 
-    /// When a node that is drained has nothing any more, it buries itself.
+    /// Removes this node from the cluster when it is drained and idle.
     fn retire(&mut self) {
-        // MessageSource it has of groups it gives back with how far it has come.
+        // It returns its partitions of groups with their progress.
         let is_idle = self.retained.is_idle() && (self.groups.len() == 0 || is(Mutant::RetiresTooEarly));
         if self.drain.is_retiring || !self.drain.is_done(&self.sessions) || !is_idle {
             return;
@@ -183,7 +184,7 @@ impl Member {
         }
     }
 
-    /// Messages that are in the log are to be retained.
+    /// Retains messages that are in the log.
     pub(super) fn retain(&mut self, partition: Partition, retaining: Vec<PendingRetain>) {
         for PendingRetain { origin, record, known } in retaining {
             let waiter = Waiter::Publisher(origin, partition, record.place.sequence);
@@ -191,7 +192,7 @@ impl Member {
         }
     }
 
-    /// MessageSource a burial has found is to be retained.
+    /// Retains messages that the removal of a node has found.
     pub(super) fn repair(&mut self) {
         for (node, attempt, record) in self.nodes.take_repairs() {
             let waiter = Waiter::Removal(node, attempt);
@@ -218,7 +219,7 @@ impl Member {
         }
     }
 
-    /// A page of sessions has come, or a session has been freed.
+    /// Handles a page of sessions, or the result of freeing a session.
     pub(super) fn answer_garbage_collection(
         &mut self,
         now_ms: u64,

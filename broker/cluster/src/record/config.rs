@@ -1,4 +1,5 @@
-//! A revision of what all nodes share: contracts, rules, users. One value, so that nobody ever has half of it.
+//! A revision of the configuration that all nodes share: contracts, rules and users. It is one value, so that no node ever has a part of
+//! it.
 
 use crate::bytes::Writer;
 use crate::names::Incarnation;
@@ -9,20 +10,20 @@ use std::num::NonZeroU64;
 /// One revision of the shared configuration.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigRecord {
-    /// Counts the revisions, from 1.
+    /// The number of the revision, from 1.
     pub number: u64,
-    /// Who wrote it, and which of that node's proposals it is: so that it is known again.
+    /// The node that has written it, and the number of that node's proposal, by which the node recognizes it.
     pub by: (Incarnation, u64),
-    /// What it says, by name.
+    /// The parts, by name.
     pub parts: Vec<ConfigPart>,
 }
 
-/// One part of a revision. Only the engine reads what is in it.
+/// A part of a revision. Only the engine interprets its content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigPart {
-    /// What it is, such as `contracts`.
+    /// The name, such as `contracts`.
     pub name: String,
-    /// Its bytes.
+    /// The content.
     pub bytes: Vec<u8>,
 }
 
@@ -33,14 +34,14 @@ impl std::fmt::Debug for ConfigRecord {
 }
 
 impl std::fmt::Debug for ConfigPart {
-    /// Without the bytes, which may be users.
+    /// Omits the bytes, which may contain users.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ConfigPart({}, {} bytes)", self.name, self.bytes.len())
     }
 }
 
 impl ConfigRecord {
-    /// The bytes of the record.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.u8(VERSION).u64(self.number).u64(self.by.0.0.get()).u64(self.by.1).u32(self.parts.len() as u32);
@@ -50,10 +51,10 @@ impl ConfigRecord {
         writer.0
     }
 
-    /// The record of these bytes.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// They are none of this version.
+    /// The bytes are not a record of this version.
     pub fn decode(bytes: &[u8]) -> Result<ConfigRecord, RecordError> {
         read(bytes, "configuration record", |reader| {
             let number = reader.u64()?;

@@ -1,7 +1,7 @@
-//! How far a session has come in the log.
+//! The position of a session in the log.
 //!
-//! A cursor names what is not done, and not what is: the next message to look at, and those that were handed out and not acknowledged. There are
-//! never more of these than the client's window has room for, however long the session has been away.
+//! A cursor names the unfinished messages instead of the finished ones: the next message to process, and those that were delivered and not
+//! acknowledged. Their number is limited by the client's window, however long the session has been offline.
 
 use std::collections::BTreeSet;
 
@@ -11,29 +11,29 @@ use crate::operation::Sequence;
 
 use super::{RecordError, VERSION, read};
 
-/// Messages of all partitions that may be open at once: the largest Receive Maximum [MQTT 5.0 section 3.1.2.11.3].
+/// The limit of open messages of all partitions together: the largest Receive Maximum [MQTT 5.0 section 3.1.2.11.3].
 pub const OPEN_MAX: usize = u16::MAX as usize;
 
-/// The place of a message in the log of its partition.
+/// The position of a message in the log of its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Of its group.
+    /// The sequence of its group.
     pub sequence: Sequence,
-    /// In the group, from 0.
+    /// The index in the group, from 0.
     pub index: u32,
 }
 
 impl Place {
-    /// Before all messages.
+    /// The position before all messages.
     pub const START: Place = Place { sequence: Sequence(0), index: 0 };
 
-    /// Reads a place whose sequence is told as the distance from another one.
+    /// Reads a position whose sequence is encoded relative to another one.
     fn read(reader: &mut Reader<'_>, from: u64) -> Option<Place> {
         let sequence = Sequence(from.checked_add(reader.varint()?)?);
         Some(Place { sequence, index: reader.varint()?.try_into().ok()? })
     }
 
-    /// The first place behind a message: no message lies in between.
+    /// Returns the first position after a message, with no message in between.
     pub fn behind(self) -> Place {
         match self.index.checked_add(1) {
             Some(index) => Place { index, ..self },
@@ -42,26 +42,26 @@ impl Place {
     }
 }
 
-/// How far a session has come in one partition.
+/// The position of a session in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Cursor {
     next: Place,
     open: BTreeSet<Place>,
 }
 
-/// How far a session has come in all partitions.
+/// The positions of a session in all partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursors {
     cursors: Vec<Cursor>,
 }
 
 impl Cursors {
-    /// A session that begins where the node stands, in the order of the partitions: what was published before is not for it.
+    /// Creates cursors at the position of the node, in the order of the partitions: earlier messages are not for the session.
     pub fn new(next: [Place; PARTITIONS as usize]) -> Cursors {
         Cursors { cursors: next.map(|next| Cursor { next, open: BTreeSet::new() }).into() }
     }
 
-    /// Cursors with these open messages, which are all before `next`, and no more than [`OPEN_MAX`].
+    /// Creates cursors with these open messages, which must all be before `next`, and at most [`OPEN_MAX`].
     pub(crate) fn with_open_messages(
         next: [Place; PARTITIONS as usize],
         open: impl Iterator<Item = (Partition, Place)>,
@@ -73,24 +73,23 @@ impl Cursors {
         cursors
     }
 
-    /// The first place that the session has not looked at.
+    /// Returns the first position that the session has not processed.
     pub fn next(&self, partition: Partition) -> Place {
         self.cursors[partition.index()].next
     }
 
-    /// Whether the session stands behind the node, which has looked at all before `node`, and so has to read on its own.
+    /// Whether the session lags behind the node at position `node`, and so must read on its own.
     pub fn lags(&self, partition: Partition, node: Place) -> bool {
         self.next(partition) < node
     }
 
-    /// All before `next` has been looked at, and was not for this session. Does nothing if the session is further on.
+    /// Skips messages before `next`, which are not for this session. Does nothing if the session is further ahead.
     pub fn pass(&mut self, partition: Partition, next: Place) {
         let cursor = &mut self.cursors[partition.index()];
         cursor.next = cursor.next.max(next);
     }
 
-    /// The message at a place goes to the client. Gives `false`, and changes nothing, if it has been looked at before, or if too many are
-    /// open.
+    /// Marks a message as delivered. Returns `false` and changes nothing if it was processed before, or if too many are open.
     pub fn mark_delivered(&mut self, partition: Partition, place: Place) -> bool {
         let has_room = self.open_count() < OPEN_MAX;
         let cursor = &mut self.cursors[partition.index()];
@@ -101,27 +100,27 @@ impl Cursors {
         cursor.open.insert(place)
     }
 
-    /// The client has acknowledged the message at a place. Gives whether it was open.
+    /// Marks a message as acknowledged. Returns whether it was open.
     pub fn complete(&mut self, partition: Partition, place: Place) -> bool {
         self.cursors[partition.index()].open.remove(&place)
     }
 
-    /// Messages that were handed out and not acknowledged, in order: they are sent again.
+    /// Returns the messages that were delivered and not acknowledged, in order. They are sent again.
     pub fn open(&self, partition: Partition) -> impl Iterator<Item = Place> {
         self.cursors[partition.index()].open.iter().copied()
     }
 
-    /// How many there are of these in all partitions.
+    /// Returns the number of open messages in all partitions.
     pub fn open_count(&self) -> usize {
         self.cursors.iter().map(|cursor| cursor.open.len()).sum()
     }
 
-    /// Sets one partition to what somebody else says of it.
+    /// Replaces the cursor of one partition.
     pub(crate) fn set(&mut self, partition: Partition, next: Place, open: BTreeSet<Place>) {
         self.cursors[partition.index()] = Cursor { next, open };
     }
 
-    /// The bytes of the cursors.
+    /// Encodes the cursors.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.u8(VERSION);
@@ -137,10 +136,10 @@ impl Cursors {
         writer.0
     }
 
-    /// The cursors of these bytes.
+    /// Decodes cursors.
     ///
     /// # Errors
-    /// They are none of this version.
+    /// The bytes are not cursors of this version.
     pub fn decode(bytes: &[u8]) -> Result<Cursors, RecordError> {
         read(bytes, "cursors record", |reader| {
             let mut cursors = Vec::with_capacity(PARTITIONS.into());

@@ -1,4 +1,4 @@
-//! A group: what one node appends to one partition at once.
+//! A group: the messages that one node appends to one partition at once.
 
 use crate::bytes::{Reader, Writer};
 use crate::operation::Sequence;
@@ -8,54 +8,54 @@ use super::{RecordError, Retain, VERSION, read};
 const MESSAGES: u8 = 1;
 const FENCE: u8 = 2;
 
-/// One entry of the log.
+/// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Counts the groups of one life of a node in one partition, from 1. A fence has the number of the group before it.
+    /// The number of the group in this partition and incarnation, from 1. A fence has the number of the group before it.
     pub number: u64,
-    /// The highest ordinal of a QoS 2 message up to here; 0 if there was none.
+    /// The highest ordinal of a QoS 2 message so far; 0 if there was none.
     pub ordinal: u64,
-    /// The first group of this life in this partition that may have messages which are not retained yet although they are to be; `None` where
-    /// it is this one. Of a fence: where whoever buries the life has to look from; `None` where nothing is to be looked at.
+    /// The first group of this incarnation in this partition whose messages may not be retained yet although they should be; `None` if it
+    /// is this one. In a fence: where the removing node must start to check; `None` if there is nothing to check.
     pub unsettled: Option<Sequence>,
-    /// What is in it.
+    /// The content.
     pub body: Body,
 }
 
-/// What a group is for.
+/// The content of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// Messages, in order.
     Messages {
-        /// Each as its publisher's node has written it.
+        /// The messages as encoded by their publisher's node.
         messages: Vec<Vec<u8>>,
-        /// Which of them are to be retained.
+        /// The messages to retain.
         to_retain: Vec<RetainEntry>,
     },
-    /// The node is dead: no group of that life follows.
+    /// The node is dead: no group of that incarnation follows.
     Fence,
 }
 
-/// A message of a group that its topic is to retain.
+/// A message of a group to be retained.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RetainEntry {
-    /// Which message of the group, from 0.
+    /// The index of the message in the group, from 0.
     pub index: u32,
-    /// How it is kept.
+    /// How to retain it.
     pub retain: Retain,
     /// Its topic.
     pub topic: String,
 }
 
 impl std::fmt::Debug for RetainEntry {
-    /// Without the topic.
+    /// Omits the topic.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RetainEntry({}, {:?})", self.index, self.retain)
     }
 }
 
 impl Group {
-    /// The bytes of the group.
+    /// Encodes the group.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.u8(VERSION);
@@ -77,10 +77,10 @@ impl Group {
         writer.0
     }
 
-    /// How many messages a group's bytes hold, none in a fence, and where their blocks begin. All is looked at, and no message copied.
+    /// Validates an encoded group without copying. Returns its number of messages, 0 for a fence, and the offset of their blocks.
     ///
     /// # Errors
-    /// They are none of this version.
+    /// The bytes are not a group of this version.
     pub(crate) fn messages(bytes: &[u8]) -> Result<(u32, usize), RecordError> {
         read(bytes, "group", |reader| {
             let (kind, _number, _ordinal, _unsettled) = (reader.u8()?, reader.u64()?, reader.u64()?, reader.u64()?);
@@ -104,10 +104,10 @@ impl Group {
         writer.u8(kind).u64(self.number).u64(self.ordinal).u64(self.unsettled.map_or(0, |sequence| sequence.0));
     }
 
-    /// The group of these bytes.
+    /// Decodes a group.
     ///
     /// # Errors
-    /// They are none of this version.
+    /// The bytes are not a group of this version.
     pub fn decode(bytes: &[u8]) -> Result<Group, RecordError> {
         read(bytes, "group", |reader| {
             let (kind, number, ordinal) = (reader.u8()?, reader.u64()?, reader.u64()?);
@@ -131,7 +131,7 @@ impl Group {
     }
 }
 
-/// Which messages are to be retained.
+/// Reads the entries of messages to retain.
 fn read_retain_entries(reader: &mut Reader<'_>) -> Option<Vec<RetainEntry>> {
     (0..reader.u32()?)
         .map(|_| {
@@ -141,7 +141,7 @@ fn read_retain_entries(reader: &mut Reader<'_>) -> Option<Vec<RetainEntry>> {
         .collect()
 }
 
-/// Whether there are enough messages for that.
+/// Whether all entries refer to existing messages.
 fn are_of(to_retain: &[RetainEntry], messages: u32) -> bool {
     to_retain.iter().all(|to_retain| to_retain.index < messages)
 }

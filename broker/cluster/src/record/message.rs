@@ -1,28 +1,28 @@
-//! A message as it stands in a group: where it comes from, and its stored form.
+//! A message in a group: its publisher and its stored form.
 
 use std::num::NonZeroU16;
 
 use crate::bytes::{Reader, Writer};
 use crate::names::ClientKey;
 
-/// Who published a message.
+/// The publisher of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Publisher {
-    /// Whose session, for No Local [MQTT-3.8.3-3].
+    /// The client, for No Local [MQTT-3.8.3-3].
     pub client: ClientKey,
-    /// By which claim of the session.
+    /// The claim of the session.
     pub epoch: u64,
     /// The Packet Identifier of a QoS 2 message.
     pub packet_id: Option<NonZeroU16>,
 }
 
 impl Publisher {
-    /// Those who run the broker. No session has this key or this epoch.
+    /// An operator. No session has this key or this epoch.
     pub const OPERATOR: Publisher = Publisher { client: ClientKey(0), epoch: 0, packet_id: None };
 
     const BYTES: usize = 16 + 8 + 2;
 
-    /// The block of a message: who published it, and its stored form.
+    /// Encodes the block of a message: its publisher and its stored form.
     pub fn sign(&self, stored: &[u8]) -> Vec<u8> {
         let mut writer = Writer(Vec::with_capacity(Publisher::BYTES + stored.len()));
         writer.0.extend_from_slice(&self.client.0.to_le_bytes());
@@ -31,7 +31,7 @@ impl Publisher {
         writer.0
     }
 
-    /// What [`sign`](Publisher::sign) made a block of; `None` where the block is too short.
+    /// Splits a block that [`sign`](Publisher::sign) has encoded; `None` if it is too short.
     pub fn split(block: &[u8]) -> Option<(Publisher, &[u8])> {
         let (head, stored) = block.split_at_checked(Publisher::BYTES)?;
         let mut reader = Reader::new(head);

@@ -1,4 +1,4 @@
-//! The records of the store and the groups of the log, byte by byte as `docs/internals/cluster-format.md` has them.
+//! The records of the store and the groups of the log, encoded as described in `docs/internals/cluster-format.md`.
 
 mod config;
 mod cursors;
@@ -22,20 +22,20 @@ pub use session::{Claim, Intent, NEVER_EXPIRES, SessionRecord, Taken};
 pub use share::{GROUP_MEMBERS_MAX, GROUP_OPEN_MAX, ShareRecord};
 pub use will::{DueWill, Will};
 
-/// The version of all records. A node that finds a newer one does not touch it.
+/// The version of all records. A node that finds a newer one leaves it alone.
 pub const VERSION: u8 = 1;
 
-/// Bytes are not a record of this version.
+/// Why bytes cannot be decoded as a record of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordError {
-    /// A newer broker wrote it.
+    /// The record was written by a newer broker.
     Newer {
-        /// The version that it names.
+        /// The version of the record.
         version: u8,
     },
-    /// It breaks off, goes on behind its end, or has a value that no broker writes.
+    /// The record is truncated, too long, or has a value that no broker writes.
     Malformed {
-        /// What should be there.
+        /// The expected record.
         record: &'static str,
     },
 }
@@ -46,7 +46,7 @@ impl fmt::Display for RecordError {
             RecordError::Newer { version } => {
                 write!(
                     f,
-                    "a record has version {version}, and this broker knows up to {VERSION}: upgrade this node [cluster_record_newer]"
+                    "a record has version {version}, but this broker supports only versions up to {VERSION}; upgrade this node [cluster_record_newer]"
                 )
             }
             RecordError::Malformed { record } => {
@@ -61,7 +61,7 @@ impl fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
-/// Reads all of `bytes` as a record of this version.
+/// Decodes all of `bytes` as a record of this version.
 fn read<'a, T>(
     bytes: &'a [u8],
     record: &'static str,

@@ -1,4 +1,4 @@
-//! The record of one life of a node.
+//! The record of one incarnation of a node.
 
 use std::num::NonZeroU64;
 
@@ -11,61 +11,61 @@ const ALIVE: u8 = 1;
 const REMOVING: u8 = 2;
 const REMOVED: u8 = 3;
 
-/// What the store knows of one life of a node.
+/// The stored data of an incarnation of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRecord {
-    /// What operators call the node.
+    /// The name of the node.
     pub name: String,
-    /// Where clients reach it, as a Server Reference says it [MQTT 5.0 section 4.11]; empty where they cannot be told.
+    /// The Server Reference for its clients [MQTT 5.0 section 4.11]; empty if there is none.
     pub reference: String,
-    /// How it is with it.
+    /// Its state.
     pub state: NodeState,
 }
 
-/// Where a life stands. It goes from one to the next and never back.
+/// The state of an incarnation. It only advances, and never goes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
-    /// It holds its lease. Each beat has another number, so that no two records of one life are equal.
+    /// It holds its lease. Each heartbeat has another number, so that no two records of one incarnation are equal.
     Alive {
-        /// Counts the beats.
+        /// The number of the heartbeat.
         beat: u64,
-        /// What it has to do.
+        /// Its load.
         load: Load,
     },
-    /// Its lease has run out, and it can never be renewed. What it has written to the log is being brought to an end.
+    /// Its lease has expired and cannot be renewed. Its log partitions are being fenced.
     Removing {
-        /// The node that sees to it.
+        /// The node that removes it.
         by: Incarnation,
-        /// How often somebody has taken that up.
+        /// The number of attempts to remove it.
         attempt: u64,
     },
-    /// Nothing of it is under way any more: its sessions may be claimed.
+    /// Nothing of it is in flight any more: its sessions may be claimed.
     Removed {
-        /// How far its groups go in each partition, in order.
+        /// The ends of its groups in each partition, in order.
         ends: Box<[End; PARTITIONS as usize]>,
     },
 }
 
-/// What others need to know of a living node to send clients to it.
+/// What other nodes need to know to send clients to a live node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
     /// Sessions that it owns.
     pub sessions: u32,
-    /// It takes no clients: it is being drained, or cannot take on the shared configuration.
+    /// It accepts no clients: it is draining, or cannot apply the shared configuration.
     pub is_closed: bool,
 }
 
-/// The last group that one life of a node has in a partition.
+/// The last group of an incarnation in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct End {
-    /// The number of the group; 0 where there is none.
+    /// The number of the group; 0 if there is none.
     pub group: u64,
-    /// The highest ordinal of a QoS 2 message that is in the log; 0 where there is none.
+    /// The highest ordinal of a QoS 2 message in the log; 0 if there is none.
     pub ordinal: u64,
 }
 
 impl NodeRecord {
-    /// The bytes of the record.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.u8(VERSION);
@@ -80,10 +80,10 @@ impl NodeRecord {
         writer.0
     }
 
-    /// The record of these bytes.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// They are none of this version.
+    /// The bytes are not a record of this version.
     pub fn decode(bytes: &[u8]) -> Result<NodeRecord, RecordError> {
         read(bytes, "node record", |reader| {
             let state = match reader.u8()? {

@@ -1,4 +1,4 @@
-//! What a topic retains: the value of its subject in the stream of retained messages.
+//! The retained message of a topic: the value of its subject in the stream of retained messages.
 
 use crate::bytes::{Reader, Writer};
 use crate::operation::Sequence;
@@ -9,35 +9,36 @@ const KEPT: u8 = 1;
 const KEPT_FOR: u8 = 2;
 const CLEARED: u8 = 3;
 
-/// Where the stream of retained messages has its [mark](RetainedRecord::mark). No topic has this subject, since none is empty [MQTT-4.7.3-1].
+/// The subject of the [mark](RetainedRecord::mark) in the stream of retained messages. Topics are not empty [MQTT-4.7.3-1], so none has
+/// this subject.
 pub const MARK_SUBJECT: &str = "=";
 
-/// How a message with RETAIN is kept.
+/// How to retain a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retain {
-    /// Until another one comes.
+    /// Until it is replaced.
     Always,
-    /// So long, by its Message Expiry Interval [MQTT-3.3.2-5].
+    /// For this time, given by its Message Expiry Interval [MQTT-3.3.2-5].
     Seconds(u32),
-    /// Not at all: its payload is empty, and the topic retains nothing any more [MQTT-3.3.1-6].
+    /// Not at all: its payload is empty, which removes the retained message of the topic [MQTT-3.3.1-6].
     Clear,
 }
 
-/// What the stream of retained messages has for one topic.
+/// The entry of a topic in the stream of retained messages.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RetainedRecord {
-    /// Where the message stands in the log. A record is only ever replaced by one of a later place.
+    /// The position of the message in the log. A record is only replaced by one with a later position.
     pub place: Place,
-    /// How it is kept.
+    /// How the message is retained.
     pub retain: Retain,
-    /// The topic, since a subject may be a digest.
+    /// The topic, because the subject may be a digest.
     pub topic: String,
-    /// The message, as the engine of its publisher gave it; empty where the topic has been cleared.
+    /// The message, as its publisher's engine has stored it; empty if the topic was cleared.
     pub message: Vec<u8>,
 }
 
 impl std::fmt::Debug for RetainedRecord {
-    /// Without topic and message.
+    /// Omits topic and message.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RetainedRecord({:?}, {:?}, {} bytes)", self.place, self.retain, self.message.len())
     }
@@ -63,25 +64,25 @@ impl Retain {
 }
 
 impl RetainedRecord {
-    /// What is written to learn where the stream ends: whoever writes it knows by the answer that a quorum is that far. It says nothing, and a broker
-    /// that does not know of marks takes it for that.
+    /// Returns the record that is written to find the end of the stream: the answer proves that a quorum has everything before it. It has
+    /// no content, and a broker that does not know marks ignores it.
     pub fn mark() -> RetainedRecord {
         RetainedRecord { place: Place::START, retain: Retain::Clear, topic: String::new(), message: Vec::new() }
     }
 
-    /// Whether it is that.
+    /// Whether it is a mark.
     pub fn is_mark(&self) -> bool {
         self.topic.is_empty()
     }
 
-    /// What a message of a group becomes, whose block this is. Of one that clears its topic, only the place is kept.
+    /// Creates the record for a message of a group with this block. If it clears its topic, only the position is kept.
     pub(crate) fn of(place: Place, retain: Retain, topic: String, block: &[u8]) -> RetainedRecord {
         let stored = Publisher::split(block).filter(|_| retain != Retain::Clear).map(|(_, stored)| stored);
         let message = stored.unwrap_or_default().to_vec();
         RetainedRecord { place, retain, topic, message }
     }
 
-    /// The bytes of the record.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.u8(VERSION).u64(self.place.sequence.0).u32(self.place.index);
@@ -90,10 +91,10 @@ impl RetainedRecord {
         writer.0
     }
 
-    /// The record of these bytes.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// They are none of this version.
+    /// The bytes are not a record of this version.
     pub fn decode(bytes: &[u8]) -> Result<RetainedRecord, RecordError> {
         read(bytes, "retained record", |reader| {
             let place = Place { sequence: Sequence(reader.u64()?), index: reader.u32()? };

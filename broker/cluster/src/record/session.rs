@@ -1,4 +1,4 @@
-//! The record of a session: whose it is, what has been taken on from its client, and what the engine keeps of it.
+//! The record of a session: its owner, messages accepted from its client, and the engine's state.
 
 use std::num::{NonZeroU16, NonZeroU64};
 
@@ -7,43 +7,43 @@ use crate::names::{Incarnation, Partition};
 
 use super::{DueWill, RecordError, VERSION, Will, read};
 
-/// A Session Expiry Interval that never ends [MQTT 5.0 section 3.1.2.11.2].
+/// The Session Expiry Interval of a session that never expires [MQTT 5.0 section 3.1.2.11.2].
 pub const NEVER_EXPIRES: u32 = u32::MAX;
 
-/// What the store knows of a session.
+/// The stored data of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRecord {
-    /// The Client Identifier, since a key may stand for another one.
+    /// The Client Identifier, because keys may collide.
     pub client_id: String,
-    /// Counts the claims since the record was made. It begins anew when a session has ended: [`Claim`] tells all claims apart, and the revision of
-    /// a claim orders them.
+    /// The number of claims since the record was created. It restarts when a session has ended: [`Claim`] distinguishes all claims, and the
+    /// revision of a claim orders them.
     pub epoch: u64,
-    /// Counts what the owner has written.
+    /// The number of writes by the owner.
     pub write: u64,
-    /// By which claim the last owner has written this; `None` in the claim itself, whose revision it is.
+    /// The claim by which the last owner has written this; `None` in the claim itself, whose revision it is.
     pub claimed_at: Option<NonZeroU64>,
-    /// Who owns the session; `None` while its client is away.
+    /// The owner of the session; `None` while its client is offline.
     pub owner: Option<Claim>,
-    /// QoS 2 messages that were taken on and not released, by Packet Identifier, in order.
+    /// QoS 2 messages that were accepted and not released, in the order of their Packet Identifiers.
     pub taken: Vec<Taken>,
     /// Session Expiry Interval, in seconds [MQTT 5.0 section 3.1.2.11.2].
     pub expiry_s: u32,
-    /// For how long the client had been away when this was written, in milliseconds; `None` while it is connected.
+    /// How long the client had been offline when this was written, in milliseconds; `None` while it is connected.
     pub away_ms: Option<u64>,
-    /// What is to be published when the client's connection ends; or has ended, if the will has a delay.
+    /// The will to publish when the client disconnects; or after it has disconnected, if the will has a delay.
     pub will: Option<Will>,
-    /// What is to be published in any case.
+    /// Wills to publish in any case.
     pub due: Vec<DueWill>,
-    /// The rest of the session, which only the engine reads.
+    /// The rest of the session, which only the engine interprets.
     pub state: Vec<u8>,
 }
 
-/// One time that a session was claimed.
+/// A claim of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// By whom.
+    /// The node that has claimed it.
     pub by: Incarnation,
-    /// Counts the claims of that life of the node, so that none is taken for another.
+    /// The number of the claim in that incarnation, which makes claims distinct.
     pub number: u64,
 }
 
@@ -52,29 +52,29 @@ pub struct Claim {
 pub struct Taken {
     /// Its Packet Identifier.
     pub packet_id: NonZeroU16,
-    /// Where the owner of the record is going to write it; `None` if it is in the log for sure.
+    /// Where the owner of the record will write it; `None` if it is known to be in the log.
     pub intent: Option<Intent>,
 }
 
-/// Where a QoS 2 message stands in the log, if it does.
+/// The position of a QoS 2 message in the log, if it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intent {
     /// The partition of its topic.
     pub partition: Partition,
-    /// Counts the QoS 2 messages of the owner's life in that partition, from 1.
+    /// The number of the QoS 2 message of the owner's incarnation in that partition, from 1.
     pub ordinal: u64,
 }
 
 const NO_PARTITION: u8 = 0xff;
 
 impl SessionRecord {
-    /// The bytes of the record.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         let (by, number) = self.owner.map_or((0, 0), |claim| (claim.by.0.get(), claim.number));
         let claimed_at = self.claimed_at.map_or(0, NonZeroU64::get);
         writer.u8(VERSION).u64(self.epoch).u64(self.write).u64(claimed_at).u64(by).u64(number);
-        // A Packet Identifier has 16 bits, and no two entries have the same.
+        // A Packet Identifier has 16 bits, and no two entries have the same one.
         writer.u16(self.taken.len() as u16);
         for taken in &self.taken {
             write_intent(taken.intent, writer.u16(taken.packet_id.get()));
@@ -89,10 +89,10 @@ impl SessionRecord {
         writer.0
     }
 
-    /// The record of these bytes.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// They are none of this version.
+    /// The bytes are not a record of this version.
     pub fn decode(bytes: &[u8]) -> Result<SessionRecord, RecordError> {
         read(bytes, "session record", |reader| {
             let (epoch, write, claimed_at) = (reader.u64()?, reader.u64()?, NonZeroU64::new(reader.u64()?));

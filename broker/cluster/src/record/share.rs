@@ -1,4 +1,4 @@
-//! The record of a group: the members of a shared subscription, who delivers what, and how far that has come.
+//! The record of a group: the members of a shared subscription, the nodes that deliver to it, and their progress.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -8,26 +8,26 @@ use crate::names::{ClientKey, Incarnation, PARTITIONS, Partition};
 
 use super::{Cursors, OPEN_MAX, Place, RecordError, VERSION, read};
 
-/// Sessions that may share a subscription. The record is written each time that the group has come further.
+/// The most members of a shared subscription. The record is written each time the group makes progress.
 pub const GROUP_MEMBERS_MAX: usize = 10_000;
-/// Messages of one partition that a group may have open, so that all together are no more than a record may name.
+/// The most open messages of one partition of a group, so that all partitions together fit into a record.
 pub const GROUP_OPEN_MAX: usize = OPEN_MAX / PARTITIONS as usize;
 
-/// What the store knows of a group.
+/// The stored data of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareRecord {
-    /// The shared subscription, `$share/name/filter`, since a key may stand for another one.
+    /// The shared subscription, `$share/name/filter`, because keys may collide.
     pub share: String,
-    /// Sessions that have subscribed, whether their clients are connected or not, and the epoch of each when it did.
+    /// The subscribed sessions, whether their clients are connected or not, each with its epoch at the time of the subscription.
     pub members: BTreeMap<ClientKey, u64>,
-    /// Which node delivers the messages of each partition, in order; `None` where none does.
+    /// The node that delivers each partition, in order; `None` if there is none.
     pub holders: [Option<Incarnation>; PARTITIONS as usize],
-    /// How far that has come.
+    /// The progress of delivery.
     pub cursors: Cursors,
 }
 
 impl ShareRecord {
-    /// A group without members, which begins here.
+    /// Creates a group without members that begins at these positions.
     pub fn new(share: &str, next: [Place; PARTITIONS as usize]) -> ShareRecord {
         ShareRecord {
             share: share.to_owned(),
@@ -37,17 +37,17 @@ impl ShareRecord {
         }
     }
 
-    /// Who delivers a partition.
+    /// Returns the node that delivers a partition.
     pub fn holder(&self, partition: Partition) -> Option<Incarnation> {
         self.holders[partition.index()]
     }
 
-    /// The partitions that a node delivers.
+    /// Returns the partitions that a node delivers.
     pub fn partitions_of(&self, node: Incarnation) -> impl Iterator<Item = Partition> {
         Partition::all().filter(move |partition| self.holder(*partition) == Some(node))
     }
 
-    /// The bytes of the record.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.u8(VERSION).block(self.share.as_bytes()).u32(self.members.len() as u32);
@@ -62,10 +62,10 @@ impl ShareRecord {
         writer.0
     }
 
-    /// The record of these bytes.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// They are none of this version.
+    /// The bytes are not a record of this version.
     pub fn decode(bytes: &[u8]) -> Result<ShareRecord, RecordError> {
         read(bytes, "group record", |reader| {
             let share = reader.text()?.to_owned();

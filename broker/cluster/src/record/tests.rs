@@ -69,12 +69,12 @@ fn share() -> ShareRecord {
     let mut record = ShareRecord::new("$share/g/a", [next; 16]);
     record.members = [(ClientKey(1), 2), (ClientKey(3), 4)].into();
     record.holders[1] = Some(life(5));
-    let partition = Partition::new(1).expect("there is one");
+    let partition = Partition::new(1).expect("below 16");
     record.cursors.set(partition, next, [Place { sequence: Sequence(300), index: 0 }].into());
     record
 }
 
-/// Reads a record, and writes it again.
+/// Decodes a record and encodes it again.
 type Again = fn(&[u8]) -> Result<Vec<u8>, RecordError>;
 
 fn samples() -> Vec<(Vec<u8>, Again)> {
@@ -111,7 +111,7 @@ fn what_was_written_is_read() {
     assert_eq!(SessionRecord::decode(&detached_record.encode()), Ok(detached_record));
 }
 
-/// The bytes are part of the format: whoever changes them changes [`VERSION`].
+/// The bytes are part of the format: a change requires a change of [`VERSION`].
 #[test]
 fn bytes_stay_what_they_are() {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

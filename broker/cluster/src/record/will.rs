@@ -1,34 +1,34 @@
-//! A will in the record of its session: whoever gets hold of the record can publish it, and reads nothing else for that.
+//! A will in the record of its session. Any node that reads the record can publish it without further data.
 
 use crate::bytes::{Reader, Writer};
 
 use super::session::{read_intent, write_intent};
 use super::{Intent, Retain};
 
-/// What a client wants to have published when its connection ends without DISCONNECT.
+/// A message to be published when the client's connection ends without DISCONNECT.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Will {
     /// Will Delay Interval, in seconds [MQTT 5.0 section 3.1.3.2.2].
     pub delay_s: u32,
-    /// Where it goes.
+    /// The topic.
     pub topic: String,
-    /// With RETAIN, how it is kept.
+    /// How to retain it, for a retained message.
     pub retain: Option<Retain>,
-    /// The message, in the form in which the log has messages.
+    /// The message in the form of the log.
     pub message: Vec<u8>,
 }
 
-/// A will that is to be published, whatever its client does from now on.
+/// A will to be published, whatever its client does from now on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueWill {
-    /// What.
+    /// The will.
     pub will: Will,
-    /// Where the owner of the record is going to write it; `None` before the owner has chosen that.
+    /// Where the owner of the record will write it; `None` until the owner has chosen that.
     pub intent: Option<Intent>,
 }
 
 impl std::fmt::Debug for Will {
-    /// Without topic and message.
+    /// Omits topic and message.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Will({} bytes, after {} s)", self.message.len(), self.delay_s)
     }

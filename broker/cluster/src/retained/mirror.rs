@@ -1,10 +1,10 @@
-//! This node's copy of all retained messages: how far it has come, and who waits for it.
+//! This node's copy of all retained messages: its position, and the scans that wait for it.
 //!
-//! The engine's store holds the messages; here is the position in the stream. A search for retained messages has to see all that was
-//! acknowledged before it, on whichever node. So it asks for the end of the stream, all that come meanwhile ask together, and it goes on when the
-//! copy has got there. The end is not what some server says of it: one that led the stream and has been replaced knows an earlier one. It is where
-//! a quorum has put a mark. Being that far is not enough, since the stream has one message for each topic: what a topic had before that end may have
-//! made room for something behind it. A copy is whole whenever it has read all that there was.
+//! The engine's store holds the messages; this module holds the position in the stream. A scan of retained messages must see everything
+//! that was acknowledged before it, on any node. So it requests the end of the stream, together with all scans that arrive meanwhile, and
+//! continues when the copy has reached that end. The end is not what some server reports, because a replaced leader reports an earlier one;
+//! it is where a quorum has written a mark. Reaching the position is not enough, because the stream has one message per topic: the message
+//! that a topic had before that end may have been replaced by a later one. A copy is complete whenever it has read everything that exists.
 
 use std::collections::VecDeque;
 
@@ -18,50 +18,50 @@ use crate::queue::pop_front_if;
 use crate::record::{Retain, RetainedRecord};
 use crate::settings::Settings;
 
-/// How it is with a node's copy of the retained messages.
+/// The state of a node's copy of the retained messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MirrorStatus {
-    /// How far it has come.
+    /// Its position.
     pub position: u64,
-    /// How far the stream went when it was last asked.
+    /// The last known end of the stream.
     pub end: u64,
-    /// Whether it has ever got to the end: before that, no client is served.
+    /// Whether it has ever reached the end. Before that, no client is served.
     pub is_caught_up: bool,
-    /// Searches that wait.
+    /// The number of waiting scans.
     pub waiting: usize,
-    /// Messages that this broker could not read.
+    /// The number of messages that this broker could not read.
     pub unreadable: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     position: Sequence,
-    /// The last position at which the copy was whole.
-    whole: Option<Sequence>,
+    /// The last position at which the copy was complete.
+    complete_at: Option<Sequence>,
     end: Option<Sequence>,
     is_caught_up: bool,
     reading: Option<OperationId>,
-    /// Who waits for the answer that is under way to the question where the end is.
-    asking: Option<(OperationId, Vec<u64>)>,
-    /// Who has come after that question.
-    asks: Vec<u64>,
-    /// Who waits for a position, in order.
+    /// Scans that wait for the pending answer about the end.
+    pending_end: Option<(OperationId, Vec<u64>)>,
+    /// Scans that have arrived after that request.
+    next_tickets: Vec<u64>,
+    /// Scans that wait for a position, in order.
     waiting: VecDeque<(Sequence, u64)>,
     unreadable: u64,
 }
 
 impl Mirror {
-    /// Whether the copy has been complete at some moment of this life.
+    /// Whether the copy was complete at some time in this incarnation.
     pub(crate) fn is_caught_up(&self) -> bool {
         self.is_caught_up || is(Mutant::ServesBeforeCaughtUp)
     }
 
-    /// A search begins: it may look when the copy has all that is retained now.
+    /// A scan begins. It may continue when the copy has everything that is retained now.
     pub(crate) fn sync_retained(&mut self, ticket: u64, out: &mut Outbox) {
         if is(Mutant::LooksWithoutAsking) {
             return out.decide(Decision::RetainedSync { ticket });
         }
-        self.asks.push(ticket);
+        self.next_tickets.push(ticket);
         self.ask_for_end(out);
     }
 
@@ -73,9 +73,9 @@ impl Mirror {
     }
 
     fn ask_for_end(&mut self, out: &mut Outbox) {
-        if self.asking.is_none() {
+        if self.pending_end.is_none() {
             let id = out.ask(Purpose::Mirror, Operation::EndOfRetained);
-            self.asking = Some((id, std::mem::take(&mut self.asks)));
+            self.pending_end = Some((id, std::mem::take(&mut self.next_tickets)));
         }
     }
 
@@ -100,26 +100,26 @@ impl Mirror {
                 self.apply(now_ms, kept, out);
                 self.position = self.position.max(*through);
                 if *is_end || is(Mutant::TakesPartForWhole) {
-                    self.whole = Some(self.position);
+                    self.complete_at = Some(self.position);
                 }
                 self.release(out);
-                // The mark, or what is in front of it, may have come after this was read.
+                // The mark, or entries before it, may have been written after this read.
                 if !kept.is_empty() || self.end > Some(self.position) {
                     self.read(settings, out);
                 }
             }
-        } else if let Some((_, tickets)) = self.asking.take_if(|(asked, _)| *asked == id) {
+        } else if let Some((_, tickets)) = self.pending_end.take_if(|(asked, _)| *asked == id) {
             match answer {
                 Answer::EndOfRetained(end) => {
                     self.end = self.end.max(Some(*end));
                     self.waiting.extend(tickets.into_iter().map(|ticket| (*end, ticket)));
                     self.release(out);
-                    // The mark is to be read, and what is in front of it.
+                    // Read the mark and the entries before it.
                     self.read(settings, out);
                 }
-                _ => self.asks.splice(0..0, tickets).for_each(drop),
+                _ => self.next_tickets.splice(0..0, tickets).for_each(drop),
             }
-            if !self.asks.is_empty() {
+            if !self.next_tickets.is_empty() {
                 self.ask_for_end(out);
             }
         }
@@ -161,11 +161,11 @@ impl Mirror {
         Some(RetainedChange { record, sequence: kept.sequence, expires_at_ms })
     }
 
-    /// Lets those look whose position has been reached. Later questions have later ends.
+    /// Releases scans whose position was reached. Later requests have later ends.
     fn release(&mut self, out: &mut Outbox) {
-        let Some(whole) = self.whole else { return };
-        self.is_caught_up |= self.end.is_some_and(|end| end <= whole);
-        while let Some((_, ticket)) = pop_front_if(&mut self.waiting, |(end, _)| *end <= whole) {
+        let Some(complete_at) = self.complete_at else { return };
+        self.is_caught_up |= self.end.is_some_and(|end| end <= complete_at);
+        while let Some((_, ticket)) = pop_front_if(&mut self.waiting, |(end, _)| *end <= complete_at) {
             out.decide(Decision::RetainedSync { ticket });
         }
     }
@@ -175,7 +175,9 @@ impl Mirror {
             position: self.position.0,
             end: self.end.map_or(0, |end| end.0),
             is_caught_up: self.is_caught_up,
-            waiting: self.waiting.len() + self.asks.len() + self.asking.as_ref().map_or(0, |(_, asks)| asks.len()),
+            waiting: self.waiting.len()
+                + self.next_tickets.len()
+                + self.pending_end.as_ref().map_or(0, |(_, next_tickets)| next_tickets.len()),
             unreadable: self.unreadable,
         }
     }

@@ -1,8 +1,8 @@
-//! Retained messages: writing them behind the log, and this node's copy of all of them.
+//! Retained messages: writing them after the log, and this node's copy of them.
 //!
-//! A message with RETAIN is in the log before it is retained, and what a topic retains names its place there. A writer replaces only what
-//! stands before its own place, by the sequence that it has seen. So for each topic the order of the log is the order of what was retained,
-//! whoever is faster, and what is retained in the end is the last in the log.
+//! A message with RETAIN is in the log before it is retained, and the retained record names its position there. A writer only replaces
+//! records with an earlier position than its own, with the sequence it has seen as precondition. So for each topic, the order of the log is
+//! the order of the retained messages, whichever node is faster, and the last message in the log is retained in the end.
 
 mod mirror;
 mod writer;

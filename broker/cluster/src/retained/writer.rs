@@ -1,4 +1,4 @@
-//! The ways of retained messages into their stream: one for each topic on which something is under way.
+//! Writes retained messages to their stream: one write per topic at a time.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::record::{Place, RecordError, Retain, RetainedRecord};
 use crate::settings::Settings;
 use crate::subject::subject_of;
 
-/// Who waits until a message is retained.
+/// What waits until a message is retained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// The client that has published it, in a group of this partition and sequence.
     Publisher(MessageOrigin, Partition, Sequence),
-    /// The burial of the node that has not come to it, and which attempt at that.
+    /// The removal of the node that has not retained it, and the attempt.
     Removal(Incarnation, u64),
 }
 
@@ -24,20 +24,20 @@ pub(crate) enum Waiter {
 pub(crate) struct Writer {
     topics: BTreeMap<String, Topic>,
     bytes: usize,
-    /// How often something else was there than what was expected.
+    /// The number of times that the precondition was wrong.
     pub(crate) conflicts: u64,
-    /// Messages that were never written, because a later one came before.
+    /// Messages that were never written because a later one was first.
     pub(crate) superseded: u64,
 }
 
 #[derive(Debug)]
 struct Topic {
-    /// What the stream has for the topic, as far as this node knows.
+    /// The sequence of the topic's entry, as far as this node knows.
     known: Option<Sequence>,
     record: RetainedRecord,
     step: Step,
     waiters: Vec<Waiter>,
-    /// The last of those that have come meanwhile. Nobody can tell whether those before it were ever there.
+    /// The last message that has arrived meanwhile. Skipping those before it is not observable.
     next: Option<RetainedRecord>,
     next_waiters: Vec<Waiter>,
 }
@@ -46,7 +46,7 @@ struct Topic {
 enum Step {
     Writing(OperationId),
     Verifying(OperationId),
-    /// Until the lease holds again. What a node writes that has been buried meanwhile could bring back what others have cleared.
+    /// Waiting for the lease. A write of a node that was removed meanwhile could restore what others have cleared.
     Idle,
 }
 
@@ -59,13 +59,13 @@ impl Writer {
         self.topics.is_empty()
     }
 
-    /// Bytes of messages that are to be retained.
+    /// Returns the bytes of messages to be retained.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A message that is in the log is to be retained. `known` is what this node's own store has for the topic: if it is wrong, that costs a
-    /// round trip.
+    /// Retains a message that is in the log. `known` is the sequence of the topic's entry in this node's mirror; a wrong one costs a round
+    /// trip.
     pub(crate) fn push(
         &mut self,
         record: RetainedRecord,
@@ -92,7 +92,7 @@ impl Writer {
         self.topics.insert(subject, topic);
     }
 
-    /// The store has answered. Gives those that need not wait any longer.
+    /// Handles an answer of the store. Returns the waiters that are done.
     pub(crate) fn answer(
         &mut self,
         subject: String,
@@ -116,7 +116,7 @@ impl Writer {
                         self.superseded += u64::from(topic.record.place < there.place);
                         return self.done(subject, Some(there.place), settings, out);
                     }
-                    // A newer broker has written it: it stands.
+                    // A newer broker has written it: leave it.
                     Some((_, Err(RecordError::Newer { .. }))) => return self.done(subject, None, settings, out),
                     found => topic.known = found.map(|(sequence, _)| sequence),
                 }
@@ -133,7 +133,7 @@ impl Writer {
         }
     }
 
-    /// The lease holds again.
+    /// Resumes after the lease was renewed.
     pub(crate) fn resume(&mut self, out: &mut Outbox) {
         for (subject, topic) in &mut self.topics {
             if matches!(topic.step, Step::Idle) {
@@ -142,7 +142,7 @@ impl Writer {
         }
     }
 
-    /// The stream has the message, or what stands there, at this place in the log, is later. `None` where that cannot be read.
+    /// The stream has the message, or one with the later log position `there`; `None` if that is unreadable.
     fn done(&mut self, subject: String, there: Option<Place>, settings: &Settings, out: &mut Outbox) -> Vec<Waiter> {
         let Some(mut topic) = self.topics.remove(&subject) else { return Vec::new() };
         self.bytes -= topic.record.message.len();
@@ -176,7 +176,7 @@ fn write(
     let for_s = match record.retain {
         Retain::Always => None,
         Retain::Seconds(seconds) => Some(seconds.max(settings.retained_floor_s)),
-        // What was cleared leaves its place behind for a while, so that nothing older is written after it.
+        // A cleared topic keeps its position for a while, so that nothing older is written after it.
         Retain::Clear => Some(if is(Mutant::ClearsWithoutTrace) { 1 } else { settings.retained_floor_s }),
     };
     let (subject, value) = (subject.to_owned(), record.encode());

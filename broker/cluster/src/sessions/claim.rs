@@ -1,4 +1,4 @@
-//! A claim: from a client's CONNECT to the record that says whose the session is.
+//! A claim: from a client's CONNECT to the record that names the owner of the session.
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Key};
@@ -11,7 +11,7 @@ use crate::wills;
 use super::SessionContext;
 use super::inheritance::{InheritedState, has_intents};
 
-/// A client that wants its session.
+/// A client that requests its session.
 #[derive(Debug)]
 pub(crate) struct ClaimRequest {
     pub(super) ticket: u64,
@@ -26,9 +26,9 @@ pub(super) struct PendingClaim {
     key: ClientKey,
     claim: Claim,
     step: Step,
-    /// The last claim of an owner that has said that it does not serve the client by it.
+    /// The last claim of an owner that has confirmed that it does not serve the client.
     released: Option<Claim>,
-    /// Nobody waits for it any more. It is seen to its end all the same, since the record may be this node's by then.
+    /// No client waits for it any more. It is completed nevertheless, because the record may already name this node.
     pub(super) is_abandoned: bool,
     /// The state of a session that ends with this claim.
     pub(super) ends: Vec<u8>,
@@ -47,7 +47,7 @@ enum Step {
         record: Box<SessionRecord>,
         is_present: bool,
     },
-    /// The fate of what was written is unknown.
+    /// The outcome of the write is unknown.
     Checking {
         operation: OperationId,
         record: Box<SessionRecord>,
@@ -55,7 +55,7 @@ enum Step {
     },
 }
 
-/// MessageSource has become of a claim.
+/// The outcome of a claim.
 #[derive(Debug)]
 pub(super) enum ClaimOutcome {
     Open,
@@ -75,12 +75,12 @@ impl PendingClaim {
         PendingClaim { request, key, claim, step, released: None, is_abandoned: false, ends: Vec::new() }
     }
 
-    /// Its number among the claims of this life.
+    /// Returns its number among the claims of this incarnation.
     pub(super) fn number(&self) -> u64 {
         self.claim.number
     }
 
-    /// Whether the record may be this node's already.
+    /// Whether the record may already name this node.
     pub(super) fn may_be_written(&self) -> bool {
         matches!(self.step, Step::Writing { .. } | Step::Checking { .. })
     }
@@ -110,7 +110,7 @@ impl PendingClaim {
         self.step = Step::Reading(cx.out.ask(Purpose::Session(self.key), Operation::Get(Key::Session(self.key))));
     }
 
-    /// Asks the owner for the session, and the store how it is with the owner.
+    /// Requests the session from its owner, and checks the owner's record.
     fn ask(&mut self, owner: Claim, cx: &mut SessionContext<'_>) {
         let kind = PeerMessageKind::Release;
         cx.out.send(owner.by, PeerMessage { from: cx.me, client: self.key, claim: owner.number, kind });
@@ -118,7 +118,7 @@ impl PendingClaim {
         self.step = Step::Blocked { owner, retry_at_ms: cx.now_ms + cx.settings.retry_ms };
     }
 
-    /// An owner does not serve the client by this claim or an earlier one.
+    /// An owner has confirmed that it does not serve the client with this claim or an earlier one.
     pub(super) fn released(&mut self, claim: Claim, cx: &mut SessionContext<'_>) {
         if let Step::Blocked { owner, .. } = self.step
             && owner.by == claim.by
@@ -188,7 +188,7 @@ impl PendingClaim {
         }
     }
 
-    /// MessageSource the record says decides whether the session may be had.
+    /// Decides from the record whether the session can be claimed.
     fn decide(&mut self, found: Option<&(Revision, Vec<u8>)>, cx: &mut SessionContext<'_>) -> ClaimOutcome {
         let Some((revision, value)) = found else {
             self.write(None, None, cx);
@@ -210,21 +210,21 @@ impl PendingClaim {
         ClaimOutcome::Open
     }
 
-    /// MessageSource the owners before have left; `None` while one of them may still serve the client.
+    /// Returns the state left by previous owners, or `None` while one of them may still serve the client.
     fn inherited(&self, record: &SessionRecord, cx: &SessionContext<'_>) -> Option<InheritedState> {
         let Some(owner) = record.owner else { return Some(InheritedState::as_it_is(record)) };
         if let Some(ends) = cx.nodes.ends(owner.by) {
             return Some(InheritedState::of_removed_node(record, ends));
         }
         let is_released = self.released.is_some_and(|claim| claim.by == owner.by && owner.number <= claim.number);
-        // Claims of this node that came too late for their client are not served. Nor are those of a life whose burial record is gone: no
-        // session named it then, so it is a claim that came too late as well.
+        // Claims of this node that were too late for their client are not served. Neither are those of an incarnation whose removal record
+        // was deleted: no session named it then, so it is a late claim as well.
         let is_free = owner.by == cx.me
             || is_released
-            || cx.nodes.is_gone(owner.by)
+            || cx.nodes.is_deleted(owner.by)
             || is(Mutant::ClaimsFromLiving)
-            || is(Mutant::ClaimsFromDying) && cx.nodes.is_dying(owner.by);
-        // An owner that never served has taken nothing on.
+            || is(Mutant::ClaimsFromDying) && cx.nodes.is_removing(owner.by);
+        // An owner that never served has accepted nothing.
         let is_careless = is(Mutant::ClaimsFromLiving) || is(Mutant::ClaimsFromDying);
         (is_free && (!has_intents(record) || is_careless)).then(|| InheritedState::as_it_is(record))
     }
@@ -253,13 +253,13 @@ impl PendingClaim {
         let mut is_present = false;
         self.ends.clear();
         if let Some((before, inherited)) = before {
-            // A session without an interval has ended with its connection, even if its node has died and nobody has removed it.
+            // A session without an expiry interval has ended with its connection, even if its node has died and no node has removed it.
             let start = if before.expiry_s == 0 { Start::Clean } else { start };
-            // Wills are published even if nothing else is left of the session.
+            // Wills are published even if nothing else remains of the session.
             record.due = inherited.due;
             record.due.extend(wills::at_return(&before, start));
             if start == Start::Resume {
-                // A record without state stands for no session.
+                // A record without state does not represent a session.
                 is_present = !before.state.is_empty() || !inherited.taken.is_empty();
                 (record.taken, record.expiry_s, record.state) = (inherited.taken, before.expiry_s, before.state);
             } else {

@@ -1,4 +1,4 @@
-//! The end of a connection: the client's will, how long the session waits for it, and what the record says last.
+//! The end of a connection: the client's will, how long the session waits for it, and the final record.
 
 use crate::mutant::{Mutant, is};
 use crate::names::ClientKey;
@@ -11,17 +11,17 @@ use crate::wills::delay_ms;
 use super::SessionContext;
 use super::service::{Effect, SessionService};
 
-/// A session whose client has gone.
+/// A session whose client has disconnected.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Disconnection {
     since_ms: u64,
-    /// For how long it had been away when this node took the session on.
+    /// How long it had been offline when this node took the session over.
     before_ms: u64,
-    /// When the will is due that has a delay. Its session stays with this node until then, unless somebody wants it.
+    /// When a delayed will is due. The session stays with this node until then, unless another node requests it.
     will_due_ms: Option<u64>,
 }
 
-/// Wills that are to be published, in order.
+/// Wills to be published, in order.
 #[derive(Debug)]
 pub(super) struct Wills {
     last: u64,
@@ -59,7 +59,7 @@ impl Wills {
 }
 
 impl SessionService {
-    /// A session whose client has been away for so long, or was connected to a node that has died.
+    /// Creates a session whose client has been offline for this time, or was connected to a node that has died.
     pub(super) fn taken_over(
         key: ClientKey,
         record: SessionRecord,
@@ -73,28 +73,28 @@ impl SessionService {
         service
     }
 
-    /// The client's connection is gone.
+    /// Handles the end of the client's connection.
     pub(super) fn leave(&mut self, state: Vec<u8>, now_ms: u64) {
         self.part(state, 0, now_ms);
     }
 
     fn part(&mut self, state: Vec<u8>, before_ms: u64, now_ms: u64) {
         self.unsaved_state = Some(state);
-        self.mute();
+        self.stop_answers();
         self.disconnection = Some(Disconnection { since_ms: now_ms, before_ms, will_due_ms: None });
         let Some(will) = &self.terms.will else { return };
-        // Without state, the session has ended, and that calls for the will.
+        // Without state the session has ended, which publishes the will.
         let is_over = self.state().is_empty();
-        let rest_ms = if is_over { 0 } else { delay_ms(will, self.terms.expiry_s).saturating_sub(before_ms) };
-        if rest_ms == 0 {
+        let remaining_ms = if is_over { 0 } else { delay_ms(will, self.terms.expiry_s).saturating_sub(before_ms) };
+        if remaining_ms == 0 {
             self.schedule_will();
         } else if let Some(disconnection) = &mut self.disconnection {
-            disconnection.will_due_ms = Some(now_ms + rest_ms);
+            disconnection.will_due_ms = Some(now_ms + remaining_ms);
             self.is_changed = true;
         }
     }
 
-    /// When the session has to be looked at again.
+    /// Returns when the session must be checked again.
     pub(super) fn due_at_ms(&self) -> Option<u64> {
         self.disconnection.and_then(|disconnection| disconnection.will_due_ms)
     }
@@ -104,7 +104,7 @@ impl SessionService {
         self.due_at_ms().is_some() && self.requested_by.is_empty() && self.next.is_none()
     }
 
-    /// The delay of the will has passed, if it has.
+    /// Schedules the will if its delay has passed.
     pub(super) fn wake(&mut self, now_ms: u64) {
         if self.due_at_ms().is_some_and(|until_ms| until_ms <= now_ms) {
             if let Some(disconnection) = &mut self.disconnection {
@@ -121,8 +121,8 @@ impl SessionService {
         }
     }
 
-    /// Wills that are due get their places among the QoS 2 messages of their partitions. The record says so before they are appended. A node without
-    /// a lease does not do that: its burial record may be gone, and then nobody could tell what has become of them.
+    /// Assigns due wills their ordinals among the QoS 2 messages of their partitions. The record has these before the wills are appended. A
+    /// node without a lease does not do that: its removal record may already be deleted, and then their outcome could not be determined.
     pub(super) fn intend_wills(&mut self, cx: &mut SessionContext<'_>) {
         if !cx.is_serving {
             return;
@@ -147,11 +147,11 @@ impl SessionService {
 }
 
 impl SessionRecord {
-    /// MessageSource the record says when nobody owns the session, and after how many seconds the store removes it; `None` where the session is over.
-    /// `age_ms` is how long ago the record was written.
+    /// Returns the record without an owner, and after how many seconds the store removes it; `None` if the session has ended. `age_ms` is
+    /// the age of the record.
     pub(super) fn detached_record(self, age_ms: u64, settings: &Settings) -> (Option<SessionRecord>, Option<u32>) {
         let record = SessionRecord { owner: None, ..self };
-        // Somebody wants it, and decides about the will. If not, a patrol finds it.
+        // A new owner decides about the will. If there is none, garbage collection finds it.
         if record.will.is_some() || !record.due.is_empty() {
             return (Some(record), None);
         }

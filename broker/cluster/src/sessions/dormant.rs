@@ -1,4 +1,4 @@
-//! Services whose clients say nothing: most of them, most of the time. Of such a one there is its record, and little else.
+//! Dormant services: most clients are idle most of the time, and then only a compact record of the service remains.
 
 use std::num::NonZeroU64;
 
@@ -11,17 +11,17 @@ use crate::record::{Claim, SessionRecord, Will};
 use super::service::SessionService;
 use super::{SessionEntry, Sessions};
 
-/// A service falls asleep when nothing has happened to it for so long, in milliseconds, or for twice as long. Where many clients come at once, the
-/// first are asleep before the last have come, and their room is used again.
+/// A service becomes dormant after between one and two of these intervals without activity, in milliseconds. When many clients connect at
+/// once, the first are dormant before the last have connected, so their memory is reused.
 const IDLE_MS: u64 = 100;
-/// So many are looked at in one call.
+/// The most services that are checked in one call.
 const CHECKS_MAX: usize = 1024;
 
-/// A service of which nothing is under way: its bytes, in one piece.
+/// An idle service, encoded in one allocation.
 #[derive(Debug)]
 pub(super) struct DormantSession(Box<[u8]>);
 
-/// A service that is awake, and is looked at then.
+/// An active service, with the time of its next check.
 #[derive(Debug)]
 pub(super) struct ActiveSession {
     check_at_ms: u64,
@@ -30,7 +30,7 @@ pub(super) struct ActiveSession {
 }
 
 impl DormantSession {
-    /// `record`: without messages and wills that are on their way.
+    /// `record`: without messages and wills in flight.
     pub(super) fn new(epoch: u64, last_refused: u64, revision: Revision, record: &SessionRecord) -> DormantSession {
         let mut writer = Writer::default();
         writer.varint(epoch).varint(last_refused).varint(revision.0);
@@ -47,7 +47,7 @@ impl DormantSession {
         DormantSession(writer.0.into())
     }
 
-    /// The service as it was.
+    /// Restores the service.
     pub(super) fn wake(&self, key: ClientKey) -> Option<SessionService> {
         let mut reader = Reader::new(&self.0);
         let (epoch, last_refused, revision) = (reader.varint()?, reader.varint()?, Revision(reader.varint()?));
@@ -81,13 +81,13 @@ impl ActiveSession {
 }
 
 impl Sessions {
-    /// A session is served from now on.
+    /// Adds a service.
     pub(super) fn insert_service(&mut self, key: ClientKey, service: SessionService) {
         self.active.push_back(ActiveSession::new(self.now_ms, key, service.claim));
         self.held.insert(key, SessionEntry::Serving(Box::new(service)));
     }
 
-    /// The service of a client, which is awake then.
+    /// Returns the service of a client, activating it.
     pub(super) fn service(&mut self, key: ClientKey) -> Option<&mut SessionService> {
         match self.activate(key)? {
             SessionEntry::Serving(service) => Some(service),
@@ -95,7 +95,7 @@ impl Sessions {
         }
     }
 
-    /// MessageSource is held of a session; it does not sleep then.
+    /// Returns the entry of a session, activating it.
     pub(super) fn activate(&mut self, key: ClientKey) -> Option<&mut SessionEntry> {
         let held = self.held.get_mut(&key)?;
         if let SessionEntry::DormantSession(to_dormant) = held {
@@ -109,7 +109,7 @@ impl Sessions {
         Some(held)
     }
 
-    /// Services fall asleep to which nothing has happened for some time.
+    /// Suspends services that were idle for some time.
     pub(super) fn suspend_idle(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         for _ in 0..CHECKS_MAX {

@@ -1,10 +1,10 @@
-//! MessageSource the owners before have left in a session's record.
+//! The state that previous owners have left in a session's record.
 
 use crate::mutant::{Mutant, is};
 use crate::nodes::Ends;
 use crate::record::{DueWill, Intent, SessionRecord, Taken};
 
-/// MessageSource the owners before have taken on, when it is known what has become of it.
+/// Messages and wills of previous owners, with their outcomes resolved.
 #[derive(Debug)]
 pub(super) struct InheritedState {
     pub(super) taken: Vec<Taken>,
@@ -12,7 +12,7 @@ pub(super) struct InheritedState {
 }
 
 impl InheritedState {
-    /// The owner is buried: up to its last ordinals all is in the log, and nothing beyond ever will be.
+    /// The owner was removed: everything up to its last ordinals is in the log, and nothing beyond ever will be.
     pub(super) fn of_removed_node(record: &SessionRecord, ends: &Ends) -> InheritedState {
         let is_in_log = |intent: Intent| intent.ordinal <= ends[intent.partition.index()].ordinal;
         let is_stored = |taken: &&Taken| match taken.intent {
@@ -31,13 +31,13 @@ impl InheritedState {
         }
     }
 
-    /// The record has no owner, or one that never served: nothing in it is on its way.
+    /// The record has no owner, or one that never served: nothing in it is in flight.
     pub(super) fn as_it_is(record: &SessionRecord) -> InheritedState {
         InheritedState { taken: record.taken.clone(), due: record.due.iter().map(open).collect() }
     }
 }
 
-/// Whether something of the record may be on its way to the log.
+/// Whether messages or wills of the record may be in flight to the log.
 pub(super) fn has_intents(record: &SessionRecord) -> bool {
     record.taken.iter().any(|taken| taken.intent.is_some()) || record.due.iter().any(|due| due.intent.is_some())
 }

@@ -1,4 +1,4 @@
-//! Clients that are sent to other nodes, and what is left of a node when they have gone.
+//! Migration of clients to other nodes, and the sessions left on a node.
 
 use std::ops::Bound;
 
@@ -7,38 +7,38 @@ use crate::operation::Decision;
 
 use super::{SessionContext, SessionEntry, Sessions};
 
-/// How many sessions a node has.
+/// The numbers of a node's sessions by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionsStatus {
-    /// Their clients are connected, or their last writes are under way.
+    /// Their clients are connected, or their last writes are in flight.
     pub serving: usize,
-    /// Their clients have gone, and their wills have a delay.
+    /// Their clients have disconnected, and their wills have a delay.
     pub waiting_for_will: usize,
-    /// Claims under way.
+    /// Claims in progress.
     pub claiming: usize,
-    /// Taken on after the death of another node.
+    /// Taken over after the death of another node.
     pub taking_over: usize,
-    /// Their clients have been told to go to another node.
+    /// Their clients were told to connect to another node.
     pub migrating: usize,
 }
 
 impl Sessions {
-    /// Sessions that this node owns, as others are told.
+    /// Returns the number of sessions that this node owns, as reported to other nodes.
     pub(crate) fn owned(&self) -> u32 {
         u32::try_from(self.held.len() - self.claims - self.takeovers).unwrap_or(u32::MAX)
     }
 
-    /// Sessions that are being taken on from others.
+    /// Returns the number of sessions being taken over.
     pub(crate) fn takeovers(&self) -> usize {
         self.takeovers
     }
 
-    /// Clients that are on their way to another node.
+    /// Returns the number of clients migrating to other nodes.
     pub(crate) fn migrating(&self) -> usize {
         self.migrating.len()
     }
 
-    /// The next client that is served and has not been told to go. They come in the order of their keys, which is none.
+    /// Returns the next client that was not told to migrate, in the arbitrary order of keys.
     pub(crate) fn next_to_migrate(&mut self) -> Option<ClientKey> {
         let from = self.migrated_to.map_or(Bound::Unbounded, Bound::Excluded);
         let is_to_move = |key: &ClientKey, held: &SessionEntry| {
@@ -55,7 +55,7 @@ impl Sessions {
         self.migrated_to
     }
 
-    /// A client is told to go.
+    /// Tells a client to migrate.
     pub(crate) fn migrate(&mut self, key: ClientKey, decision: Decision, cx: &mut SessionContext<'_>) {
         self.migrating.insert(key);
         if let Some(service) = self.service(key) {
@@ -63,7 +63,7 @@ impl Sessions {
         }
     }
 
-    /// Whether nothing is left but sessions that wait for their wills to come due: others can take these on.
+    /// Whether only sessions remain that wait for their wills to come due, which other nodes can take over.
     pub(crate) fn are_idle(&self) -> bool {
         self.held.values().all(|held| matches!(held, SessionEntry::Serving(service) if service.is_idle()))
     }

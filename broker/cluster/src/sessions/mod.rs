@@ -1,4 +1,4 @@
-//! Sessions that this node claims or serves. No more than one of both at a time for each client.
+//! The sessions that this node claims or serves. Each client has at most one of both.
 
 mod claim;
 mod disconnection;
@@ -26,10 +26,10 @@ use claim::{ClaimOutcome, PendingClaim};
 use dormant::{ActiveSession, DormantSession};
 pub use migration::SessionsStatus;
 use service::{ServiceState, SessionService};
-pub(crate) use takeover::Collected;
+pub(crate) use takeover::CollectionResult;
 use takeover::Takeover;
 
-/// MessageSource sessions need of the node.
+/// The context of a node for session operations.
 pub(crate) struct SessionContext<'a> {
     pub(crate) me: Incarnation,
     pub(crate) seed: Seed,
@@ -47,30 +47,30 @@ pub(crate) struct Sessions {
     claims: usize,
     takeovers: usize,
     last_claim: u64,
-    /// When sessions are to be looked at again whose wills have a delay.
-    rests: BTreeSet<(u64, ClientKey)>,
-    /// Clients that have been told to go to another node, and have not gone yet.
+    /// Sessions with delayed wills, by the time of their next check.
+    delayed_wills: BTreeSet<(u64, ClientKey)>,
+    /// Clients that were told to migrate and have not disconnected yet.
     migrating: BTreeSet<ClientKey>,
-    /// Up to where clients have been asked to go, one after the other.
+    /// The last client that was told to migrate, in the order of keys.
     migrated_to: Option<ClientKey>,
     /// Sessions that have ended by a claim.
     ended: Vec<EndedSession>,
-    /// Services that are awake, in the order in which they are looked at.
+    /// Active services, in the order of their next checks.
     active: VecDeque<ActiveSession>,
-    /// When that was done last.
+    /// The time of the last check.
     now_ms: u64,
 }
 
-/// A session that began anew: this is what the one before had.
+/// A session that began anew, with the state of the previous one.
 #[derive(Debug)]
 pub(crate) struct EndedSession {
     pub(crate) client: ClientKey,
-    /// The claim by which the new one began.
+    /// The claim of the new session.
     pub(crate) by: Revision,
     pub(crate) state: Vec<u8>,
 }
 
-/// MessageSource a client publishes, on its way to its partition.
+/// A message of a client to its partition.
 #[derive(Debug)]
 pub(crate) struct PublishRequest {
     pub(crate) partition: Partition,
@@ -110,7 +110,7 @@ impl Sessions {
                 // The engine has ended the connection before this one, or does so now.
                 if service.is_open() {
                     let claim = service.claim;
-                    service.give_up(cx.me, claim, cx);
+                    service.release_to(cx.me, claim, cx);
                 }
                 self.proceed(key, cx);
             }
@@ -119,7 +119,7 @@ impl Sessions {
                 self.begin_claim(key, request, cx);
             }
             _ if is_full => request.refuse(Refusal::TooMany, cx),
-            // The claim finds out whether this node has taken the session on meanwhile.
+            // The claim finds out whether this node has taken the session over meanwhile.
             Some(SessionEntry::Takeover(_)) => {
                 self.drop_takeover(key);
                 self.begin_claim(key, request, cx);
@@ -143,7 +143,7 @@ impl Sessions {
         self.abandon_claim(key, why);
     }
 
-    /// Nobody waits for a claim any more.
+    /// Abandons a claim that no client waits for.
     fn abandon_claim(&mut self, key: ClientKey, why: Refusal) {
         let Some(SessionEntry::PendingClaim(claiming)) = self.held.get_mut(&key) else { return };
         claiming.is_abandoned = true;
@@ -171,12 +171,12 @@ impl Sessions {
         !self.ended.is_empty()
     }
 
-    /// Sessions that have ended by claims since this was asked last.
+    /// Returns the sessions that have ended by claims since the last call.
     pub(crate) fn take_ended(&mut self) -> Vec<EndedSession> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Does what has come due.
+    /// Handles timeouts.
     pub(crate) fn advance(&mut self, cx: &mut SessionContext<'_>) {
         self.suspend_idle(cx.now_ms);
         let is_claim =
@@ -189,11 +189,11 @@ impl Sessions {
                 self.take_outcome(key, outcome, cx);
             }
         }
-        while let Some((until_ms, key)) = self.rests.first().copied()
+        while let Some((until_ms, key)) = self.delayed_wills.first().copied()
             && until_ms <= cx.now_ms
             && cx.is_serving
         {
-            self.rests.pop_first();
+            self.delayed_wills.pop_first();
             if let Some(service) = self.service(key) {
                 service.wake(cx.now_ms);
             }
@@ -201,7 +201,7 @@ impl Sessions {
         }
     }
 
-    /// The lease holds again.
+    /// Resumes after the lease was renewed.
     pub(crate) fn resume(&mut self, cx: &mut SessionContext<'_>) {
         for held in self.held.values_mut() {
             if let SessionEntry::Serving(service) = held {
@@ -218,8 +218,8 @@ impl Sessions {
                 self.take_outcome(key, outcome, cx);
             }
             Some(SessionEntry::Serving(service)) => {
-                let standing = service.answer(id, answer, cx);
-                self.check_state(key, standing, cx);
+                let state = service.answer(id, answer, cx);
+                self.check_state(key, state, cx);
             }
             Some(SessionEntry::Takeover(_)) => self.answer_takeover(key, id, answer, cx),
             Some(SessionEntry::DormantSession(_)) | None => {}
@@ -248,14 +248,14 @@ impl Sessions {
         }
     }
 
-    fn check_state(&mut self, key: ClientKey, standing: ServiceState, cx: &mut SessionContext<'_>) {
-        if standing == ServiceState::Active {
+    fn check_state(&mut self, key: ClientKey, state: ServiceState, cx: &mut SessionContext<'_>) {
+        if state == ServiceState::Active {
             return self.proceed(key, cx);
         }
         let Some(SessionEntry::Serving(service)) = self.held.remove(&key) else { return };
         self.migrating.remove(&key);
         if let Some(until_ms) = service.due_at_ms() {
-            self.rests.remove(&(until_ms, key));
+            self.delayed_wills.remove(&(until_ms, key));
         }
         if service.is_open() {
             cx.out.decide(Decision::Lost(key));
@@ -269,12 +269,12 @@ impl Sessions {
         if let Some(service) = self.service(key) {
             service.proceed(cx);
             if let Some(until_ms) = service.due_at_ms() {
-                self.rests.insert((until_ms, key));
+                self.delayed_wills.insert((until_ms, key));
             }
         }
     }
 
-    /// The service whose connection the engine has, and what follows from it.
+    /// Calls a function with the service that has the engine's connection, and applies the consequences.
     fn with_open(
         &mut self,
         key: ClientKey,
@@ -304,12 +304,12 @@ impl Sessions {
         self.with_open(key, cx, |service, cx| service.save(number, state, cx));
     }
 
-    /// MessageSource holds when a client's connection ends has changed. It is written with the state that follows.
-    pub(crate) fn keep(&mut self, key: ClientKey, terms: DisconnectSettings) {
+    /// The settings that apply when the client disconnects have changed. They are written with the next state.
+    pub(crate) fn set_disconnect_settings(&mut self, key: ClientKey, terms: DisconnectSettings) {
         if let Some(service) = self.service(key)
             && service.is_open()
         {
-            service.keep(terms);
+            service.set_disconnect_settings(terms);
         }
     }
 
@@ -324,7 +324,7 @@ impl Sessions {
         });
     }
 
-    /// Messages of these are in the log, and with them all QoS 2 messages of the partition up to an ordinal.
+    /// Messages of these origins are in the log, and with them all QoS 2 messages of the partition up to an ordinal.
     pub(crate) fn settle(&mut self, partition: Partition, ordinal: u64, origins: impl Iterator<Item = MessageOrigin>) {
         for origin in origins {
             if let Some(service) = self.service(origin.client)
@@ -335,7 +335,7 @@ impl Sessions {
         }
     }
 
-    /// These messages are safe.
+    /// These messages are persisted.
     pub(crate) fn stored(&mut self, origins: &[MessageOrigin], cx: &mut SessionContext<'_>) {
         for origin in origins {
             if let Some(service) = self.service(origin.client)
@@ -347,8 +347,8 @@ impl Sessions {
         }
     }
 
-    /// Whether what has become of this can be told to whoever has published it.
-    pub(crate) fn hears(&self, origin: &MessageOrigin) -> bool {
+    /// Whether the outcome of a message can be reported to its publisher.
+    pub(crate) fn can_notify(&self, origin: &MessageOrigin) -> bool {
         if matches!(origin.what, MessageSource::OperatorPublish { .. }) {
             return true;
         }
@@ -369,15 +369,15 @@ impl Sessions {
         }
     }
 
-    /// Another node asks for a session.
-    pub(crate) fn wanted(&mut self, key: ClientKey, by: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
+    /// Another node requests a session.
+    pub(crate) fn requested(&mut self, key: ClientKey, by: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
         match self.activate(key) {
             Some(SessionEntry::Serving(service)) => {
-                service.give_up(by, claim, cx);
+                service.release_to(by, claim, cx);
                 self.proceed(key, cx);
             }
             Some(SessionEntry::PendingClaim(claiming)) => {
-                // The other one has seen a claim of this node that this node does not know to be made.
+                // The other node has seen a claim of this node that this node does not know to be written.
                 if claiming.number() <= claim {
                     self.end_claim(key, Refusal::TakenOver, cx);
                 }
@@ -405,7 +405,7 @@ fn send_released(key: ClientKey, to: Incarnation, claim: u64, cx: &mut SessionCo
     }
 }
 
-/// The operation that gives a session's record a new value, or takes it away.
+/// Returns the operation that writes or removes a session's record.
 fn write_operation(
     key: ClientKey,
     expected: Revision,

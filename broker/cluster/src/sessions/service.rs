@@ -1,7 +1,7 @@
 //! A session that this node serves, from its claim until it is released.
 //!
-//! MessageSource the record is to say changes at once; writing it follows, one write at a time, and each says all that has changed meanwhile. MessageSource
-//! waits for the record is an [`Effect`].
+//! The desired record changes at once; writes follow one at a time, and each includes all changes since the last one. Actions that wait for
+//! a write are [`Effect`]s.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU16, NonZeroU64};
@@ -22,49 +22,49 @@ use super::{ClaimRequest, PublishRequest, SessionContext};
 #[derive(Debug)]
 pub(super) struct SessionService {
     pub(super) key: ClientKey,
-    /// Which claim of this node the session is served by.
+    /// The number of this node's claim.
     pub(super) claim: u64,
-    /// The revision of that claim: what others know it by.
+    /// The revision of the claim, which other nodes know.
     epoch: u64,
-    /// As the store has it for sure.
+    /// The record that is known to be stored.
     record: SessionRecord,
     revision: Revision,
     taken: BTreeMap<NonZeroU16, Option<Intent>>,
-    /// MessageSource the record does not have yet. There are many services, and most have nothing that is new.
+    /// State that the record does not have yet. Most of the many services have none.
     pub(super) unsaved_state: Option<Vec<u8>>,
     pub(super) terms: DisconnectSettings,
     pub(super) wills: Wills,
     pub(super) is_changed: bool,
-    writing: Option<Box<Writing>>,
-    /// MessageSource waits for the next write.
+    writing: Option<Box<PendingWrite>>,
+    /// Effects of the next write.
     pub(super) effects: Vec<Effect>,
-    /// Tickets of QoS 2 messages that are to be refused as soon as the record knows of them.
+    /// Tickets of QoS 2 messages to refuse as soon as the record has them.
     refusals_due: BTreeSet<u64>,
-    /// The last message that was refused. MessageSource the engine hands over before it knows of that is refused as well.
+    /// The last refused message. Messages sent before the engine knows of that refusal are refused as well.
     last_refused: u64,
-    /// Messages of the client in order, and what has become of them.
-    line: VecDeque<(u64, PublishOutcome)>,
-    /// Messages of the client, and its wills, that are not safe yet.
+    /// Messages of the client in order, with their outcomes.
+    answers: VecDeque<(u64, PublishOutcome)>,
+    /// Messages and wills of the client that are not persisted yet.
     pub(super) in_flight: usize,
-    /// MessageSource the engine is told when the lease holds again.
+    /// Decisions to send to the engine when the lease is renewed.
     held: Vec<Decision>,
-    /// The engine has been told of the session, unless this is the ticket of who asked.
+    /// The ticket of the request, until the engine was told of the session.
     unserved: Option<u64>,
-    /// Since the connection has ended.
+    /// Set after the connection has ended.
     pub(super) disconnection: Option<Disconnection>,
-    /// Nodes that want the session, and the claim that they have seen.
+    /// Nodes that request the session, with the claims that they have seen.
     pub(super) requested_by: Vec<(Incarnation, u64)>,
-    /// A client that has come back to this node before the session was released.
+    /// A client that has reconnected to this node before the session was released.
     pub(super) next: Option<ClaimRequest>,
-    /// Something has been done with it since that was asked last.
+    /// Set by activity since the last check.
     pub(super) is_touched: bool,
 }
 
 #[derive(Debug)]
-struct Writing {
+struct PendingWrite {
     operation: OperationId,
     is_checking: bool,
-    /// MessageSource the record is to say; `None` where it is to be removed.
+    /// The record to write; `None` to remove it.
     record: Option<SessionRecord>,
     /// After how many seconds the store removes it.
     for_s: Option<u32>,
@@ -81,14 +81,14 @@ pub(super) enum Effect {
     },
     Complete(NonZeroU16),
     Saved(u64),
-    /// A QoS 2 message is refused when the record has forgotten it, so that nobody takes the next one of its identifier for a copy.
+    /// Refuses a QoS 2 message when the record no longer has it, so that the next one with its identifier is not taken for a duplicate.
     Refuse {
         ticket: u64,
         intent: Intent,
     },
 }
 
-/// MessageSource has become of a message of the client.
+/// The outcome of a message of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PublishOutcome {
     Open,
@@ -96,13 +96,13 @@ enum PublishOutcome {
     Refused,
 }
 
-/// How it is with a service.
+/// The state of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServiceState {
     Active,
     /// The record has no owner any more.
     Released,
-    /// The record is somebody else's.
+    /// The record belongs to another node.
     Lost,
 }
 
@@ -129,7 +129,7 @@ impl SessionService {
         service
     }
 
-    /// A session of which this node has just become the owner.
+    /// Creates the service of a session that this node has just become the owner of.
     pub(super) fn of(key: ClientKey, record: SessionRecord, revision: Revision) -> SessionService {
         SessionService {
             key,
@@ -146,7 +146,7 @@ impl SessionService {
             effects: Vec::new(),
             refusals_due: BTreeSet::new(),
             last_refused: 0,
-            line: VecDeque::new(),
+            answers: VecDeque::new(),
             in_flight: 0,
             held: Vec::new(),
             unserved: None,
@@ -157,7 +157,7 @@ impl SessionService {
         }
     }
 
-    /// The service as it is while nothing happens to it; `None` where something is under way.
+    /// Returns the dormant form of the service, or `None` if something is in flight.
     pub(super) fn to_dormant(&self) -> Option<DormantSession> {
         let says_all = self.unsaved_state.is_none()
             && !self.is_changed
@@ -165,15 +165,15 @@ impl SessionService {
             && self.effects.is_empty()
             && self.held.is_empty()
             && self.requested_by.is_empty();
-        let is_quiet = self.line.is_empty() && self.in_flight == 0 && self.refusals_due.is_empty();
+        let is_quiet = self.answers.is_empty() && self.in_flight == 0 && self.refusals_due.is_empty();
         let is_connected = self.disconnection.is_none() && self.unserved.is_none() && self.next.is_none();
-        // MessageSource is settled of an identifier the record does not say.
+        // The record does not contain the settled intents of identifiers.
         let is_plain = self.taken.is_empty() && self.record.taken.is_empty() && self.wills.are_published();
         (says_all && is_quiet && is_connected && is_plain)
             .then(|| DormantSession::new(self.epoch, self.last_refused, self.revision, &self.record))
     }
 
-    /// The service goes on.
+    /// Restores a dormant service.
     pub(super) fn activate(
         key: ClientKey,
         epoch: u64,
@@ -189,12 +189,12 @@ impl SessionService {
         self.disconnection.is_none()
     }
 
-    /// Whether nothing of it is under way, and nothing is to be done before its will is due.
+    /// Whether nothing is in flight, and nothing happens before its will is due.
     pub(super) fn is_idle(&self) -> bool {
         self.is_waiting_for_will() && self.writing.is_none() && !self.is_changed && self.wills.are_published()
     }
 
-    /// MessageSource the engine keeps of the session.
+    /// Returns the engine's state of the session.
     pub(super) fn state(&self) -> &[u8] {
         self.unsaved_state.as_ref().unwrap_or(&self.record.state)
     }
@@ -208,7 +208,7 @@ impl SessionService {
         }
     }
 
-    /// The lease holds again.
+    /// Resumes after the lease was renewed.
     pub(super) fn resume(&mut self, cx: &mut SessionContext<'_>) {
         for decision in std::mem::take(&mut self.held) {
             self.notify(decision, cx);
@@ -220,7 +220,7 @@ impl SessionService {
         if self.is_after_refused(&publishing) {
             return self.refuse_at_once(ticket, cx);
         }
-        self.line.push_back((ticket, PublishOutcome::Open));
+        self.answers.push_back((ticket, PublishOutcome::Open));
         self.in_flight += 1;
         let (partition, entry) = self.entry(publishing, cx.now_ms);
         cx.producers.push(partition, entry, cx.settings, cx.out);
@@ -236,17 +236,17 @@ impl SessionService {
         cx: &mut SessionContext<'_>,
     ) {
         match self.taken.get(&packet_id) {
-            // Sent again [MQTT-4.3.3-10].
+            // A duplicate of a stored message [MQTT-4.3.3-10].
             Some(None) => {
-                self.line.push_back((publishing.ticket, PublishOutcome::Stored));
+                self.answers.push_back((publishing.ticket, PublishOutcome::Stored));
                 return self.send_answers(cx);
             }
-            // The answer to the first one is the answer to this one.
+            // The answer to the first one answers the duplicate too.
             Some(Some(_)) => return,
             None if self.is_after_refused(&publishing) => return self.refuse_at_once(publishing.ticket, cx),
             None => {}
         }
-        self.line.push_back((publishing.ticket, PublishOutcome::Open));
+        self.answers.push_back((publishing.ticket, PublishOutcome::Open));
         self.in_flight += 1;
         let (partition, entry) = self.entry(publishing, cx.now_ms);
         let ordinal = cx.producers.intend(partition);
@@ -258,14 +258,14 @@ impl SessionService {
         self.is_changed = true;
     }
 
-    /// Whether a message was handed over before the engine knew that one before it was refused. A client of 3.1.1 is disconnected then, and
-    /// sends that one again.
+    /// Whether a message was sent before the engine knew that an earlier one was refused. A client of MQTT 3.1.1 is then disconnected, and
+    /// sends the earlier one again.
     fn is_after_refused(&self, publishing: &PublishRequest) -> bool {
         publishing.refusal_seen < self.last_refused && !is(Mutant::TakesWhatFollows)
     }
 
     fn refuse_at_once(&mut self, ticket: u64, cx: &mut SessionContext<'_>) {
-        self.line.push_back((ticket, PublishOutcome::Refused));
+        self.answers.push_back((ticket, PublishOutcome::Refused));
         self.last_refused = ticket;
         self.send_answers(cx);
     }
@@ -278,7 +278,7 @@ impl SessionService {
         (partition, Entry { message, origin, to_retain, since_ms: now_ms })
     }
 
-    /// Whom the log names for what this service publishes.
+    /// Returns the publisher that the log records for messages of this service.
     pub(super) fn publisher(&self, packet_id: Option<NonZeroU16>) -> Publisher {
         Publisher { client: self.key, epoch: self.epoch, packet_id }
     }
@@ -300,18 +300,18 @@ impl SessionService {
         self.effects.push(Effect::Saved(number));
     }
 
-    /// MessageSource holds when the connection ends has changed. It is safe with the state that is saved next.
-    pub(super) fn keep(&mut self, terms: DisconnectSettings) {
+    /// The settings that apply when the client disconnects have changed. They are persisted with the next state.
+    pub(super) fn set_disconnect_settings(&mut self, terms: DisconnectSettings) {
         (self.terms, self.is_changed) = (terms, true);
     }
 
-    /// Nothing is told to the client any more.
-    pub(super) fn mute(&mut self) {
-        self.line.clear();
+    /// Stops all answers to the client.
+    pub(super) fn stop_answers(&mut self) {
+        self.answers.clear();
         self.held.clear();
     }
 
-    /// The client that has asked with this ticket is gone.
+    /// The client that has requested with this ticket is gone.
     pub(super) fn abandon(&mut self, ticket: u64, now_ms: u64) {
         self.next.take_if(|next| next.ticket == ticket);
         if self.unserved == Some(ticket) {
@@ -321,7 +321,7 @@ impl SessionService {
     }
 
     /// Another node has the client.
-    pub(super) fn give_up(&mut self, to: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
+    pub(super) fn release_to(&mut self, to: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
         if claim < self.claim || is(Mutant::ReleasesTooEarly) || is(Mutant::ServesAfterRelease) {
             super::send_released(self.key, to, claim, cx);
         }
@@ -344,7 +344,7 @@ impl SessionService {
         }
     }
 
-    /// A message of the client, or a will, is safe.
+    /// A message or a will of the client is persisted.
     pub(super) fn stored(&mut self, what: MessageSource, cx: &mut SessionContext<'_>) {
         self.in_flight = self.in_flight.saturating_sub(1);
         match what {
@@ -360,7 +360,7 @@ impl SessionService {
         }
     }
 
-    /// A message of the client has been withdrawn: it never comes into the log.
+    /// A message of the client was withdrawn and will never be in the log.
     pub(super) fn withdrawn(&mut self, what: MessageSource, intent: Option<Intent>, cx: &mut SessionContext<'_>) {
         let MessageSource::Message { ticket, packet_id } = what else { return };
         self.in_flight = self.in_flight.saturating_sub(1);
@@ -370,7 +370,7 @@ impl SessionService {
             return self.answered(ticket, PublishOutcome::Refused, cx);
         };
         self.refusals_due.remove(&ticket);
-        // Its client may have released it, and another message may have the identifier by now.
+        // The client may have released it, and another message may have the identifier by now.
         if self.taken.get(&packet_id) == Some(&Some(intent)) {
             self.taken.remove(&packet_id);
         }
@@ -382,7 +382,7 @@ impl SessionService {
         self.effects.push(Effect::Refuse { ticket, intent });
     }
 
-    /// QoS 2 messages behind one that is refused are refused as well, when the write that is under way has ended or the next one has.
+    /// Refuses QoS 2 messages after a refused one, when the write in flight or the next one is done.
     fn refuse_following(&mut self, refused: u64) {
         let writing = self.writing.as_ref().map_or(&[][..], |writing| &writing.effects);
         for effect in self.effects.iter().chain(writing) {
@@ -400,14 +400,14 @@ impl SessionService {
         matches!(entry.origin.what, MessageSource::Message { ticket, .. } if self.refusals_due.contains(&ticket))
     }
 
-    fn answered(&mut self, ticket: u64, fate: PublishOutcome, cx: &mut SessionContext<'_>) {
-        if let Some((_, known)) = self.line.iter_mut().find(|(waiting, _)| *waiting == ticket) {
-            *known = fate;
+    fn answered(&mut self, ticket: u64, outcome: PublishOutcome, cx: &mut SessionContext<'_>) {
+        if let Some((_, known)) = self.answers.iter_mut().find(|(waiting, _)| *waiting == ticket) {
+            *known = outcome;
         }
         self.send_answers(cx);
     }
 
-    /// All QoS 2 messages of these identifiers are in the log now.
+    /// All QoS 2 messages of the partition up to this ordinal are in the log now.
     pub(super) fn settle(&mut self, partition: Partition, ordinal: u64) {
         for intent in self.taken.values_mut() {
             intent.take_if(|intent| intent.partition == partition && intent.ordinal <= ordinal);
@@ -415,19 +415,19 @@ impl SessionService {
     }
 
     fn send_answers(&mut self, cx: &mut SessionContext<'_>) {
-        while let Some((ticket, fate)) =
-            crate::queue::pop_front_if(&mut self.line, |(_, fate)| *fate != PublishOutcome::Open)
+        while let Some((ticket, outcome)) =
+            crate::queue::pop_front_if(&mut self.answers, |(_, outcome)| *outcome != PublishOutcome::Open)
         {
             let client = self.key;
-            match fate {
+            match outcome {
                 PublishOutcome::Refused => self.notify(Decision::NotStored { client, ticket }, cx),
                 PublishOutcome::Open | PublishOutcome::Stored => self.notify(Decision::Stored { client, ticket }, cx),
             }
         }
     }
 
-    /// Writes the record if it has changed and no write is under way; for the last time when the client has left and all its messages
-    /// are in the log.
+    /// Writes the record if it has changed and no write is in flight; for the last time when the client has disconnected and all its
+    /// messages are in the log.
     pub(super) fn proceed(&mut self, cx: &mut SessionContext<'_>) {
         if self.writing.is_some() {
             return;
@@ -470,7 +470,7 @@ impl SessionService {
         cx: &mut SessionContext<'_>,
     ) {
         let operation = self.ask_to_write(record.as_ref(), for_s, cx);
-        let writing = Writing { operation, is_checking: false, record, for_s, effects, since_ms: cx.now_ms };
+        let writing = PendingWrite { operation, is_checking: false, record, for_s, effects, since_ms: cx.now_ms };
         self.writing = Some(Box::new(writing));
     }
 
@@ -501,12 +501,11 @@ impl SessionService {
         }
     }
 
-    /// The fate of what was written is unknown, or it was refused; this is what the store is said to have. It may be a leader that says so which has
-    /// been replaced, and knows only what was there before.
+    /// Resolves a conflict or an unknown outcome from the record that the store reports. A replaced leader may report an old one.
     fn check(
         &mut self,
         found: Option<&(Revision, Vec<u8>)>,
-        mut writing: Box<Writing>,
+        mut writing: Box<PendingWrite>,
         cx: &mut SessionContext<'_>,
     ) -> ServiceState {
         let is_believed = writing.since_ms + cx.settings.confirm_gone_ms <= cx.now_ms;
@@ -514,7 +513,7 @@ impl SessionService {
             Some((revision, value)) if SessionRecord::decode(value).ok() == writing.record => {
                 return self.written(*revision, writing, cx);
             }
-            // Somebody else has claimed the session.
+            // Another node has claimed the session.
             Some((revision, _))
                 if *revision > self.revision || (*revision < self.revision && is(Mutant::BelievesReplacedLeaders)) =>
             {
@@ -522,8 +521,8 @@ impl SessionService {
                 return ServiceState::Lost;
             }
             Some(_) => {}
-            // It has been removed, or its time has passed. Whoever is told so can take the session even if it is there, unless something of it may be
-            // on its way to the log.
+            // The record was removed or has expired. The session can be claimed on this report even if the record exists, unless some of
+            // its messages may be in flight to the log.
             None if (writing.record.is_none() || writing.for_s.is_some())
                 && (is_believed || !has_intents(&self.record)) =>
             {
@@ -535,15 +534,15 @@ impl SessionService {
             }
             None => {}
         }
-        // It is not there, at least not yet.
+        // It has not been written yet.
         writing.operation = self.ask_to_write(writing.record.as_ref(), writing.for_s, cx);
         writing.is_checking = false;
         self.writing = Some(writing);
         ServiceState::Active
     }
 
-    fn written(&mut self, revision: Revision, writing: Box<Writing>, cx: &mut SessionContext<'_>) -> ServiceState {
-        let Writing { record, effects, .. } = *writing;
+    fn written(&mut self, revision: Revision, writing: Box<PendingWrite>, cx: &mut SessionContext<'_>) -> ServiceState {
+        let PendingWrite { record, effects, .. } = *writing;
         (self.record, self.revision) = (record.unwrap_or_else(|| self.record.clone()), revision);
         if self.unsaved_state.as_ref() == Some(&self.record.state) {
             self.unsaved_state = None;
@@ -581,7 +580,7 @@ impl SessionService {
         ServiceState::Released
     }
 
-    /// The session is lost: what has not been appended never will be.
+    /// Handles the loss of the session: messages that were not appended never will be.
     fn drop_effects(&mut self, effects: Vec<Effect>, cx: &mut SessionContext<'_>) {
         for effect in effects.into_iter().chain(std::mem::take(&mut self.effects)) {
             match effect {

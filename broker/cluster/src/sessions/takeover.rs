@@ -1,4 +1,4 @@
-//! Sessions that nobody sees to: those of dead nodes, and what late claims and nodes that gave up have left behind.
+//! Sessions without a live owner: those of dead nodes, and leftovers of late claims and of nodes that gave up.
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Key};
@@ -11,7 +11,7 @@ use super::inheritance::{InheritedState, has_intents};
 use super::service::SessionService;
 use super::{SessionContext, SessionEntry, Sessions, write_operation};
 
-/// A session that this node takes on without its client, because it has a will.
+/// A session that this node takes over without its client, because it has a will.
 #[derive(Debug)]
 pub(super) struct Takeover {
     operation: OperationId,
@@ -19,42 +19,43 @@ pub(super) struct Takeover {
     before_ms: u64,
 }
 
-/// MessageSource is done about a record that was found.
+/// What is done with a found record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Collected {
-    /// Nothing: somebody sees to it.
+pub(crate) enum CollectionResult {
+    /// Nothing: another node is responsible.
     Nothing,
-    /// It is being freed: the answer comes for this client, with [`Purpose::Freeing`].
+    /// It is being freed: the answer arrives for this client, with [`Purpose::Freeing`].
     Freed,
-    /// This node takes it on.
+    /// This node takes it over.
     TakenOver,
 }
 
 impl Sessions {
-    /// Frees a session whose owner will never serve it again, or takes it on if it has a will. `ends` are those of the owner, if it is buried.
+    /// Frees a session whose owner will never serve it again, or takes it over if it has a will. `ends` are the ends of the owner, if it
+    /// was removed.
     pub(crate) fn collect_garbage(
         &mut self,
         scanned: &Scanned,
         record: SessionRecord,
         ends: Option<&Ends>,
         cx: &mut SessionContext<'_>,
-    ) -> Collected {
+    ) -> CollectionResult {
         let key = scanned.client;
         if self.held.contains_key(&key) || ends.is_none() && has_intents(&record) {
-            return Collected::Nothing;
+            return CollectionResult::Nothing;
         }
         let InheritedState { taken, due } = match ends {
             Some(ends) => InheritedState::of_removed_node(&record, ends),
             None => InheritedState::as_it_is(&record),
         };
         let record = SessionRecord { taken, due, write: record.write + 1, ..record };
-        // The clock of the store may have jumped meanwhile. MessageSource is done too late does no harm.
+        // The clock of the store may have jumped meanwhile. Acting too late is harmless.
         let age_ms = scanned.age_ms.saturating_sub(u64::from(cx.settings.expiry_margin_s) * 1000);
         if (record.will.is_none() || is(Mutant::ForgetsSweptWills)) && record.due.is_empty() {
             let record = SessionRecord { will: None, ..record };
             let (record, for_s) = record.detached_record(age_ms, cx.settings);
             cx.out.ask(Purpose::Freeing(key), write_operation(key, scanned.revision, record.as_ref(), for_s));
-            return Collected::Freed;
+            return CollectionResult::Freed;
         }
         self.last_claim += 1;
         let owner = Some(Claim { by: cx.me, number: self.last_claim });
@@ -65,7 +66,7 @@ impl Sessions {
         let operation = cx.out.ask(Purpose::Session(key), write);
         self.held.insert(key, SessionEntry::Takeover(Box::new(Takeover { operation, record, before_ms })));
         self.takeovers += 1;
-        Collected::TakenOver
+        CollectionResult::TakenOver
     }
 
     pub(super) fn answer_takeover(
@@ -89,7 +90,7 @@ impl Sessions {
             Answer::Unknown => {
                 taking_over.operation = cx.out.ask(Purpose::Session(key), Operation::Get(Key::Session(key)));
             }
-            // Somebody else was faster. If this claim comes too late after all, a patrol finds it.
+            // Another node was faster. If this claim is written late after all, garbage collection finds it.
             _ => self.drop_takeover(key),
         }
     }

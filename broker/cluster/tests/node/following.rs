@@ -1,4 +1,4 @@
-//! A node follows the log, whatever the store answers.
+//! Tests how a node follows the log, whatever the store answers.
 
 use tautwire_cluster::delivery::{ReadRequest, Span};
 use tautwire_cluster::names::{ClientKey, Partition};
@@ -8,14 +8,14 @@ use tautwire_cluster::{Answer, Decision, Operation, Publish, Revision, Sequence,
 use crate::node::{Node, SEED};
 
 fn partition() -> Partition {
-    Partition::new(3).expect("there is one")
+    Partition::new(3).expect("exists")
 }
 
 fn publisher() -> Publisher {
     Publisher { client: ClientKey(7), epoch: 1, packet_id: None }
 }
 
-/// A group of one message, which says where it stands.
+/// Returns a group of one message that contains its sequence.
 fn group(sequence: u64) -> (Sequence, Vec<u8>) {
     let body = Body::Messages { messages: vec![publisher().sign(&sequence.to_le_bytes())], to_retain: Vec::new() };
     (Sequence(sequence), Group { number: sequence, ordinal: 0, unsettled: None, body }.encode())
@@ -36,7 +36,7 @@ fn content(span: &Span) -> (Vec<u64>, u64) {
 }
 
 impl Node {
-    /// Where the partition is followed, and where it is read.
+    /// Returns the sequences from which the partition is followed, and read.
     fn follows(&self) -> Vec<u64> {
         let follows = |operation: &Operation| match operation {
             Operation::Follow { partition: of, from, .. } if *of == partition() => Some(from.0),
@@ -78,7 +78,7 @@ fn what_is_followed_arrives_in_order_and_once() {
     assert_eq!(node.follows(), [1]);
     node.answer_follow(groups(1, &[1, 2]));
     assert_eq!((node.arrived(), node.follows()), (vec![(vec![1, 2], 0)], vec![3]));
-    // Nothing has come for long, and what comes then begins with what is known.
+    // After a long silence, the next answer begins with known groups.
     node.answer_follow(groups(3, &[]));
     node.answer_follow(groups(2, &[2, 3]));
     assert_eq!((node.arrived(), node.follows()), (vec![(vec![3], 0)], vec![4]));
@@ -88,7 +88,7 @@ fn what_is_followed_arrives_in_order_and_once() {
 fn a_gap_in_what_is_followed_is_read_again() {
     let mut node = Node::begin(Settings::default());
     node.answer_follow(groups(1, &[1, 3]));
-    assert_eq!(node.arrived(), [(vec![1], 0)], "what comes behind the gap waits");
+    assert_eq!(node.arrived(), [(vec![1], 0)], "groups after the gap wait");
     node.answer_follow(groups(3, &[3]));
     assert_eq!((node.arrived(), node.follows(), node.reads()), (vec![], vec![], vec![2]));
     node.answer_read(groups(2, &[2, 3]));
@@ -103,7 +103,7 @@ fn what_has_gone_by_age_is_counted_as_lost() {
     node.answer_read(groups(5, &[5, 7]));
     assert_eq!(node.arrived(), [(vec![5, 7], 5)]);
     assert_eq!(node.member.delivery_counters().lost_groups, 5);
-    // All of it, up to where the log is going to go on.
+    // All groups up to the next sequence of the log.
     node.answer_follow(groups(10, &[]));
     node.answer_read(groups(10, &[]));
     assert_eq!((node.arrived(), node.follows()), (vec![(vec![], 2)], vec![10]));
@@ -131,7 +131,7 @@ fn no_more_arrives_than_all_shards_take() {
     assert_eq!(node.follows(), []);
     node.member.mark_received(0, 0, partition(), Sequence(2));
     node.advance(10);
-    assert_eq!(node.follows(), [], "one has not taken it");
+    assert_eq!(node.follows(), [], "one shard has not processed it");
     node.member.mark_received(10, 1, partition(), Sequence(2));
     node.collect();
     assert_eq!(node.follows(), [2]);
@@ -146,7 +146,7 @@ fn those_who_are_behind_share_a_read_and_what_is_kept_is_not_read() {
     node.member.read(1, request(9, 1));
     node.collect();
     assert_eq!(node.reads(), [1]);
-    // A replica has not got it yet: it is asked again later.
+    // A replica does not have it yet: it is requested again later.
     node.answer_read(groups(1, &[]));
     assert_eq!((node.reads(), node.decisions.len()), (vec![], 0));
     node.advance(Settings::default().retry_ms);
@@ -173,7 +173,7 @@ fn a_lane_goes_on_when_all_its_groups_have_gone_by_age() {
     node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(2)));
     let publish = |node: &mut Node, ticket| {
         let publish = Publish { ticket, refusal_seen: 0, topic: "t", packet_id: None, retain: None, message: vec![1] };
-        node.member.publish(0, SEED.client("c"), publish).expect("there is room");
+        node.member.publish(0, SEED.client("c"), publish).expect("not full");
         node.collect();
     };
     let expected = |node: &Node| {

@@ -1,4 +1,4 @@
-//! A node has members of a group, and others do too.
+//! Tests a node with members of a group that other nodes have members of, too.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,13 @@ fn is_of_group(operation: &Operation) -> bool {
 }
 
 impl Node {
-    /// Answers the one operation of the group, which is a read.
+    /// Answers the only operation of the group, a read.
     fn read(&mut self, found: Option<(u64, Vec<u8>)>) {
         let found = found.map(|(revision, value)| (Revision(revision), value));
         self.answer(|operation| matches!(operation, Operation::Get(Key::Group(_))), Answer::Got(found));
     }
 
-    /// What is being written, and what it expects.
+    /// Returns the record being written, and the expected revision.
     fn writes(&self) -> Option<(Option<u64>, ShareRecord)> {
         self.asked.values().find_map(|operation| match operation {
             Operation::Put { key: Key::Group(of), expected, value } if *of == group() => {
@@ -37,7 +37,7 @@ impl Node {
         })
     }
 
-    /// What is being written is written, with this revision.
+    /// Completes the write in flight with this revision.
     fn write(&mut self, revision: u64) -> ShareRecord {
         let (_, record) = self.writes().expect("it writes");
         self.answer(is_of_group, Answer::Put(Revision(revision)));
@@ -57,7 +57,7 @@ impl Node {
         (leased, recalled, joined)
     }
 
-    /// A node with one member, which delivers everything.
+    /// Creates a node with one member, which delivers everything.
     fn with_a_member() -> Node {
         let mut node = Node::begin(Settings::default());
         node.member.join(0, SEED.client("a"), 5, SHARE);
@@ -69,7 +69,7 @@ impl Node {
         assert_eq!(
             record.cursors.next(partition()),
             Place { sequence: Sequence(1), index: 0 },
-            "where the node stands"
+            "the position of the node"
         );
         let (leased, recalled, joined) = node.leases();
         assert_eq!((leased.len(), recalled.len(), joined), (16, 0, 1));
@@ -78,7 +78,7 @@ impl Node {
 }
 
 fn partition() -> Partition {
-    Partition::new(3).expect("there is one")
+    Partition::new(3).expect("exists")
 }
 
 fn place(sequence: u64) -> Place {
@@ -143,7 +143,7 @@ fn a_write_of_unknown_fate_is_followed_by_another_one() {
     node.answer(is_of_group, Answer::Unknown);
     node.member.leave(0, SEED.client("a"), SHARE);
     node.collect();
-    // It may still come, so what expects the same is written before anybody believes what the record says.
+    // The write may still arrive, so another write with the same precondition comes before the record is trusted.
     node.read(Some((1, ShareRecord { cursors: ShareRecord::new(SHARE, [place(1); 16]).cursors, ..written }.encode())));
     assert_eq!(node.writes().map(|(expected, _)| expected), Some(Some(1)));
 }
@@ -173,7 +173,7 @@ fn who_delivers_more_gives_half_of_what_it_has_more() {
     let record = node.write(3);
     let free: BTreeSet<_> = Partition::all().filter(|partition| record.holder(*partition).is_none()).collect();
     assert_eq!(free, recalled.into_iter().collect());
-    assert_eq!((node.sent.len(), node.sent[0].0), (1, life(2)), "it is told that they are free");
+    assert_eq!((node.sent.len(), node.sent[0].0), (1, life(2)), "it is notified that they are free");
     assert_eq!(node.writes(), None, "and they are left to it");
 }
 
@@ -194,7 +194,7 @@ fn a_group_that_begins_anew_has_nothing_of_what_came_before() {
     node.member.checkpoint(0, group(), vec![(partition(), place(4), vec![place(2)])]);
     node.collect();
     node.write(2);
-    // It unsubscribes, and subscribes again before its node has given back what it delivers.
+    // The client unsubscribes, and subscribes again before its node has returned its partitions.
     node.member.part(0, client, 5, SHARE);
     node.member.join(0, client, 5, SHARE);
     node.collect();
@@ -202,9 +202,13 @@ fn a_group_that_begins_anew_has_nothing_of_what_came_before() {
     let (_, recalled, _) = node.leases();
     let record = node.write(4);
     assert_eq!(record.members, [(client, 5)].into());
-    assert_eq!((record.cursors.next(partition()), record.cursors.open_count()), (place(1), 0), "where the node stands");
+    assert_eq!(
+        (record.cursors.next(partition()), record.cursors.open_count()),
+        (place(1), 0),
+        "the position of the node"
+    );
     let (leased, _, joined) = node.leases();
-    assert_eq!((leased.len(), recalled.len(), joined), (0, 16, 1), "what it delivered before is given back first");
+    assert_eq!((leased.len(), recalled.len(), joined), (0, 16, 1), "old partitions are returned first");
     assert_eq!(node.writes(), None, "it is not leased before that");
     for partition in recalled {
         node.member.returned(0, group(), partition, place(9), vec![place(8)]);

@@ -1,4 +1,4 @@
-//! Members whose sessions have ended unseen, and groups without members.
+//! Tests the removal of members whose sessions have ended unnoticed, and of groups without members.
 
 use std::num::NonZeroU64;
 
@@ -11,7 +11,7 @@ use crate::node::{Node, SEED, is_found, life};
 
 const SHARE: &str = "$share/g/a/+";
 
-/// A state has the subscription if it says so.
+/// A state contains the subscription if its bytes name it.
 fn shares_of(state: &[u8]) -> Option<Vec<String>> {
     match state {
         b"member" => Some(vec![SHARE.to_owned()]),
@@ -21,7 +21,7 @@ fn shares_of(state: &[u8]) -> Option<Vec<String>> {
 }
 
 fn settings() -> Settings {
-    // Nothing else is looked through, and the lease holds.
+    // No other background checks run, and the lease is valid.
     Settings {
         shares_of: SharesOf(shares_of),
         collection_interval_ms: u64::MAX / 2,
@@ -77,7 +77,7 @@ impl Node {
         self.answer(is_scan, Answer::ScannedGroups { records, through: Revision(9), is_end: true });
     }
 
-    /// Whether the member "a" is removed, who is one by the epoch 5, where the store says this of its session.
+    /// Whether the member "a" with epoch 5 is removed if the store has this session record.
     fn removes(found: Option<(u64, Vec<u8>)>) -> bool {
         let mut node = Node::begin(settings());
         let record = group_of(&[("a", 5), ("b", 6)]);
@@ -86,7 +86,7 @@ impl Node {
         let of_a = |operation: &Operation| *operation == Operation::Get(Key::Session(SEED.client("a")));
         node.answer(of_a, found.clone());
         node.answer(is_check, Answer::Unknown);
-        assert!(!node.asked.values().any(is_of_group), "one look is not enough");
+        assert!(!node.asked.values().any(is_of_group), "one check is not enough");
         node.advance(settings().confirm_gone_ms);
         if !node.asked.values().any(of_a) {
             return false;
@@ -122,10 +122,10 @@ fn a_member_is_removed_when_its_session_is_gone_or_has_the_subscription_no_more(
 fn a_member_stays_whose_session_may_have_the_subscription() {
     assert!(!Node::removes(Some((8, session(None, 5, b"member")))), "its client is away");
     assert!(!Node::removes(Some((8, session(Some(1), 7, b"member")))), "another node serves it");
-    assert!(!Node::removes(Some((8, session(Some(1), 5, b"other")))), "it has just subscribed, and is to be saved");
+    assert!(!Node::removes(Some((8, session(Some(1), 5, b"other")))), "it has just subscribed and is not saved yet");
     assert!(!Node::removes(Some((5, session(Some(1), 0, b"other")))), "the same, with the claim that it subscribed by");
-    assert!(!Node::removes(Some((4, session(None, 3, b"other")))), "what is read is older than the member");
-    assert!(!Node::removes(Some((8, session(None, 5, b"broken")))), "nobody knows what it has");
+    assert!(!Node::removes(Some((4, session(None, 3, b"other")))), "the record is older than the member");
+    assert!(!Node::removes(Some((8, session(None, 5, b"broken")))), "its subscriptions are unknown");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn who_starts_clean_is_no_member_of_what_the_session_before_had() {
         assert!(node.decisions.iter().any(|decision| matches!(decision, Decision::Serve { epoch: 12, .. })));
         assert_eq!(node.asks(is_of_group), usize::from(is_forgotten));
         if is_forgotten {
-            // It subscribes again before the group has been read, and is a member by its new session.
+            // It subscribes again before the group was read, and is a member with its new session.
             node.member.join(0, SEED.client("a"), 12, SHARE);
             node.collect();
             node.answer(is_of_group, Answer::Got(Some((Revision(9), group_of(&[("a", 5)]).encode()))));

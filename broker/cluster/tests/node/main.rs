@@ -1,4 +1,4 @@
-//! One node, and a store that answers what the test says.
+//! Tests one node with a store whose answers the test gives.
 
 mod following;
 mod groups;

@@ -9,12 +9,12 @@ use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output,
 
 pub(crate) const SEED: Seed = Seed([0; 16]);
 
-/// A life of a node.
+/// An incarnation of a node.
 pub(crate) fn life(number: u64) -> Incarnation {
     Incarnation(NonZeroU64::new(number).expect("not 0"))
 }
 
-/// A node, what it has asked of the store, and what it has decided.
+/// A node, its operations, and its decisions.
 pub(crate) struct Node {
     pub(crate) member: Member,
     pub(crate) now_ms: u64,
@@ -24,14 +24,14 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// One that has just begun.
+    /// Wraps a new node.
     pub(crate) fn of(member: Member) -> Node {
         let mut node = Node { member, now_ms: 0, asked: BTreeMap::new(), decisions: Vec::new(), sent: Vec::new() };
         node.collect();
         node
     }
 
-    /// A node that serves, and whose log begins at 1.
+    /// Creates a node that serves, and whose log begins at 1.
     pub(crate) fn begin(settings: Settings) -> Node {
         let mut node = Node::of(Member::new(0, life(1), "a", None, SEED, settings));
         node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(1)));
@@ -39,13 +39,13 @@ impl Node {
         while node.asked.values().any(|operation| matches!(operation, Operation::End(_))) {
             node.answer(|operation| matches!(operation, Operation::End(_)), Answer::End(Sequence(1)));
         }
-        // Nothing is retained, and there is no configuration.
+        // There are no retained messages, and no configuration.
         node.answer(|operation| *operation == Operation::EndOfRetained, Answer::EndOfRetained(Sequence(0)));
         let whole = Answer::Mirrored { kept: Vec::new(), through: Sequence(0), is_end: true };
         node.answer(|operation| matches!(operation, Operation::Mirror { .. }), whole);
         assert!(!node.member.is_serving(0), "it does not know the configuration");
         node.answer(|operation| *operation == Operation::Get(Key::Config), Answer::Got(None));
-        assert!(!node.member.is_serving(0), "that may be what a replaced leader knows");
+        assert!(!node.member.is_serving(0), "the answer may come from a replaced leader");
         node.answer(|operation| *operation == Operation::ConfigHolds(None), Answer::Holds);
         assert!(matches!(node.decisions[..], [Decision::Begin { .. }, Decision::Resumed]), "{:?}", node.decisions);
         node.decisions.clear();
@@ -64,7 +64,7 @@ impl Node {
     }
 
     pub(crate) fn answer(&mut self, which: impl Fn(&Operation) -> bool, answer: Answer) {
-        let id = *self.asked.iter().find(|(_, operation)| which(operation)).expect("it was asked").0;
+        let id = *self.asked.iter().find(|(_, operation)| which(operation)).expect("was requested").0;
         self.asked.remove(&id);
         self.member.answer(self.now_ms, id, &answer);
         self.collect();

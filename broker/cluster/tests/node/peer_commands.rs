@@ -1,4 +1,4 @@
-//! What an operator asks of one node by another one.
+//! Tests the commands that an operator gives to one node through another.
 
 use tautwire_cluster::mutant::Mutant;
 use tautwire_cluster::record::{Load, NodeRecord, NodeState};
@@ -34,7 +34,7 @@ fn an_order_is_said_again_until_it_is_heard_and_is_carried_out_once() {
     assert_eq!(one.peer_commands(7, "b"), None);
     one.advance(Settings::default().retry_ms);
     let sent = std::mem::take(&mut one.sent);
-    assert_eq!(sent.len(), 2, "once more after a while");
+    assert_eq!(sent.len(), 2, "repeated after a while");
     assert!(sent.iter().all(|(to, bytes)| *to == life(2) && *bytes == sent[0].1));
     for (_, bytes) in &sent {
         other.member.receive_peer(0, bytes);
@@ -42,12 +42,12 @@ fn an_order_is_said_again_until_it_is_heard_and_is_carried_out_once() {
     other.collect();
     let told = |decision: &&Decision| matches!(decision, Decision::DrainRequested { is_for_good: true, by, .. } if by == "operator");
     assert_eq!(other.decisions.iter().filter(told).count(), 1, "{:?}", other.decisions);
-    assert!(other.member.status(0).is_draining && other.sent.len() == 2, "it says each time that it has it");
-    // Both nodes of this test have the life 1; what is heard has to come from the one that was asked.
+    assert!(other.member.status(0).is_draining && other.sent.len() == 2, "each copy is acknowledged");
+    // Both nodes of this test have incarnation 1; the answer must come from the node that was asked.
     let (_, mut answer) = other.sent[0].clone();
     one.member.receive_peer(one.now_ms, &answer);
     one.collect();
-    assert_eq!(one.outcome(7), None, "another node says so");
+    assert_eq!(one.outcome(7), None, "another node has acknowledged it");
     assert_eq!(one.peer_commands(8, "b"), None);
     answer[2] = 2;
     answer[10] = 2;

@@ -1,4 +1,4 @@
-//! What topics retain, on its way to the engine.
+//! Tests how retained messages reach the engine.
 
 use tautwire_cluster::record::{Place, Retain, RetainedRecord};
 use tautwire_cluster::{
@@ -7,7 +7,7 @@ use tautwire_cluster::{
 
 use crate::node::Node;
 
-/// The sizes of the batches in which the engine is told of messages with so many bytes.
+/// Returns the sizes of the batches in which the engine receives messages of these sizes.
 fn batches(sizes: &[usize]) -> Vec<usize> {
     let mut node = Node::begin(Settings::default());
     let kept = (1..).zip(sizes).map(|(sequence, bytes)| {
@@ -43,5 +43,5 @@ fn the_engine_is_told_of_some_messages_at_once_and_not_of_too_many() {
     // The topic counts as well.
     let half = RETAINED_BATCH_MAX_BYTES / 2 - 1;
     assert_eq!(batches(&[half, half, half]), [2, 1]);
-    assert_eq!(batches(&[128, 2 * RETAINED_BATCH_MAX_BYTES, 128]), [1, 1, 1], "a large one goes alone");
+    assert_eq!(batches(&[128, 2 * RETAINED_BATCH_MAX_BYTES, 128]), [1, 1, 1], "a large one is alone in its batch");
 }

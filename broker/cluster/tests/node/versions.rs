@@ -1,4 +1,4 @@
-//! Records that a newer broker has written, and records that are not there.
+//! Tests records of newer brokers, and missing records.
 
 use tautwire_cluster::mutant::Mutant;
 use tautwire_cluster::names::{Key, Seed};
@@ -11,7 +11,7 @@ use tautwire_cluster::{
 
 use crate::node::{Node, SEED, is_found, life};
 
-/// What a newer broker would have written.
+/// Returns the record as a newer broker would write it.
 fn newer(mut record: Vec<u8>) -> Vec<u8> {
     record[0] = VERSION + 1;
     record
@@ -35,7 +35,7 @@ fn a_node_whose_record_is_newer_is_told_of_once_and_never_buried() {
     let other = life(2);
     node.member.observe_node(0, other, Revision(5), &alive(1));
     node.member.observe_node(0, other, Revision(6), &newer(alive(2)));
-    // A report that comes late changes nothing.
+    // A late report changes nothing.
     node.member.observe_node(0, other, Revision(5), &alive(1));
     node.member.observe_node(0, other, Revision(7), &newer(alive(3)));
     for _ in 0..200 {
@@ -46,8 +46,8 @@ fn a_node_whose_record_is_newer_is_told_of_once_and_never_buried() {
     assert_eq!(node.decisions.iter().filter(|decision| **decision == told).count(), 1, "{:?}", node.decisions);
     let writes =
         |operation: &&Operation| matches!(operation, Operation::Put { key: Key::Node(of), .. } if *of == other);
-    assert_eq!(node.asked.values().find(writes), None, "it lives, as far as this node can tell");
-    // It is upgraded, or this node is; then it counts as any other.
+    assert_eq!(node.asked.values().find(writes), None, "it is alive as far as this node knows");
+    // After an upgrade of either node it counts like any other.
     node.member.observe_node(node.now_ms, other, Revision(8), &alive(4));
     assert!(node.member.status(node.now_ms).nodes.iter().any(|seen| seen.incarnation == other));
 }
@@ -94,12 +94,12 @@ fn what_a_newer_broker_retains_is_passed_over_and_the_rest_is_not() {
         Decision::Retain(changes) => Some(changes.iter().map(|change| change.record.topic.as_str())),
         _ => None,
     });
-    assert_eq!(told.flatten().collect::<Vec<_>>(), ["a", "d"], "a mark says nothing");
+    assert_eq!(told.flatten().collect::<Vec<_>>(), ["a", "d"], "a mark has no content");
     let mirror = node.member.status(node.now_ms).mirror;
     assert_eq!((mirror.position, mirror.unreadable), (4, 1));
 }
 
-/// A node begins after a former life of which the store says that there is no record, and then that there is one.
+/// A node starts after an incarnation for which the store reports no record, and then one.
 fn a_former_life_is_not_gone_because_of_one_answer() {
     let (former, now_ms) = (life(9), 0);
     let member = Member::new(now_ms, life(1), "a", Some(former), Seed([0; 16]), Settings::default());
@@ -133,7 +133,7 @@ fn a_former_life_is_gone_when_a_write_says_so() {
         |operation| matches!(operation, Operation::Put { key: of, .. } if *of == key),
         Answer::Put(Revision(4)),
     );
-    // Nothing is fenced off, and nothing of it stays.
+    // Nothing is fenced, and nothing of it remains.
     let removes = Operation::Remove { key, expected: Revision(4) };
     node.answer(|operation| *operation == removes, Answer::Removed);
     assert!(!node.asked.values().any(|operation| is_about(operation, key)));

@@ -1,4 +1,4 @@
-//! Clients that publish, lose their connections and come back, as MQTT wants it.
+//! Clients that publish, lose their connections and return, as MQTT requires.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU16;
@@ -61,11 +61,11 @@ pub(crate) enum ToClient {
     Closed,
 }
 
-/// What a client wants for the time when it is gone.
+/// The settings of a client for the time after it disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DisconnectOptions {
     pub(crate) expiry_s: Option<u32>,
-    /// Its number, its delay in seconds, its topic, and how it is retained.
+    /// The will's number, delay in seconds, topic, and retain mode.
     pub(crate) will: Option<(u64, u32, u8, u8)>,
 }
 
@@ -80,25 +80,25 @@ pub(crate) struct Client {
     pub(crate) is_clean: bool,
     has_session: bool,
     expiry_s: Option<u32>,
-    /// When something was heard last, or the connection was made.
+    /// The time of the last packet, or of the connection.
     pub(crate) heard_at_ms: u64,
-    /// It does not come back before.
+    /// It does not reconnect before this time.
     pub(crate) offline_until_ms: u64,
     pub(crate) last_will: u64,
     last_number: u64,
     in_flight: VecDeque<InFlight>,
-    /// What has been published on this connection and not been answered, in order.
+    /// Messages published on this connection and not answered, in order.
     unanswered: VecDeque<NonZeroU16>,
-    /// Topics that it wants, one bit for each.
+    /// Its topics, as a bit mask.
     pub(crate) topics: u8,
-    /// It shares a subscription with others, in some of its sessions.
+    /// It has a shared subscription, in some of its sessions.
     shares: bool,
     sessions: u64,
     pub(crate) is_member: bool,
     pub(crate) is_subscribed: bool,
-    /// QoS 2 messages from the broker that have come and have not been released.
+    /// QoS 2 messages received from the broker and not released.
     received: BTreeSet<NonZeroU16>,
-    /// Answers that the client is slow with.
+    /// Answers that the client delays.
     late: Vec<FromClient>,
 }
 
@@ -127,7 +127,7 @@ impl Client {
         Client { topics, shares: is_member, is_member, ..Client::default() }
     }
 
-    /// Whoever has thrown its state away starts clean until that has worked.
+    /// A client that has discarded its state starts clean until that has succeeded.
     pub(crate) fn connect(
         &mut self,
         client: usize,
@@ -147,12 +147,12 @@ impl Client {
             self.received.clear();
             self.is_subscribed = false;
         }
-        // Without an interval, the session may end before this connection is known to have been made.
+        // Without an expiry interval, the session may end before the client learns of this connection.
         self.has_session &= !is_clean && terms.expiry_s != Some(0);
         FromClient::Connect { client, is_clean, terms }
     }
 
-    /// Its session has ended, which it knows as well as the cluster [MQTT-4.1.0-2].
+    /// Its session has ended, on the client as well as in the cluster [MQTT-4.1.0-2].
     pub(crate) fn forget(&mut self) {
         self.in_flight.clear();
         self.received.clear();
@@ -170,12 +170,12 @@ impl Client {
         self.in_flight.is_empty()
     }
 
-    /// The next message, if the window has room.
+    /// Returns the next message, if the window has space.
     pub(crate) fn publish(&mut self, topic: u8, is_once: bool, retain: u8) -> Option<FromClient> {
         if self.in_flight.len() >= WINDOW {
             return None;
         }
-        // The lowest one that is free, so that identifiers are used again soon.
+        // The lowest free one, so that identifiers are reused soon.
         let packet_id =
             (1..).filter_map(NonZeroU16::new).find(|id| self.in_flight.iter().all(|one| one.packet_id != *id))?;
         self.last_number += 1;
@@ -186,7 +186,7 @@ impl Client {
         Some(packet)
     }
 
-    /// What it has been slow with.
+    /// Returns the delayed answers.
     pub(crate) fn late_answers(&mut self) -> Vec<FromClient> {
         std::mem::take(&mut self.late)
     }
@@ -206,9 +206,9 @@ impl Client {
             }
             ToClient::Connected { is_present } => {
                 let has_ended = ledger.sessions.ended.remove(&client);
-                assert!(is_present || self.is_clean || !self.has_session || has_ended, "the session is gone");
-                assert!(!is_present || !self.is_clean, "the session is there");
-                // What there is may be the session of a connection that this client gave up before it heard of it.
+                assert!(is_present || self.is_clean || !self.has_session || has_ended, "the session is lost");
+                assert!(!is_present || !self.is_clean, "the session exists");
+                // The existing session may be that of a connection that this client gave up before CONNACK.
                 if !is_present || has_ended {
                     self.in_flight.clear();
                     self.received.clear();
@@ -220,7 +220,7 @@ impl Client {
                 self.is_connected = true;
                 self.has_session = self.expiry_s != Some(0);
                 self.is_clean = false;
-                // All that is not done is sent again, in the same order [MQTT-4.4.0-1].
+                // All incomplete messages are sent again, in the same order [MQTT-4.4.0-1].
                 self.unanswered =
                     self.in_flight.iter().filter(|one| !one.is_received).map(|one| one.packet_id).collect();
                 let (topics, is_member) = (self.topics, self.is_member);
@@ -275,7 +275,7 @@ impl Client {
         }
     }
 
-    /// Answers come in the order of the messages [MQTT-4.6.0-2].
+    /// Answers arrive in the order of the messages [MQTT-4.6.0-2].
     fn answered(&mut self, packet_id: NonZeroU16) {
         assert_eq!(self.unanswered.pop_front(), Some(packet_id), "answers are out of order");
     }

@@ -1,4 +1,4 @@
-//! What stands for a node's engine: connections, and what they tell the node and their clients.
+//! A model of a node's engine: connections, and their interaction with the node and the clients.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
@@ -18,32 +18,32 @@ use crate::world::TROUBLE_MS;
 
 pub(crate) const SEED: Seed = Seed([9; 16]);
 
-/// A connection, in the whole run.
+/// Identifies a connection in the whole run.
 pub(crate) type ConnectionId = u64;
 
 pub(crate) struct Engine {
     connections: BTreeMap<ConnectionId, Connection>,
-    /// Which connection has a client that is served.
+    /// The connection of each served client.
     served: BTreeMap<ClientKey, ConnectionId>,
-    /// What came while nothing was read.
+    /// Packets that arrived while reading was paused.
     waiting: VecDeque<(ConnectionId, FromClient)>,
-    /// Who asked for a session.
+    /// The requester of each claim.
     claims: BTreeMap<u64, (ConnectionId, bool)>,
-    /// Which message a ticket stands for.
+    /// The message of each ticket.
     messages: BTreeMap<u64, (ConnectionId, NonZeroU16, Message)>,
     last_ticket: u64,
     shards: Shards,
     mirror: Mirrored,
     has_served: bool,
-    /// What was retained when this life began.
+    /// The retained messages when this run began.
     pub(crate) floor: Floor,
-    /// Partitions of the group on their way back, and what is said of them.
+    /// Partitions of the group that are being returned, with their progress.
     returning: Vec<(GroupKey, Partition, Place, Vec<Place>)>,
     ticks: u64,
     timeouts: u64,
-    /// The configuration that is in force.
+    /// The current configuration.
     configuration: (u64, Vec<u64>),
-    /// The number of the one that was in force everywhere when this life began.
+    /// The number of the configuration that was in effect everywhere when this run began.
     pub(crate) configuration_floor: u64,
     pub(crate) to_clients: Vec<(ConnectionId, ToClient)>,
 }
@@ -58,7 +58,7 @@ struct Connection {
     disconnect_options: DisconnectOptions,
 }
 
-/// Whether a client can be told that a message is refused. Others are disconnected.
+/// Whether a client can receive the reason of a refusal. Others are disconnected.
 pub(crate) fn can_receive_reason(client: usize) -> bool {
     client % 2 == 1
 }
@@ -67,12 +67,12 @@ pub(crate) fn name_of(client: usize) -> String {
     format!("client-{client}")
 }
 
-/// Whom the log names for what this one publishes.
+/// The publisher that the log records for this client's messages.
 pub(crate) fn key_of(client: usize) -> ClientKey {
     if client == OPERATOR { Publisher::OPERATOR.client } else { SEED.client(&name_of(client)) }
 }
 
-/// Publishes without being a client.
+/// Publishes as an operator.
 pub(crate) const OPERATOR: usize = 200;
 
 impl Engine {
@@ -97,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// Does some of what the shards have to do, if the node may serve.
+    /// Does some of the shards' work, if the node may serve.
     pub(crate) fn work(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
         if member.is_serving(now_ms) {
             for slot in self.shards.work(now_ms, member, ledger) {
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// Sends what sessions have for their clients, behind CONNACK.
+    /// Sends pending messages of sessions to their clients, after CONNACK.
     fn send(&mut self, me: Incarnation, ledger: &mut Ledger) {
         for id in self.served.values().copied().collect::<Vec<_>>() {
             let Some(connection) = self.connections.get(&id).filter(|connection| connection.is_confirmed) else {
@@ -134,7 +134,7 @@ impl Engine {
         self.waiting.push_back((connection, packet));
     }
 
-    /// Reads the next packet that has come, if the node may serve.
+    /// Reads the next packet, if the node may serve.
     pub(crate) fn read_next(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) -> bool {
         if !member.is_serving(now_ms) {
             return false;
@@ -144,7 +144,7 @@ impl Engine {
         true
     }
 
-    /// Sends something to all clients that are served: there may be messages for them at any moment.
+    /// Sends a packet to all served clients, because messages may arrive at any moment.
     pub(crate) fn deliver(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
         self.ticks += 1;
         if self.ticks.is_multiple_of(3) {
@@ -221,7 +221,7 @@ impl Engine {
                 let retain = message.retain().map(|retain| (retain, self.mirror.known(topic)));
                 let (ticket, packet_id, message) = (self.last_ticket, is_once.then_some(packet_id), message.encode());
                 let publish = Publish { ticket, refusal_seen, topic, packet_id, retain, message };
-                member.publish(now_ms, key, publish).expect("there is room");
+                member.publish(now_ms, key, publish).expect("not full");
             }
             FromClient::Release(packet_id) => member.release(now_ms, key, packet_id),
             FromClient::Subscribe { topics, is_member } => {
@@ -242,7 +242,7 @@ impl Engine {
             FromClient::Disconnect => {
                 let expiry_s = connection.disconnect_options.expiry_s.unwrap_or(u32::MAX);
                 ledger.sessions.disconnected(client, epoch);
-                member.keep(key, DisconnectSettings { expiry_s, will: None });
+                member.set_disconnect_settings(key, DisconnectSettings { expiry_s, will: None });
                 self.close(now_ms, id, member, false);
             }
             FromClient::Connect { .. } | FromClient::Closed => {}
@@ -269,7 +269,7 @@ impl Engine {
         }
     }
 
-    /// All connections end with the node's life.
+    /// All connections end when the run of the node ends.
     pub(crate) fn close_all(&mut self) {
         self.to_clients.extend(self.connections.keys().map(|id| (*id, ToClient::Closed)));
         self.to_clients.extend(self.waiting.iter().map(|(id, _)| (*id, ToClient::Closed)));
@@ -280,13 +280,13 @@ impl Engine {
     pub(crate) fn decide(&mut self, now_ms: u64, decision: Decision, member: &mut Member, ledger: &mut Ledger) {
         match decision {
             Decision::Serve { ticket, client, epoch, is_present, taken, state } => {
-                let (id, is_clean) = self.claims.remove(&ticket).expect("somebody asked");
+                let (id, is_clean) = self.claims.remove(&ticket).expect("a request");
                 assert!(is_present || taken.is_empty() && state.is_empty());
                 let connection = self.connections.get_mut(&id).expect("its claim would have been abandoned");
                 ledger.resumed(connection.client, is_clean, Session::number_of(&state));
                 connection.epoch = Some(epoch);
                 let terms = terms_of(connection, epoch, ledger);
-                member.keep(client, terms);
+                member.set_disconnect_settings(client, terms);
                 connection.is_present = is_present;
                 let of = connection.client;
                 self.served.insert(client, id);
@@ -294,12 +294,12 @@ impl Engine {
                 if self.shards.session(of).is_some_and(|session| session.is_member) {
                     member.join(now_ms, client, epoch, SHARE);
                 }
-                // A session begins with a record that says so, and CONNACK waits for it.
+                // A session begins with a record of that, and CONNACK waits for it.
                 self.save(now_ms, of, member);
             }
             Decision::Refuse { ticket, why } => {
                 ledger.tally.refused += u64::from(why == tautwire_cluster::Refusal::Unavailable);
-                let (id, _) = self.claims.remove(&ticket).expect("somebody asked");
+                let (id, _) = self.claims.remove(&ticket).expect("a request");
                 self.close(now_ms, id, member, false);
             }
             Decision::SessionTakenOver(client) => {
@@ -314,7 +314,7 @@ impl Engine {
                 }
             }
             Decision::Stored { ticket, .. } => {
-                let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
+                let (id, packet_id, message) = self.messages.remove(&ticket).expect("a publisher");
                 let packet =
                     if message.is_once { ToClient::Received(packet_id) } else { ToClient::Acknowledged(packet_id) };
                 if self.answer(id, packet, member.incarnation(), ledger) {
@@ -334,7 +334,7 @@ impl Engine {
             Decision::Joined { client, .. } => {
                 let id = self.served.get(&client).and_then(|id| self.connections.get(id));
                 if let Some(session) = id.and_then(|of| self.shards.session(of.client)) {
-                    // SUBACK leaves when the next state is safe.
+                    // SUBACK is sent when the next state is persisted.
                     (session.has_joined, session.is_changed) = (true, true);
                     self.shards.has_member();
                 }
@@ -344,7 +344,7 @@ impl Engine {
                 self.shards.lease(now_ms, partition, next, open);
             }
             Decision::Recall { group, partition } => {
-                // Members are waited for.
+                // SUBACK of a member waits for the group's record.
                 let (next, open) = self.shards.recall(partition);
                 self.returning.push((group, partition, next, open));
             }
@@ -356,7 +356,7 @@ impl Engine {
                 unreachable!("all nodes have one version")
             }
             Decision::NotStored { ticket, .. } => {
-                let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
+                let (id, packet_id, message) = self.messages.remove(&ticket).expect("a publisher");
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.refusal_seen = ticket;
                 }
@@ -381,7 +381,7 @@ impl Engine {
             }
             Decision::Redirect { ticket, to } => {
                 assert!(to.reference.starts_with("node-"));
-                let (id, _) = self.claims.remove(&ticket).expect("somebody asked");
+                let (id, _) = self.claims.remove(&ticket).expect("a request");
                 self.close(now_ms, id, member, false);
             }
             Decision::Migrate { client, .. } => {
@@ -406,7 +406,7 @@ impl Engine {
             }
             Decision::Proposed { ticket, outcome } => ledger.configurations.decided(ticket, outcome),
             Decision::Resumed => {
-                // Whoever serves for the first time has all that was retained when it began, and the configuration.
+                // A node that serves for the first time has everything that was retained when it began, and the configuration.
                 if !std::mem::replace(&mut self.has_served, true) {
                     self.mirror.has(&self.floor);
                     let (number, floor) = (self.configuration.0, self.configuration_floor);
@@ -445,7 +445,7 @@ impl Engine {
         self.mirror.has(&retaining.floor());
     }
 
-    /// Sends a packet to a client that is served.
+    /// Sends a packet to a served client.
     fn answer(&mut self, id: ConnectionId, packet: ToClient, me: Incarnation, ledger: &mut Ledger) -> bool {
         let Some(Connection { client, epoch: Some(epoch), .. }) = self.connections.get(&id) else { return false };
         ledger.served(*client, *epoch, me);

@@ -1,4 +1,4 @@
-//! What a cluster promises, and whether it has kept it so far.
+//! The guarantees of a cluster, checked continuously.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::shard::is_for_group;
 use crate::tally::Tally;
 
-/// A message as it stands in the log.
+/// A message in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) client: usize,
@@ -20,9 +20,9 @@ pub(crate) struct Message {
     pub(crate) is_once: bool,
     /// Counts the client's messages.
     pub(crate) number: u64,
-    /// By which claim of the session it was published.
+    /// The claim of the session that has published it.
     pub(crate) epoch: u64,
-    /// How it is retained: 0 not at all, 1 until the next one, 2 for some seconds, 3 it clears the topic.
+    /// How it is retained: 0 not at all, 1 until it is replaced, 2 for some seconds, 3 it clears the topic.
     pub(crate) retain: u8,
     pub(crate) is_will: bool,
 }
@@ -60,22 +60,22 @@ impl Message {
 /// A client with a session that has subscribed.
 #[derive(Default)]
 struct Subscriber {
-    /// One bit for each.
+    /// As a bit mask.
     topics: u8,
-    /// The end of each partition when SUBACK had come.
+    /// The end of each partition at the time of SUBACK.
     since: BTreeMap<Partition, Place>,
     got: BTreeSet<(Partition, Place)>,
 }
 
-/// All who share a subscription.
+/// The members of a shared subscription.
 #[derive(Default)]
 struct GroupMembers {
     /// Clients with a session that has subscribed.
     members: BTreeSet<usize>,
-    /// The end of each partition when the first SUBACK of these had come.
+    /// The end of each partition at the time of their first SUBACK.
     since: Option<BTreeMap<Partition, Place>>,
     got: BTreeSet<(Partition, Place)>,
-    /// Who delivers each partition.
+    /// The node that delivers each partition.
     holders: BTreeMap<Partition, Incarnation>,
 }
 
@@ -85,21 +85,21 @@ pub(crate) struct Ledger {
     logged: BTreeSet<(usize, u64)>,
     /// The last message of each client, topic and QoS in the log: epoch and number; and the highest number.
     order: BTreeMap<(usize, u8, bool), (u64, u64, u64)>,
-    /// Who serves each client, by which epoch.
+    /// The node that serves each client, and the epoch.
     served: BTreeMap<usize, (u64, Incarnation)>,
-    /// State of each client's session that is safe.
+    /// The persisted state of each client's session.
     saved: BTreeMap<usize, u64>,
-    /// Clients that have asked for a clean start and not heard that they have it: their state may go at any moment.
+    /// Clients that have requested a clean start and got no answer: their state may be dropped at any moment.
     cleaning: BTreeSet<usize>,
     /// All messages, in the order of the log.
     log: BTreeMap<(Partition, Place), Message>,
     subscribers: BTreeMap<usize, Subscriber>,
     sharers: GroupMembers,
-    /// What came last on a connection, of each publisher, topic and QoS.
+    /// The last message on a connection, by publisher, topic and QoS.
     last_on: BTreeMap<(ConnectionId, usize, u8, bool), Place>,
     /// Messages that were refused, by client, number and epoch.
     refused: BTreeSet<(usize, u64, u64)>,
-    /// Messages that waited when some were refused: these may be among them, and their clients may never hear of it.
+    /// Messages that were pending when some were refused: these may be among them, and their clients may never be notified.
     withdrawn: BTreeSet<(usize, u64)>,
     pub(crate) retaining: Retaining,
     pub(crate) own: OperatorPublishes,
@@ -117,7 +117,7 @@ impl Ledger {
         Ledger { has_operators: plan.has_operators, ..Ledger::default() }
     }
 
-    /// A group has come into the log.
+    /// A group was appended to the log.
     pub(crate) fn logged(&mut self, partition: Partition, sequence: Sequence, group: &[u8]) {
         let group = Group::decode(group).expect("a group");
         let Body::Messages { messages, .. } = group.body else {
@@ -125,12 +125,12 @@ impl Ledger {
             return;
         };
         for (index, block) in (0..).zip(messages) {
-            let (publisher, stored) = Publisher::split(&block).expect("who published it");
+            let (publisher, stored) = Publisher::split(&block).expect("a publisher");
             let (message, place) = (Message::decode(stored), Place { sequence, index });
             let key = key_of(message.client);
             let is_own = message.client == OPERATOR;
             assert_eq!((publisher.client, publisher.packet_id.is_some()), (key, message.is_once && !is_own));
-            // A will may be published by whoever has taken the session on.
+            // A will may be published by a node that has taken the session over.
             assert!(publisher.epoch == message.epoch || message.is_will && message.epoch < publisher.epoch);
             self.log.insert((partition, place), message);
             self.retaining.logged(&message, place);
@@ -149,8 +149,8 @@ impl Ledger {
         let Message { client, topic, is_once, number, epoch, .. } = message;
         assert!(!self.refused.contains(&(client, number, epoch)), "{message:?} was refused");
         let is_new = self.logged.insert((client, number));
-        assert!(is_new || !is_once, "{message:?} of QoS 2 is there twice");
-        // A refusal that a client of 5.0 is told may get lost. Then the message is sent again, behind what came after it.
+        assert!(is_new || !is_once, "duplicate QoS 2 message {message:?}");
+        // The refusal of a message of an MQTT 5.0 client may get lost. Then the message is sent again, after later ones.
         if self.withdrawn.contains(&(client, number)) {
             return;
         }
@@ -174,7 +174,7 @@ impl Ledger {
         self.sessions.served(client, epoch, self.now_ms);
     }
 
-    /// A client is told that a message will never be in the log.
+    /// A client was notified that a message will never be in the log.
     pub(crate) fn refused(&mut self, message: &Message) {
         self.refused.insert((message.client, message.number, message.epoch));
         self.tally.keeping.timeouts += 1;
@@ -185,7 +185,7 @@ impl Ledger {
         self.withdrawn.insert((message.client, message.number));
     }
 
-    /// A session has ended: nothing is left of it.
+    /// A session has ended with all its state.
     pub(crate) fn session_ended(&mut self, client: usize) {
         self.saved.remove(&client);
         self.subscribes_anew(client);
@@ -199,12 +199,12 @@ impl Ledger {
         }
     }
 
-    /// A client hears that its session is another one than before.
+    /// A client learns that its session is new.
     pub(crate) fn session_is_new(&mut self, client: usize) {
         self.subscribes_anew(client);
     }
 
-    /// A node tells a client that a message is safe.
+    /// A node has acknowledged a message.
     pub(crate) fn acknowledged(&mut self, message: &Message) {
         let Message { client, number, .. } = *message;
         assert!(
@@ -215,7 +215,7 @@ impl Ledger {
         self.tally.acknowledged += 1;
     }
 
-    /// A node has been told that this state of a session is safe.
+    /// A node has persisted this state of a session.
     pub(crate) fn saved(&mut self, client: usize, state: u64) {
         if !self.cleaning.contains(&client) {
             let saved = self.saved.entry(client).or_default();
@@ -223,14 +223,14 @@ impl Ledger {
         }
     }
 
-    /// A client asks for a clean start.
+    /// A client requests a clean start.
     pub(crate) fn cleans(&mut self, client: usize) {
         self.cleaning.insert(client);
         self.saved.remove(&client);
         self.subscribes_anew(client);
     }
 
-    /// A client has heard that it has its session.
+    /// A client has received CONNACK.
     pub(crate) fn connected(&mut self, client: usize) {
         self.cleaning.remove(&client);
     }
@@ -246,7 +246,7 @@ impl Ledger {
         self.tally.resumed += u64::from(state.is_some());
     }
 
-    /// A client has heard that it has subscribed: from now on it gets everything.
+    /// A client has received SUBACK: from now on it gets all messages.
     pub(crate) fn subscribed(&mut self, client: usize, topics: u8, is_member: bool) {
         let end = |partition| {
             let last = self.log.range(..=(partition, LAST)).next_back().filter(|((of, _), _)| *of == partition);
@@ -258,7 +258,7 @@ impl Ledger {
             self.sharers.since.get_or_insert_with(|| since.clone());
         }
         let subscriber = self.subscribers.entry(client).or_default();
-        // Who has not heard of it may subscribe again.
+        // A client without SUBACK may subscribe again.
         if subscriber.topics == 0 {
             (subscriber.topics, subscriber.since) = (topics, since);
         }
@@ -270,7 +270,7 @@ impl Ledger {
         self.tally.leases += 1;
     }
 
-    /// A node gives a message of the group to one of its members.
+    /// A node delivers a message of the group to one of its members.
     pub(crate) fn dispatched(&mut self, partition: Partition, node: Incarnation) {
         let holder = self.sharers.holders.get(&partition);
         assert_eq!(holder, Some(&node), "{node} delivers partition {partition} of the group beside another node");
@@ -278,13 +278,13 @@ impl Ledger {
 
     /// A member gets a message.
     pub(crate) fn shared(&mut self, partition: Partition, place: Place, message: &Message) {
-        assert_eq!(self.log.get(&(partition, place)), Some(message), "what is delivered is in the log");
+        assert_eq!(self.log.get(&(partition, place)), Some(message), "a delivered message is in the log");
         let is_first = self.sharers.got.insert((partition, place));
         self.tally.shared += u64::from(is_first);
         self.tally.shared_again += u64::from(!is_first);
     }
 
-    /// A client gets a message; of QoS 2, as a new one or as one that it has already.
+    /// A client receives a message; at QoS 2, as a new one or as a duplicate.
     pub(crate) fn delivered(
         &mut self,
         client: usize,
@@ -294,7 +294,7 @@ impl Ledger {
         message: &Message,
         is_new: bool,
     ) {
-        assert_eq!(self.log.get(&(partition, place)), Some(message), "what is delivered is in the log");
+        assert_eq!(self.log.get(&(partition, place)), Some(message), "a delivered message is in the log");
         let Message { topic, is_once, .. } = *message;
         let last = self.last_on.insert((connection, message.client, topic, is_once), place);
         assert!(last < Some(place), "client {client} gets {message:?} at {place:?} after {last:?}");
@@ -306,7 +306,7 @@ impl Ledger {
         self.tally.delivered_again += u64::from(!is_first);
     }
 
-    /// All is well again, and has been for long: each subscriber has everything.
+    /// After a long time without faults, each subscriber must have all messages.
     pub(crate) fn finish(&self) {
         for ((partition, place), message) in &self.log {
             let is_due = self.sharers.since.as_ref().is_some_and(|since| since[partition] <= *place);
@@ -322,7 +322,7 @@ impl Ledger {
         }
     }
 
-    /// What has happened in the run.
+    /// Returns the events of the run.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = self.tally;
         let kept = &mut tally.keeping;

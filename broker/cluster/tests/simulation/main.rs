@@ -1,4 +1,4 @@
-//! Several nodes against a model of the store, with all that can go wrong between them. What happens follows from a seed.
+//! Runs several nodes against a model of the store, with all possible faults between them. A seed determines the events.
 
 mod client;
 mod engine;
@@ -18,7 +18,7 @@ use plan::Plan;
 use tally::Tally;
 use world::World;
 
-/// Runs of each test; `TAUTWIRE_CLUSTER_SEEDS` says how many others.
+/// The number of runs of each test, unless `TAUTWIRE_CLUSTER_SEEDS` sets another one.
 const SEEDS: u64 = 150;
 
 fn live(seed: u64) {
@@ -35,7 +35,7 @@ fn nothing_acknowledged_is_lost_and_a_client_has_one_node_at_a_time() {
         done += World::new(seed, Plan::of(seed)).live();
     }
     println!("{done:?}");
-    // A world in which nothing happens proves nothing.
+    // A run without events proves nothing.
     assert!(one.is_some() || done.has_coverage(), "{done:?}");
 }
 

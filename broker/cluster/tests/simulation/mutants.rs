@@ -1,13 +1,14 @@
-//! The simulation finds faults that are put in on purpose.
+//! The simulation finds deliberate faults.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tautwire_cluster::mutant::{Mutant, mutate};
 
-/// A fault that is not found with so many seeds is not found.
+/// A fault that is not found with this many seeds counts as not found.
 const SEEDS_MAX: u64 = 500;
 
-/// All but those that do harm too rarely here, which `tests/lease.rs`, `tests/node` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
+/// All faults except those that are too rare here, which `tests/lease.rs`, `tests/node` and `steps.rs` find, and those of QoS 0, which
+/// `tests/interest.rs` finds.
 const FOUND: [Mutant; 60] = [
     Mutant::ServesWithoutLease,
     Mutant::BuriesEarly,

@@ -1,33 +1,33 @@
-//! What goes wrong, and how often.
+//! The faults of a run, and their rates.
 
 use crate::random::Random;
 
-/// What goes wrong in one run.
+/// The faults of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) nodes: usize,
     pub(crate) clients: usize,
-    /// Operations or answers that are lost, come late, or come twice: percent each.
+    /// Operations or answers that are lost, late, or duplicated: percent each.
     pub(crate) lost: u64,
     pub(crate) late: u64,
     pub(crate) doubled: u64,
-    /// Writes that are refused although what they expect holds: percent.
+    /// Writes that are rejected although their precondition holds: percent.
     pub(crate) busy: u64,
-    /// Answers about the log that have less in them than they should: percent.
+    /// Answers about the log that are incomplete: percent.
     pub(crate) gappy: u64,
-    /// Answers about a node of a leader that has been replaced, and knows nothing of those that have begun since: percent.
+    /// Answers about nodes from a replaced leader, which does not know nodes that have started since: percent.
     pub(crate) outdated: u64,
     /// Time between two faults.
     pub(crate) fault_every_ms: u64,
-    /// The only fault there is: some need many of a kind to do harm.
+    /// The only fault in this run, because some do harm only in large numbers.
     pub(crate) only: Option<u64>,
-    /// Clients that go without the node learning of it: percent.
+    /// Clients that vanish without the node noticing: percent.
     pub(crate) vanish: u64,
     /// Operators publish messages, too.
     pub(crate) has_operators: bool,
 }
 
-/// Faults, as the plan names them.
+/// The faults of a plan.
 pub(crate) const KILL: u64 = 0;
 pub(crate) const PAUSE: u64 = 1;
 pub(crate) const CUT: u64 = 2;

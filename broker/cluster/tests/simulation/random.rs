@@ -1,4 +1,4 @@
-//! Chance that follows from a seed.
+//! Deterministic random numbers from a seed.
 
 pub(crate) struct Random(u64);
 

@@ -1,4 +1,4 @@
-//! A session as a shard keeps it: what it has subscribed to, its window, and how both are written down.
+//! A model of a shard's session: its subscriptions, its window, and its encoding.
 
 use std::num::NonZeroU16;
 
@@ -9,24 +9,24 @@ use tautwire_cluster::record::{Cursors, Place};
 use crate::client::ToClient;
 use crate::ledger::Message;
 
-/// Messages that a client takes before it acknowledges one.
+/// The number of messages that a client receives before it acknowledges one.
 pub(crate) const RECEIVE_MAX: usize = 3;
 
 pub(crate) struct Session {
     pub(crate) client: usize,
-    /// Stands for all that the session has: it grows.
+    /// Stands for the whole state of the session, and increases with each change.
     pub(crate) number: u64,
-    /// Topics, one bit for each.
+    /// Its topics, as a bit mask.
     pub(crate) topics: u8,
-    /// It is a member of the group, and the group's record says so.
+    /// It is a member of the group, and the group's record contains it.
     pub(crate) is_member: bool,
     pub(crate) has_joined: bool,
-    /// The state with this number says so.
+    /// The number of the state that contains the subscription.
     subscribing: Option<u64>,
     window: Vec<Flight>,
     last_packet_id: u16,
     pub(crate) outgoing: Vec<ToClient>,
-    /// The state has changed and is to be saved.
+    /// The state has changed and must be saved.
     pub(crate) is_changed: bool,
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct Done {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The state with this number has it; then it is sent.
+    /// Sent once the state with this number is saved.
     Saving(u64, Message),
-    /// Its content is still to be read.
+    /// Its content must still be read.
     Unread,
     Sent,
-    /// PUBREC has come; the state with this number says so, and then PUBREL is sent.
+    /// PUBREC was received; PUBREL is sent once the state with this number is saved.
     Receiving(u64),
     Released,
 }
@@ -92,7 +92,7 @@ impl Session {
         self.is_changed = true;
     }
 
-    /// A message goes to the client. QoS 2 waits for the record.
+    /// A message is sent to the client. QoS 2 waits for the record.
     pub(crate) fn start(&mut self, partition: Partition, place: Place, message: Message, is_shared: bool) {
         let packet_id = self.free_packet_id();
         let is_once = message.is_once && !is_shared;
@@ -117,10 +117,10 @@ impl Session {
         }
     }
 
-    /// A message that was open when the session came here has been read.
+    /// A message that was open when the session was resumed here was read.
     pub(crate) fn send_again(&mut self, partition: Partition, place: Place, message: Message) {
         let flight = self.window.iter_mut().find(|flight| flight.partition == partition && flight.place == place);
-        let flight = flight.expect("what is open is in the window");
+        let flight = flight.expect("open messages are in the window");
         assert!(flight.step == Step::Unread, "it is sent again once");
         flight.step = Step::Sent;
         let packet_id = flight.packet_id;
@@ -132,11 +132,11 @@ impl Session {
         self.window.iter().filter(|flight| flight.is_shared).map(|flight| (flight.partition, flight.place))
     }
 
-    /// PUBACK or PUBREC. Gives the place that is done.
+    /// Handles PUBACK or PUBREC. Returns the completed position.
     pub(crate) fn acknowledged(&mut self, packet_id: NonZeroU16) -> Option<Done> {
         let at = self.window.iter().position(|flight| flight.packet_id == packet_id)?;
         let Flight { partition, place, is_once, is_shared, step, .. } = self.window[at];
-        // A late answer to what was sent before the session came here.
+        // A late answer to a message that was sent before the session was resumed here.
         if step != Step::Sent {
             return None;
         }
@@ -154,7 +154,7 @@ impl Session {
         self.window.retain(|flight| flight.packet_id != packet_id || flight.step != Step::Released);
     }
 
-    /// The state with this number is safe.
+    /// The state with this number is persisted.
     pub(crate) fn saved(&mut self, number: u64) {
         if self.has_joined == self.is_member && self.subscribing.take_if(|at| *at <= number).is_some() {
             self.outgoing.push(ToClient::Subscribed);
@@ -175,7 +175,7 @@ impl Session {
         }
     }
 
-    /// What is written down, with the next number.
+    /// Encodes the state, with the next number.
     pub(crate) fn encode(&mut self, cursors: &Cursors) -> Vec<u8> {
         self.number += 1;
         self.is_changed = false;
@@ -196,7 +196,7 @@ impl Session {
         bytes
     }
 
-    /// What was written down. What is open is to be sent again, and so is PUBREL.
+    /// Decodes the state. Open messages must be sent again, and so must PUBREL.
     pub(crate) fn decode(client: usize, bytes: &[u8]) -> (Session, Cursors) {
         let mut session = Session::new(client);
         let (head, mut rest) = bytes.split_at(12);
@@ -207,7 +207,7 @@ impl Session {
             let (flight, behind) = rest.split_at(17);
             rest = behind;
             let packet_id = NonZeroU16::new(u16::from_le_bytes([flight[0], flight[1]])).expect("not 0");
-            let partition = Partition::new(flight[2]).expect("there is one");
+            let partition = Partition::new(flight[2]).expect("exists");
             let sequence = Sequence(u64::from_le_bytes(flight[3..11].try_into().expect("eight bytes")));
             let place = Place { sequence, index: u32::from_le_bytes(flight[11..15].try_into().expect("four bytes")) };
             let is_released = flight[16] == 1;
@@ -227,12 +227,12 @@ impl Session {
         (session, Cursors::decode(rest).expect("cursors"))
     }
 
-    /// Whether a state that was written down is that of a member.
+    /// Whether an encoded state is that of a member.
     pub(crate) fn is_member_of(bytes: &[u8]) -> bool {
         bytes.get(8).is_some_and(|flags| flags & 0x80 != 0)
     }
 
-    /// The number of a state that was written down.
+    /// Returns the number of an encoded state.
     pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
         Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
     }

@@ -1,4 +1,4 @@
-//! The shards of a node's engine: sessions, and what the log brings for them. A shard does what it has to do in pieces and in any order.
+//! A model of a node's shards: sessions, and messages from the log. A shard works in steps, in any order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
@@ -15,7 +15,7 @@ use crate::random::Random;
 use crate::session::Session;
 
 pub(crate) const SHARDS: usize = 2;
-/// Where the group is at home, and its slot.
+/// The coordinating shard of the group, and its slot.
 const HOME: usize = 0;
 pub(crate) const GROUP: Slot = 1000;
 pub(crate) const SHARE: &str = "$share/group/topic/+";
@@ -27,7 +27,7 @@ pub(crate) fn is_for_group(message: &Message) -> bool {
 
 pub(crate) struct Shards {
     shards: Vec<Shard>,
-    /// Of all shards, by slot.
+    /// The slots of all shards.
     sessions: BTreeMap<Slot, Session>,
     random: Random,
 }
@@ -35,10 +35,10 @@ pub(crate) struct Shards {
 struct Shard {
     index: usize,
     receivers: Option<Receivers>,
-    /// What has arrived, and how many groups of the first span have been offered.
+    /// Arrived spans, and the number of groups of the first span that were offered.
     live: VecDeque<Arc<Span>>,
     offered: usize,
-    /// Spans for those who are behind, and how many groups of each have been offered.
+    /// Spans for lagging sessions, with the number of groups of each that were offered.
     walks: Vec<(Arc<Span>, usize)>,
 }
 
@@ -63,10 +63,10 @@ impl Shards {
         }
     }
 
-    /// A session begins or goes on here. Gives the number of its state.
+    /// A session begins or resumes here. Returns the number of its state.
     pub(crate) fn serve(&mut self, now_ms: u64, client: usize, state: &[u8]) {
         let shard = &mut self.shards[client % SHARDS];
-        let receivers = shard.receivers.as_mut().expect("nobody is served before the log has begun");
+        let receivers = shard.receivers.as_mut().expect("no client is served before the log has begun");
         let slot = client as Slot;
         let session = if state.is_empty() {
             receivers.begin(slot, now_ms);
@@ -83,7 +83,7 @@ impl Shards {
         self.sessions.get_mut(&(client as Slot))
     }
 
-    /// The state of a session, as it is written down.
+    /// Returns the encoded state of a session.
     pub(crate) fn save(&mut self, now_ms: u64, client: usize) -> Option<(u64, Vec<u8>)> {
         let (shard, slot) = (&mut self.shards[client % SHARDS], client as Slot);
         let (receivers, session) = (shard.receivers.as_mut()?, self.sessions.get_mut(&slot)?);
@@ -92,7 +92,7 @@ impl Shards {
         Some((session.number, state))
     }
 
-    /// A session goes elsewhere. What it had of the group and has not acknowledged is for another member.
+    /// A session moves to another node. Its unacknowledged messages of the group are for another member.
     pub(crate) fn remove(&mut self, client: usize) {
         let slot = client as Slot;
         if let Some(receivers) = &mut self.shards[client % SHARDS].receivers {
@@ -112,9 +112,9 @@ impl Shards {
         let Some(session) = self.sessions.get_mut(&slot) else { return };
         let Some(done) = session.acknowledged(packet_id) else { return };
         let (home, of) = if done.is_shared { (HOME, GROUP) } else { (client % SHARDS, slot) };
-        let receivers = self.shards[home].receivers.as_mut().expect("it has begun");
+        let receivers = self.shards[home].receivers.as_mut().expect("has begun");
         let was_open = receivers.complete(of, done.partition, done.place, now_ms);
-        assert!(was_open || done.is_shared, "what is in the window is open");
+        assert!(was_open || done.is_shared, "messages in the window are open");
         self.unblock(client);
     }
 
@@ -128,36 +128,36 @@ impl Shards {
 
     fn unblock(&mut self, client: usize) {
         if self.sessions[&(client as Slot)].is_half_empty() {
-            self.shards[client % SHARDS].receivers.as_mut().expect("it has begun").unblock(client as Slot);
-            self.shards[HOME].receivers.as_mut().expect("it has begun").unblock(GROUP);
+            self.shards[client % SHARDS].receivers.as_mut().expect("has begun").unblock(client as Slot);
+            self.shards[HOME].receivers.as_mut().expect("has begun").unblock(GROUP);
         }
     }
 
-    /// There is a member that may have room.
+    /// There is a member that may have capacity.
     pub(crate) fn has_member(&mut self) {
-        self.shards[HOME].receivers.as_mut().expect("it has begun").unblock(GROUP);
+        self.shards[HOME].receivers.as_mut().expect("has begun").unblock(GROUP);
     }
 
     /// The group delivers a partition here.
     pub(crate) fn lease(&mut self, now_ms: u64, partition: Partition, next: Place, open: Vec<Place>) {
-        let home = self.shards[HOME].receivers.as_mut().expect("it has begun");
+        let home = self.shards[HOME].receivers.as_mut().expect("has begun");
         home.lease(GROUP, partition, next, open.into_iter(), now_ms);
     }
 
     pub(crate) fn recall(&mut self, partition: Partition) -> (Place, Vec<Place>) {
-        // Members keep what they have. It may be sent to others as well.
-        self.shards[HOME].receivers.as_mut().expect("it has begun").recall(GROUP, partition)
+        // Members keep their messages, which may be sent to others as well.
+        self.shards[HOME].receivers.as_mut().expect("has begun").recall(GROUP, partition)
     }
 
     pub(crate) fn leases(&self) -> Vec<(Partition, Place, Vec<Place>)> {
         self.shards[HOME].receivers.as_ref().map(|home| home.leases(GROUP)).unwrap_or_default()
     }
 
-    /// Does some of what there is to do. Gives the slots that have to be saved.
+    /// Does some of the pending work. Returns the slots that must be saved.
     pub(crate) fn work(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) -> Vec<Slot> {
         let mut due = Vec::new();
         for shard in &mut self.shards {
-            // A shard is busy with something else at times.
+            // A shard is sometimes busy with other work.
             for _ in 0..self.random.below(4) {
                 shard.step(now_ms, self.random.next(), &mut self.sessions, member, ledger);
             }
@@ -193,7 +193,7 @@ impl Shard {
                     self.offered += 1;
                     return self.offer(&span, group, DeliverySource::Live, sessions, me, ledger);
                 }
-                self.receivers.as_mut().expect("it has begun").pass(span.partition, span.end());
+                self.receivers.as_mut().expect("has begun").pass(span.partition, span.end());
                 self.live.pop_front();
                 self.offered = 0;
                 member.mark_received(now_ms, self.index, span.partition, span.until);
@@ -206,8 +206,8 @@ impl Shard {
                     return self.offer(&span, group, DeliverySource::Read, sessions, me, ledger);
                 }
                 self.walks.remove(walk - 1);
-                let lost = self.receivers.as_mut().expect("it has begun").end_walk(&span);
-                assert_eq!(lost, [], "nothing goes out of the log here");
+                let lost = self.receivers.as_mut().expect("has begun").end_walk(&span);
+                assert_eq!(lost, [], "groups do not expire here");
             }
         }
     }
@@ -221,7 +221,7 @@ impl Shard {
         me: Incarnation,
         ledger: &mut Ledger,
     ) {
-        let receivers = self.receivers.as_mut().expect("it has begun");
+        let receivers = self.receivers.as_mut().expect("has begun");
         let partition = span.partition;
         for message in group.messages.iter() {
             let (place, content) = (group.place(&message), Message::decode(message.stored));
@@ -229,7 +229,7 @@ impl Shard {
             let again = if walk == DeliverySource::Read { receivers.again(partition, place) } else { Vec::new() };
             for slot in &again {
                 if *slot != GROUP {
-                    sessions.get_mut(slot).expect("it is there").send_again(partition, place, content);
+                    sessions.get_mut(slot).expect("exists").send_again(partition, place, content);
                 }
             }
             let here = sessions.iter_mut().filter(|(slot, _)| **slot as usize % SHARDS == self.index);

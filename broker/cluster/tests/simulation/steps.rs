@@ -1,4 +1,4 @@
-//! What a node does beside serving clients, step by step, on a store that answers at once.
+//! Tests a node's work besides serving clients, step by step, on a store that answers at once.
 
 use std::num::{NonZeroU16, NonZeroU64};
 
@@ -19,7 +19,7 @@ struct Node {
     store: Store,
     now_ms: u64,
     decisions: Vec<Decision>,
-    /// These are not done before `do_all`.
+    /// Operations of these kinds are not executed before `do_all`.
     waits: fn(&Operation) -> bool,
     refusal_seen: u64,
     /// The last message that is known to be refused.
@@ -44,7 +44,7 @@ fn part(text: &str) -> Vec<ConfigPart> {
 }
 
 impl Node {
-    /// A life that has asked nothing yet.
+    /// Creates a node that has not sent any operation.
     fn begun(store: Store) -> Node {
         let member = Member::new(0, life(1), "a", None, SEED, Settings::default());
         Node {
@@ -70,7 +70,7 @@ impl Node {
         while let Some(output) = self.member.next_output() {
             match output {
                 Output::Operation(id, operation) => {
-                    // Nothing is followed.
+                    // The log is not followed.
                     if matches!(operation, Operation::Follow { .. }) {
                         continue;
                     }
@@ -101,13 +101,13 @@ impl Node {
         self.member.answer(self.now_ms, id, &answer);
     }
 
-    /// Does all that has waited.
+    /// Executes all waiting operations.
     fn do_all(&mut self) {
         self.waits = |_| false;
         self.do_some(|_| true);
     }
 
-    /// Does some of what waits.
+    /// Executes some of the waiting operations.
     fn do_some(&mut self, which: fn(&Operation) -> bool) {
         let (done, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, operation)| which(operation));
         self.open = open;
@@ -143,7 +143,7 @@ impl Node {
         self.publish_to(client, "t", (ticket, self.refused), packet_id, retain);
     }
 
-    /// It serves one client, and what it appends to the log gets no answer for now.
+    /// Creates a node that serves one client, and whose appends to the log are not answered for now.
     fn with_appends_held_up() -> (Node, ClientKey) {
         let mut node = Node::on(Store::default());
         let client = node.connect(1, "c");
@@ -152,7 +152,7 @@ impl Node {
         (node, client)
     }
 
-    /// `refusal_seen`: of which refusal the engine knows.
+    /// `refusal_seen`: the last refusal that the engine knows.
     fn publish_to(
         &mut self,
         client: ClientKey,
@@ -163,11 +163,11 @@ impl Node {
     ) {
         let packet_id = packet_id.and_then(NonZeroU16::new);
         let publish = Publish { ticket, refusal_seen, topic, packet_id, retain, message: vec![1, 2, 3] };
-        self.member.publish(self.now_ms, client, publish).expect("there is room");
+        self.member.publish(self.now_ms, client, publish).expect("not full");
         self.carry_out();
     }
 
-    /// Another node says what it has to do.
+    /// Another node reports its load.
     fn hear_of(&mut self, number: u64, sessions: u32, is_closed: bool) {
         let state = NodeState::Alive { beat: 1, load: Load { sessions, is_closed } };
         let record = NodeRecord { name: format!("n{number}"), reference: format!("n{number}:1883"), state };
@@ -176,7 +176,7 @@ impl Node {
     }
 }
 
-/// What is not a configuration of this version.
+/// Creates a store with a configuration of a newer version.
 fn store_with_newer_configuration() -> Store {
     let mut store = Store::default();
     let record = ConfigRecord { number: 1, by: (life(9), 1), parts: part("a") };
@@ -209,7 +209,7 @@ fn a_node_that_cannot_take_on_a_revision_keeps_its_clients_and_takes_no_others()
     assert!(node.member.is_serving(node.now_ms));
     node.connect(2, "second");
     assert_eq!(node.take(), [Decision::Refuse { ticket: 2, why: Refusal::Closed }]);
-    // It knows another node now, and one that takes nobody either.
+    // It knows another node now, and one that accepts no clients either.
     node.hear_of(5, 0, true);
     node.hear_of(6, 10, false);
     node.connect(3, "third");
@@ -250,7 +250,7 @@ fn a_life_begins_to_serve_by_the_revision_that_the_store_has_and_by_no_older_one
     let old = put(None, record(1, "old"));
     put(Some(old), record(2, "new"));
     let mut node = Node::begun(store);
-    // A replica that lags reports the one before.
+    // A lagging replica reports the previous revision.
     node.member.observe_config(old, &record(1, "old"));
     node.member.configured(0, 1, true);
     node.carry_out();
@@ -285,7 +285,7 @@ fn what_waits_too_long_is_refused_and_what_is_on_its_way_is_not() {
     let producer = node.member.status(node.now_ms).producers[SEED.partition("t").index()];
     assert_eq!((producer.waiting, producer.waiting_bytes, producer.group_age_ms), (2, 2 * (3 + 26), Some(5000)));
     node.pass(6000);
-    // The first is neither refused nor stored, and the others are told in the order of the messages.
+    // The first is neither refused nor stored, and the others are answered in the order of the messages.
     assert_eq!(node.take(), []);
     assert_eq!(node.member.status(node.now_ms).counters.timeouts, 2);
     node.do_all();
@@ -333,7 +333,7 @@ fn what_follows_a_refused_message_of_its_client_is_refused_with_it() {
     assert_eq!(told, [11, 12, 13, 14, 15].map(|ticket| Decision::NotStored { client, ticket }));
     assert!(!has_intent(&node, client));
     node.publish(client, 16, Some(5), None);
-    assert_eq!(node.take(), [Decision::Stored { client, ticket: 16 }], "nothing is in its way");
+    assert_eq!(node.take(), [Decision::Stored { client, ticket: 16 }], "nothing delays it");
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn a_node_gives_away_what_it_has_above_its_share() {
     assert_eq!(node.member.status(node.now_ms).sessions.migrating, 6);
 }
 
-/// Whether the store's record of a client says that a message is on its way.
+/// Whether the store's record of a client has an intent.
 fn has_intent(node: &Node, client: ClientKey) -> bool {
     let (_, _, value) = node.store.keys().find(|(key, ..)| *key == Key::Session(client)).expect("a session");
     let record = SessionRecord::decode(value).expect("a record");
@@ -457,7 +457,7 @@ fn a_qos_2_message_is_refused_when_the_record_has_forgotten_it() {
     assert!(has_intent(&node, client));
     node.waits = |operation| is_append(operation) || is_of_session(operation);
     node.pass(12_000);
-    // The first message comes into the log, and the record still names the second.
+    // The first message is appended to the log, and the record still has the intent of the second.
     node.do_some(is_append);
     assert!(has_intent(&node, client));
     assert_eq!(node.take(), [Decision::Stored { client, ticket: 11 }]);
@@ -471,17 +471,17 @@ fn a_message_that_is_withdrawn_leaves_its_identifier_to_a_later_one() {
     let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, Some(5), None);
-    // Its client has been answered before the log has it, and has released it.
+    // Its client was answered before the log has it, and has released it.
     node.member.release(node.now_ms, client, NonZeroU16::new(5).expect("not 0"));
     node.carry_out();
     assert!(!has_intent(&node, client));
     node.pass(6000);
-    // In another partition, and so in a group that is under way: it is not refused with the earlier one.
+    // In another partition, and so in a group in flight: it is not refused with the earlier one.
     let [_, elsewhere] = two_topics();
     node.publish_to(client, &elsewhere, (13, 0), Some(5), None);
     node.pass(5000);
     assert_eq!(node.member.status(node.now_ms).counters.timeouts, 1);
-    assert!(has_intent(&node, client), "the record still says that the later one is on its way");
+    assert!(has_intent(&node, client), "the record still has the intent of the later one");
     node.take();
     node.do_all();
     let told = node.take();
@@ -505,7 +505,7 @@ fn no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgo
     node.waits = |operation| is_append(operation) || is_of_session(operation);
     node.pass(5000);
     assert_eq!(node.member.status(node.now_ms).counters.timeouts, 1);
-    // The way is free, and the third message would be appended if the second were not in between.
+    // The partition is free, and the third message would be appended if the second were not in between.
     node.do_some(is_append);
     assert!(has_intent(&node, clients[0]) && !node.open.iter().any(|(_, operation)| is_append(operation)));
     node.do_all();
@@ -547,16 +547,19 @@ fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
     node.member.observe_node(node.now_ms, life(9), Revision(1), &record.encode());
     node.pass(1000);
     assert!((1..6).contains(&owned(&node.store)), "some are of its share, and some are not");
-    // The other one lives, and does nothing.
+    // The other node is alive but idle.
     for _ in 0..8 {
         node.hear_of(5, 0, false);
         node.pass(1000);
     }
     assert_eq!(owned(&node.store), 0);
-    assert!(node.store.keys().all(|(key, ..)| key != Key::Node(life(9))), "nobody names the dead life any more");
+    assert!(
+        node.store.keys().all(|(key, ..)| key != Key::Node(life(9))),
+        "no record names the dead incarnation any more"
+    );
 }
 
-/// A beat that comes after its node began to be buried does not bring it back.
+/// A late heartbeat does not bring a node back whose removal has begun.
 #[test]
 fn a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more() {
     let mut node = Node::on(Store::default());
@@ -572,7 +575,7 @@ fn a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more() {
     assert!(node.take().contains(&Decision::Fenced) && !node.member.is_serving(node.now_ms));
 }
 
-/// Another node writes a beat, of which nobody is told. Gives its revision.
+/// Another node writes a heartbeat that is not reported to any node. Returns its revision and value.
 fn beat(node: &mut Node, number: u64, beat: u64, expected: Option<Revision>) -> (Revision, Vec<u8>) {
     let state = NodeState::Alive { beat, load: Load::default() };
     let value = NodeRecord { name: "b".to_owned(), reference: String::new(), state }.encode();
@@ -587,7 +590,7 @@ fn a_node_whose_beat_nobody_was_told_of_is_not_buried() {
     let (seen, record) = beat(&mut node, 2, 1, None);
     node.member.observe_node(node.now_ms, life(2), seen, &record);
     beat(&mut node, 2, 2, Some(seen));
-    // It is overdue by what this node has seen.
+    // It is overdue as observed by this node.
     node.pass(9_000);
     let (_, _, value) = node.store.keys().find(|(key, ..)| *key == Key::Node(life(2))).expect("it has a record");
     let state = NodeRecord::decode(value).expect("a record").state;

@@ -7,37 +7,37 @@ use tautwire_cluster::mutant::{Mutant, is};
 use tautwire_cluster::names::{ClientKey, Incarnation, Key, LogSubject, Partition};
 use tautwire_cluster::{Answer, Operation, RetainedEntry, Revision, Scanned, ScannedGroup, Sequence};
 
-/// A leader that has been replaced knows of that after this time.
+/// The time after which a replaced leader knows that it was replaced.
 const REPLACED_LEADER_MS: u64 = 10_000;
 
 #[derive(Default)]
 pub(crate) struct Store {
     last: u64,
-    /// By its own clock, which jumps when another server leads.
+    /// The time of its own clock, which jumps when another server becomes the leader.
     pub(crate) now_ms: u64,
     keys: BTreeMap<Key, Value>,
-    /// When each life wrote its first record.
+    /// When each incarnation wrote its first record.
     first_beats: BTreeMap<Incarnation, u64>,
-    /// What stands where a key was removed.
+    /// The deletion markers of removed keys.
     markers: BTreeMap<Key, Revision>,
     subjects: BTreeMap<LogSubject, BTreeMap<Sequence, Vec<u8>>>,
     streams: BTreeMap<Partition, Stream>,
     retained: BTreeMap<String, (Sequence, Value)>,
     retained_end: Sequence,
-    /// When it came to be so.
+    /// The end of the retained stream over time.
     retained_ends: Vec<(u64, Sequence)>,
-    /// What sessions, groups and the configuration have been, and since when.
+    /// The history of sessions, groups and the configuration.
     past: BTreeMap<Key, Vec<(u64, Found)>>,
-    /// The same of what topics retain.
+    /// The history of retained messages.
     retained_past: BTreeMap<String, Vec<(u64, Sequence, Vec<u8>)>>,
-    /// When each group came into the log.
+    /// The time when each group was appended to the log.
     appended_at_ms: BTreeMap<(Partition, Sequence), u64>,
 }
 
-/// One partition of the log.
+/// A partition of the log.
 #[derive(Default)]
 struct Stream {
-    /// Groups that are gone by age.
+    /// The number of groups that have expired.
     gone: u64,
     groups: VecDeque<Vec<u8>>,
 }
@@ -50,10 +50,10 @@ struct Value {
     expires_at_ms: Option<u64>,
 }
 
-/// What a key has, if it has anything.
+/// The revision and value of a key, if it exists.
 type Found = Option<(Revision, Vec<u8>)>;
 
-/// What an operation has changed.
+/// The change made by an operation.
 pub(crate) enum Change {
     Nothing,
     Key(Key, Revision, Vec<u8>),
@@ -63,7 +63,7 @@ pub(crate) enum Change {
 }
 
 impl Store {
-    /// What has expired since the last look is gone. Gives the sessions among it.
+    /// Removes everything that has expired since the last call. Returns the expired sessions.
     pub(crate) fn expire(&mut self) -> Vec<ClientKey> {
         let now_ms = self.now_ms;
         let is_over = |value: &Value| value.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
@@ -73,7 +73,7 @@ impl Store {
         gone.iter().filter_map(|key| if let Key::Session(client) = key { Some(*client) } else { None }).collect()
     }
 
-    /// What a leader answers that was replaced some time ago.
+    /// Returns the answer of a leader that was replaced some time ago.
     pub(crate) fn outdated(&self, operation: &Operation) -> Option<Answer> {
         match operation {
             Operation::Get(Key::Node(node)) => {
@@ -93,19 +93,19 @@ impl Store {
                 let before = past.iter().rev().find(|(at_ms, ..)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
                 Some(Answer::Last(before.map(|(_, sequence, value)| (*sequence, value.clone()))))
             }
-            // To mark the end is a write, which such a leader cannot do.
+            // Marking the end is a write, which such a leader cannot do.
             Operation::EndOfRetained if is(Mutant::ReadsTheEnd) => Some(Answer::EndOfRetained(self.retained_before())),
             _ => None,
         }
     }
 
-    /// Up to where such a leader knows the stream of retained messages.
+    /// Returns the end of the retained stream that such a leader knows.
     fn retained_before(&self) -> Sequence {
         let before = self.retained_ends.iter().rev().find(|(at_ms, _)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
         before.map_or(Sequence(0), |(_, end)| *end)
     }
 
-    /// What such a leader knows of a key.
+    /// Returns what such a leader knows of a key.
     fn before(&self, key: Key) -> Found {
         let past = self.past.get(&key)?;
         past.iter().rev().find(|(at_ms, _)| at_ms + REPLACED_LEADER_MS <= self.now_ms)?.1.clone()
@@ -127,7 +127,7 @@ impl Store {
         self.keys.iter().map(|(key, value)| (*key, value.revision, &value.bytes[..]))
     }
 
-    /// While another write of the same key or subject is under way, a store may refuse one that it would take a moment later.
+    /// While another write of the same key or subject is in progress, a store may reject one that it would accept a moment later.
     pub(crate) fn apply(&mut self, operation: Operation, is_busy: bool) -> (Answer, Change) {
         let is_write = !matches!(
             operation,
@@ -219,7 +219,7 @@ impl Store {
         }
     }
 
-    /// Tells ages as they are when an answer reaches a node, however long that has taken: timestamps do not age on their way.
+    /// Computes ages as of the arrival of an answer, however long it has taken: timestamps do not age in transit.
     pub(crate) fn hand_over(&self, mut answer: Answer) -> Answer {
         if let Answer::Mirrored { kept, .. } = &mut answer {
             kept.iter_mut().for_each(|kept| kept.age_ms = self.now_ms.saturating_sub(kept.age_ms));
@@ -303,7 +303,7 @@ impl Store {
         Answer::ScannedGroups { records: records.collect(), through, is_end }
     }
 
-    /// A part of a bucket, in which what was removed counts as well: what there is, where that ends, and whether there is no more.
+    /// Returns a page of a bucket, in which removed keys count as well: the records, the end of the page, and whether there is no more.
     fn page(&self, after: Revision, max: usize, is_of: fn(&Key) -> bool) -> (Vec<(Key, &Value)>, Revision, bool) {
         let values = self.keys.iter().map(|(key, value)| (value.revision, *key, Some(value)));
         let markers = self.markers.iter().map(|(key, revision)| (*revision, *key, None));
@@ -318,14 +318,14 @@ impl Store {
     }
 }
 
-/// A part of the stream of retained messages, which has these and ends there.
+/// Returns a page of the stream of retained messages, which has these entries and ends there.
 fn mirror(retained: &BTreeMap<String, (Sequence, Value)>, after: Sequence, max: usize, end: Sequence) -> Answer {
     let mut kept: Vec<_> = retained
         .values()
         .filter(|(sequence, _)| after < *sequence)
         .map(|(sequence, value)| RetainedEntry {
             sequence: *sequence,
-            // When it was written. Its age is told by `hand_over`.
+            // The write time. `hand_over` converts it to an age.
             age_ms: value.written_at_ms,
             value: value.bytes.clone(),
         })

@@ -1,10 +1,10 @@
-//! What has happened, all in all.
+//! Counts all events.
 
 use std::ops::AddAssign;
 
 use crate::model;
 
-/// What has happened in a run, for those who doubt that anything has.
+/// The events of a run, which prove that it has tested anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
     pub(crate) messages: u64,

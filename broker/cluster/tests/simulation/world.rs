@@ -1,4 +1,4 @@
-//! Nodes, store, clients and what lies between them. Each event is one moment of one of them.
+//! Simulates nodes, store, clients and the network between them. Each event concerns one of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,30 +16,30 @@ use crate::random::Random;
 use crate::store::{Change, Store};
 use crate::tally::Tally;
 
-/// When an operation counts as one of unknown fate.
+/// The time after which the outcome of an operation is unknown.
 const OPERATION_TIMEOUT_MS: u64 = 1000;
-/// How long a client waits for anything before it gives its connection up.
+/// How long a client waits for an answer before it closes its connection.
 const CLIENT_PATIENCE_MS: u64 = 8000;
-/// For how long things go wrong, and after that, how long all may take to be well.
+/// The duration of the faults, and of the quiet time after them.
 pub(crate) const TROUBLE_MS: u64 = 60_000;
 const PEACE_MS: u64 = 90_000;
 
-/// What each client subscribes to, one bit for each topic.
+/// The subscriptions of each client, as a bit mask of topics.
 const TOPICS_OF: [u8; 5] = [0b001, 0b111, 0b110, 0, 0b010];
 
-/// Which clients share a subscription as well.
+/// The clients that also have the shared subscription.
 const IS_MEMBER: [bool; 5] = [true, false, true, true, false];
 
 pub(crate) enum Event {
     ToStore(Incarnation, OperationId, Operation),
     ToNode(Incarnation, Input),
-    /// A node that was paused goes on.
+    /// A paused node resumes.
     Wake(Incarnation),
-    /// A node's place begins a life, if it has none.
+    /// A node is started, unless it is running.
     Start(usize),
     ToClient(ConnectionId, ToClient),
     Client(usize),
-    /// A way that comes and goes is cut so many times more.
+    /// A flapping link is cut this many more times.
     Flap(usize, u64),
     Fault,
     /// An operator does something.
@@ -61,23 +61,23 @@ pub(crate) struct Place {
     pub(crate) life: Option<Life>,
     former: Option<Incarnation>,
     paused_until_ms: u64,
-    /// What has come meanwhile, in order.
+    /// Inputs that have arrived meanwhile, in order.
     missed: Vec<Input>,
     /// Cut off from the store and from the other nodes.
     cut_until_ms: u64,
-    /// What it sends arrives, and nothing arrives here.
+    /// Until then, its messages are delivered, but it receives none.
     deaf_until_ms: u64,
-    /// It is told nothing of other nodes' records, although it can read them: a watch that has died unnoticed.
+    /// Until then, it receives no reports of other nodes' records, although it can read them, like a watch that has died unnoticed.
     blind_until_ms: u64,
 }
 
 pub(crate) struct Life {
     pub(crate) member: Member,
     pub(crate) engine: Engine,
-    /// The clock of the machine: where it stands, and how much faster it goes, in thousandths.
+    /// The clock of the machine: its offset, and its additional speed in thousandths.
     pub(crate) offset_ms: u64,
     pub(crate) speed: u64,
-    /// Connections, and when the last packet to each arrives: packets of one connection stay in order.
+    /// The arrival time of the last packet on each connection, because packets of a connection stay in order.
     arrivals: BTreeMap<ConnectionId, u64>,
 }
 
@@ -89,19 +89,19 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Event>,
     pub(crate) store: Store,
-    /// Who waits for the next group of a partition.
+    /// The operations that wait for the next group of a partition.
     following: BTreeMap<Partition, Vec<(Incarnation, OperationId, Operation)>>,
-    /// How much the clock of the server that leads the store goes ahead.
+    /// How far the clock of the store's leader is ahead.
     pub(crate) store_skew_ms: u64,
-    /// No operation is done before.
+    /// No operation is executed before this time.
     store_down_until_ms: u64,
-    /// None of the streams.
+    /// No operation on streams is executed before this time.
     log_down_until_ms: u64,
-    /// Nodes hear nothing of each other, while the store does what it is asked for.
+    /// Until then, nodes cannot reach each other, while the store works.
     bus_down_until_ms: u64,
     pub(crate) places: Vec<Place>,
     clients: Vec<Client>,
-    /// Which client and which node a connection is of, and when the last packet to the node arrives.
+    /// The client and the node of each connection, and the arrival time of the last packet to the node.
     connections: BTreeMap<ConnectionId, (usize, Incarnation, u64)>,
     last_connection: ConnectionId,
     pub(crate) ledger: Ledger,
@@ -135,7 +135,7 @@ impl World {
         world
     }
 
-    /// Lives through trouble and peace. At the end, all that clients wanted is done.
+    /// Runs through faults and quiet time. In the end, everything that clients wanted is done.
     pub(crate) fn live(mut self) -> Tally {
         while let Some(Reverse((at_ms, number))) = self.queue.pop() {
             if at_ms > TROUBLE_MS + PEACE_MS {
@@ -144,7 +144,7 @@ impl World {
             self.now_ms = at_ms;
             self.ledger.now_ms = at_ms;
             self.pass_time_of_store();
-            let event = self.events.remove(&number).expect("each event comes once");
+            let event = self.events.remove(&number).expect("each event arrives once");
             self.happen(event);
         }
         for (client, state) in self.clients.iter().enumerate() {
@@ -173,7 +173,7 @@ impl World {
         self.random.percent(percent) && !is_peace
     }
 
-    /// How long something is on its way; `None` if it never arrives.
+    /// Returns a random transit time; `None` if the message is lost.
     fn way_ms(&mut self) -> Option<u64> {
         if self.chance(self.plan.lost) {
             return None;
@@ -205,7 +205,7 @@ impl World {
         self.now_ms < self.places[place].cut_until_ms
     }
 
-    /// Whether what is sent to a place now may arrive.
+    /// Whether a message sent to a place now may arrive.
     fn hears(&self, place: usize) -> bool {
         !self.is_cut(place) && self.places[place].deaf_until_ms <= self.now_ms
     }
@@ -227,7 +227,7 @@ impl World {
         self.places[place].life = Some(Life { member, engine, offset_ms, speed, arrivals: BTreeMap::new() });
         self.carry_out(place);
         self.after(0, Event::ToNode(me, Input::Tick));
-        // A watch begins with all that there is.
+        // A watch begins with all existing records.
         let nodes: Vec<_> = self.store.keys().map(|(key, revision, value)| (key, revision, value.to_vec())).collect();
         for (key, revision, value) in nodes {
             if let (Key::Node(node), Some(way_ms)) = (key, self.way_ms()) {
@@ -244,7 +244,7 @@ impl World {
         let log_down_until_ms = if is_of_stream { self.log_down_until_ms } else { 0 };
         let down_until_ms = self.store_down_until_ms.max(log_down_until_ms);
         if self.now_ms < down_until_ms {
-            // The client's library tries again, or gives up.
+            // The client's library retries, or gives up.
             if self.random.percent(50) {
                 let delay_ms = down_until_ms - self.now_ms + self.random.below(50);
                 self.after(delay_ms, Event::ToStore(from, id, operation));
@@ -298,7 +298,7 @@ impl World {
         }
     }
 
-    /// Groups get lost on the way, or a replica has not got them yet.
+    /// Loses groups in transit, or simulates a replica that does not have them yet.
     fn spoil(&mut self, answer: Answer, is_followed: bool) -> Answer {
         let Answer::Groups { first, mut groups } = answer else { return answer };
         let count = self.random.below(groups.len() as u64 + 1) as usize;
@@ -311,7 +311,7 @@ impl World {
         Answer::Groups { first, groups }
     }
 
-    /// All nodes that watch the records of nodes are told.
+    /// Reports a change to all nodes that watch the records of nodes.
     fn report(&mut self, _node: Incarnation, input: impl Fn() -> Input) {
         for place in 0..self.places.len() {
             let Some(watcher) = self.places[place].life.as_ref().map(|life| life.member.incarnation()) else {
@@ -356,7 +356,7 @@ impl World {
         if let Input::Packet(connection, FromClient::Connect { client, .. }) = input
             && self.clients[client].connection != Some(connection)
         {
-            // The connection is closed before anybody reads from it.
+            // The connection is closed before it is read.
             return;
         }
         let is_tick = matches!(input, Input::Tick);
@@ -380,7 +380,7 @@ impl World {
         }
     }
 
-    /// Carries out what a node has given, and has it read what clients have sent.
+    /// Executes the outputs of a node, and makes it read what clients have sent.
     pub(crate) fn carry_out(&mut self, place: usize) {
         let mut has_worked = false;
         loop {
@@ -388,7 +388,7 @@ impl World {
             let Some(life) = &mut places[place].life else { return };
             let local_ms = life.offset_ms + *now_ms * life.speed / 1000;
             let me = life.member.incarnation();
-            // What has been decided is done before anything else is read.
+            // All decisions are executed before anything else is read.
             let Some(output) = life.member.next_output() else {
                 if life.engine.read_next(local_ms, &mut life.member, ledger) {
                     continue;
@@ -403,7 +403,7 @@ impl World {
                 Output::Operation(id, operation) => self.ask_store(place, me, id, operation),
                 Output::Send(to, bytes) => self.send(place, to, &bytes),
                 Output::AddInterest(_) | Output::RemoveInterest(_) | Output::Probe(_) | Output::Echo { .. } => {
-                    unreachable!("nobody asks for QoS 0 here")
+                    unreachable!("no client subscribes at QoS 0 here")
                 }
                 Output::Decision(decision) => {
                     let is_fenced = matches!(decision, Decision::Fenced | Decision::Drained);
@@ -422,7 +422,7 @@ impl World {
     fn ask_store(&mut self, place: usize, from: Incarnation, id: OperationId, operation: Operation) {
         self.after(OPERATION_TIMEOUT_MS, Event::ToNode(from, Input::Answer(id, Answer::Unknown)));
         for _ in 0..if self.chance(self.plan.doubled) { 2 } else { 1 } {
-            // What is sent while the node is cut off may still leave its buffers later.
+            // Messages sent while the node is cut off may still leave its buffers later.
             let (is_cut, leaves_later) = (self.is_cut(place), self.random.percent(30));
             if let Some(way_ms) = self.way_ms().filter(|_| !is_cut || leaves_later) {
                 let held_ms = if is_cut { self.places[place].cut_until_ms - self.now_ms } else { 0 };
@@ -441,7 +441,7 @@ impl World {
         }
     }
 
-    /// Packets to clients leave.
+    /// Sends packets to clients.
     fn flush(&mut self, place: usize) {
         let Some(life) = &mut self.places[place].life else { return };
         for (connection, packet) in std::mem::take(&mut life.engine.to_clients) {
@@ -454,7 +454,7 @@ impl World {
         }
     }
 
-    /// Counts what a life has read. Nothing goes out of the log here, so nothing may be taken for lost.
+    /// Counts what a node has read. Groups never expire here, so none may count as lost.
     fn count(&mut self, place: usize) {
         let Some(life) = &self.places[place].life else { return };
         let counters = life.member.delivery_counters();
@@ -470,7 +470,7 @@ impl World {
         tally.keeping.groups_removed += health_check.groups_removed;
     }
 
-    /// A node's life ends; another one follows.
+    /// Ends the run of a node; another one follows.
     fn end(&mut self, place: usize) {
         self.count(place);
         self.places[place].life = None;
@@ -493,7 +493,7 @@ impl World {
         }
     }
 
-    /// A client sends a packet to the node to which it is connected.
+    /// A client sends a packet to its node.
     fn send_packet(&mut self, connection: ConnectionId, packet: FromClient) {
         let delay_ms = self.random.between(1, 10);
         let Some((_, node, arrival)) = self.connections.get_mut(&connection) else { return };
@@ -511,8 +511,8 @@ impl World {
             }
             let is_patient = self.now_ms < self.clients[client].heard_at_ms + CLIENT_PATIENCE_MS;
             let is_waiting = !self.clients[client].is_idle() || !self.clients[client].is_connected;
-            // It may vanish, and the node may learn of that late or never; or come to another node at once.
-            // Nobody goes before the clean start is there, as long as its node is: it could come into effect after the next one.
+            // The client may vanish, and the node may notice late or never; or it may connect to another node at once. It does not leave
+            // before its clean start was answered, as long as its node is alive: the clean start could take effect after the next one.
             let node_lives = self.place_of(self.connections[&connection].1).is_some();
             let may_vanish = self.clients[client].is_connected || !self.clients[client].is_clean || !node_lives;
             if may_vanish && (self.chance(2) || is_waiting && !is_patient) {
@@ -575,7 +575,7 @@ impl World {
         let next_ms = self.random.between(1, 2 * self.plan.fault_every_ms);
         self.after(next_ms, Event::Fault);
         let place = self.random.below(self.places.len() as u64) as usize;
-        // Long enough for a lease to run out, or not.
+        // Long enough for a lease to expire, or not.
         let for_ms =
             if self.random.percent(50) { self.random.between(10, 3000) } else { self.random.between(3000, 20_000) };
         let until_ms = (self.now_ms + for_ms).min(TROUBLE_MS);
@@ -583,7 +583,7 @@ impl World {
         match self.plan.only.unwrap_or(any) {
             plan::KILL if self.places[place].life.is_some() => {
                 if let Some(life) = &mut self.places[place].life {
-                    // The system closes the sockets of a process that is killed. A machine that dies closes nothing.
+                    // The system closes the sockets of a killed process. A machine that dies closes nothing.
                     if for_ms % 2 == 0 {
                         life.engine.close_all();
                     }
@@ -601,7 +601,7 @@ impl World {
             plan::BLIND => self.places[place].blind_until_ms = until_ms,
             plan::BUS_DOWN => self.bus_down_until_ms = until_ms,
             // The store elects a leader.
-            // The streams have no leader, and the buckets have one.
+            // The log streams have no leader, but the buckets have one.
             plan::LOG_DOWN => self.log_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS),
             plan::STORE_DOWN => {
                 self.store_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS);
@@ -611,7 +611,7 @@ impl World {
         }
     }
 
-    /// Cuts a node off, and lets something through for a moment in between.
+    /// Cuts a node off, with short interruptions of the cut.
     fn flap(&mut self, place: usize, times: u64) {
         let for_ms = self.random.between(2000, 7000);
         let until_ms = (self.now_ms + for_ms).min(TROUBLE_MS);

@@ -1,4 +1,4 @@
-//! Files in memory that fail on demand.
+//! Files in memory that fail on demand, for tests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Files, ReadWrite};
 
-/// What goes wrong from now on.
+/// The faults that are active.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Files cannot be made.
+    /// Creating a file fails.
     pub creating: bool,
-    /// Half of what is written arrives, and then an error.
+    /// A write stores half of its bytes and then fails.
     pub writing: bool,
-    /// Reading gives an error.
+    /// Reading fails.
     pub reading: bool,
-    /// A bit of each read is wrong.
+    /// Each read has one wrong bit.
     pub flipping: bool,
 }
 
-/// Files in memory. Clones are the same files.
+/// Files in memory. Clones share the same files.
 #[derive(Debug, Clone, Default)]
 pub struct FaultyFiles(Arc<Mutex<State>>);
 
@@ -29,7 +29,7 @@ struct State {
     faults: Faults,
 }
 
-/// One of them.
+/// A file of [`FaultyFiles`].
 #[derive(Debug)]
 pub struct FaultyFile {
     files: FaultyFiles,
@@ -37,12 +37,12 @@ pub struct FaultyFile {
 }
 
 impl FaultyFiles {
-    /// From now on these faults.
+    /// Replaces the active faults.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
 
-    /// How many files there are, and their bytes.
+    /// Returns the number of files and their total size in bytes.
     pub fn count_and_bytes(&self) -> (usize, u64) {
         let state = self.state();
         (state.files.len(), state.files.values().map(|bytes| bytes.len() as u64).sum())
@@ -63,14 +63,14 @@ impl Files for FaultyFiles {
     fn create(&self, number: u32) -> io::Result<FaultyFile> {
         let mut state = self.state();
         if state.faults.creating {
-            return Err(fault("no file can be made"));
+            return Err(fault("the file cannot be created"));
         }
         state.files.insert(number, Vec::new());
         Ok(FaultyFile { files: self.clone(), number })
     }
 
     fn remove(&self, number: u32) -> io::Result<()> {
-        self.state().files.remove(&number).map(|_| ()).ok_or_else(|| fault("there is no such file"))
+        self.state().files.remove(&number).map(|_| ()).ok_or_else(|| fault("the file does not exist"))
     }
 }
 
@@ -78,7 +78,7 @@ impl ReadWrite for FaultyFile {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let state = self.files.state();
         if state.faults.reading {
-            return Err(fault("it cannot be read"));
+            return Err(fault("the file cannot be read"));
         }
         let offset = offset as usize;
         let found = state.files.get(&self.number).and_then(|file| file.get(offset..offset + bytes.len()));

@@ -1,4 +1,4 @@
-//! Rewriting files of which little is held, step by step.
+//! Compaction: rewrites files with few live messages, step by step.
 
 use std::io;
 
@@ -6,29 +6,30 @@ use super::table::RecordLocation;
 use super::{HEADER_BYTES, Store, header, is_checksum_valid};
 use crate::files::{Files, ReadWrite};
 
-/// So much of a file is looked at in one step; more where a single message is longer.
+/// The bytes of a file that one step examines. A longer message is examined in one step too.
 const STEP_BYTES: u32 = 256 << 10;
 
-/// A file that is being rewritten, and how far.
+/// The file that is being compacted, and the progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compaction {
     file: u32,
     offset: u32,
 }
 
-/// What a record that was looked at has come to.
+/// The outcome of moving one record.
 enum MoveOutcome {
-    /// It was moved, or nobody holds it.
-    Yes,
-    /// It is held and cannot be read.
+    /// The record was moved, or no one holds it.
+    Done,
+    /// The record is held but cannot be read.
     Unreadable,
 }
 
 impl<F: Files> Store<F> {
-    /// Does one step of what keeps the files at about twice what is held; says whether there is more to do.
+    /// Runs one step of compaction, which keeps the files at about twice the size of the live messages. Returns whether there is more to
+    /// do.
     ///
     /// # Errors
-    /// Those of writing. All messages are where they were.
+    /// Write errors. All messages are still where they were.
     pub fn compact_step(&mut self) -> io::Result<bool> {
         let Some(compaction) = self.compaction.or_else(|| self.pick_compaction_file()) else { return Ok(false) };
         self.compaction = None;
@@ -38,7 +39,7 @@ impl<F: Files> Store<F> {
         Ok(true)
     }
 
-    /// The file that gives back most, if too much of the files is not held.
+    /// Picks the file with the most reclaimable bytes, if the files have too many of them.
     fn pick_compaction_file(&self) -> Option<Compaction> {
         let allowed = 2 * self.stats.live_bytes + 2 * u64::from(self.settings.file_bytes);
         if self.stats.file_bytes <= allowed {
@@ -51,7 +52,7 @@ impl<F: Files> Store<F> {
         Some(Compaction { file: *number, offset: 0 })
     }
 
-    /// Moves the held messages of one stretch of a file; gives where to go on.
+    /// Moves the live messages of one part of a file. Returns where to continue.
     fn rewrite(&mut self, Compaction { file, offset }: Compaction) -> io::Result<Option<Compaction>> {
         let Some(segment) = self.segments.get(&file) else { return Ok(None) };
         let mut stretch = vec![0; STEP_BYTES.min(segment.size.saturating_sub(offset)) as usize];
@@ -78,17 +79,17 @@ impl<F: Files> Store<F> {
         }
         self.finish_moves(moves)?;
         let Some(segment) = self.segments.get_mut(&file) else { return Ok(None) };
-        // A length that cannot be: what is behind cannot be found.
+        // The length is invalid, so the next record cannot be found.
         let is_at_end = offset + at as u32 >= segment.size;
         if has_unreadable || (at == 0 && !is_at_end) {
-            log::error!("a file of the cold store holds something that cannot be read, and is not rewritten");
+            log::error!("a file of the spill store contains unreadable messages and is not compacted");
             segment.has_unreadable = true;
             return Ok(None);
         }
         Ok((!is_at_end).then_some(Compaction { file, offset: offset + at as u32 }))
     }
 
-    /// Puts a record into the buffer, if somebody holds it.
+    /// Copies a record to the buffer if someone holds it.
     fn move_record(
         &mut self,
         file: u32,
@@ -99,7 +100,7 @@ impl<F: Files> Store<F> {
         let Some((slot, _)) = header(record) else { return Ok(MoveOutcome::Unreadable) };
         let from = RecordLocation { file, offset, len: record.len() as u32 };
         if self.table.get(slot) != Some(from) {
-            return Ok(MoveOutcome::Yes);
+            return Ok(MoveOutcome::Done);
         }
         if !is_checksum_valid(record, slot) {
             return Ok(MoveOutcome::Unreadable);
@@ -117,10 +118,10 @@ impl<F: Files> Store<F> {
         let Some(segment) = self.segments.get(&to) else { return Ok(MoveOutcome::Unreadable) };
         moves.push((slot, RecordLocation { file: to, offset: segment.size + self.buffer.len() as u32, len: from.len }));
         self.buffer.extend_from_slice(record);
-        Ok(MoveOutcome::Yes)
+        Ok(MoveOutcome::Done)
     }
 
-    /// Writes what was moved, and only then says where it is.
+    /// Writes the moved records, and only then updates their locations.
     fn finish_moves(&mut self, moves: Vec<(tautwire_message::SpillSlot, RecordLocation)>) -> io::Result<()> {
         self.flush()?;
         for (slot, to) in moves {

@@ -1,4 +1,4 @@
-//! Reading many messages with few reads.
+//! Reads many messages with few system calls.
 
 use std::ops::Range;
 
@@ -8,20 +8,19 @@ use super::table::RecordLocation;
 use super::{HEADER_BYTES, Store, is_checksum_valid};
 use crate::files::{Files, ReadWrite};
 
-/// Messages that lie no further apart are read with one read.
+/// Messages that are at most this far apart are read together.
 const GAP_BYTES: u64 = 4 << 10;
-/// A read that has so much takes no more messages.
+/// A read of this size takes no more messages.
 const RUN_BYTES: u64 = 1 << 20;
 
 impl<F: Files> Store<F> {
-    /// Reads messages in the stored form; gives for each of `slots` where its form is in `bytes`, or `None` where it cannot be
-    /// read.
+    /// Reads messages in their stored form. Returns for each of `slots` its range in `bytes`, or `None` if it cannot be read.
     pub fn read(&mut self, slots: &[SpillSlot], bytes: &mut Vec<u8>) -> Vec<Option<Range<usize>>> {
-        let mut order: Vec<(RecordLocation, usize)> =
+        let mut sorted: Vec<(RecordLocation, usize)> =
             slots.iter().enumerate().filter_map(|(at, slot)| Some((self.table.get(*slot)?, at))).collect();
-        order.sort_unstable();
+        sorted.sort_unstable();
         let mut ranges = vec![None; slots.len()];
-        let mut rest = &order[..];
+        let mut rest = &sorted[..];
         while let Some((first, _)) = rest.first() {
             let count = run_len(rest);
             let (run, behind) = rest.split_at(count);
@@ -43,7 +42,7 @@ impl<F: Files> Store<F> {
         }
         let failed = ranges.iter().filter(|range| range.is_none()).count() as u64;
         if failed > 0 {
-            log::error!("{failed} messages of the cold store could not be read, or are not what was written");
+            log::error!("cannot read {failed} messages of the spill store, or their checksums are wrong");
         }
         self.stats.read += slots.len() as u64 - failed;
         self.stats.read_failures += failed;
@@ -53,12 +52,12 @@ impl<F: Files> Store<F> {
         ranges
     }
 
-    /// A message has been read or is not needed any more, or it could not be read.
-    pub(super) fn record_read(&mut self, slot: SpillSlot, is_well: bool) {
-        if !is_well && self.table.get(slot).is_some() {
+    /// Records that a read of a message failed, or that it is readable or freed.
+    pub(super) fn record_read(&mut self, slot: SpillSlot, is_readable: bool) {
+        if !is_readable && self.table.get(slot).is_some() {
             self.unreadable.insert(slot);
         } else if self.unreadable.remove(&slot) && self.unreadable.is_empty() {
-            log::info!("the cold store has no messages any more that could not be read");
+            log::info!("the spill store has no more unreadable messages");
         }
         self.stats.unreadable = self.unreadable.len() as u64;
     }
@@ -68,16 +67,16 @@ impl<F: Files> Store<F> {
         match segment.file.read_at(u64::from(first.offset), bytes) {
             Ok(()) => true,
             Err(error) => {
-                log::error!("a file of the cold store could not be read: {error}");
+                log::error!("cannot read a file of the spill store: {error}");
                 false
             }
         }
     }
 }
 
-/// How many of these are read with one read.
-fn run_len(order: &[(RecordLocation, usize)]) -> usize {
-    let Some(((first, _), others)) = order.split_first() else { return 0 };
+/// Returns the number of messages to read with the next read.
+fn run_len(sorted: &[(RecordLocation, usize)]) -> usize {
+    let Some(((first, _), others)) = sorted.split_first() else { return 0 };
     let mut end = u64::from(first.offset) + u64::from(first.len);
     let joins = |(place, _): &&(RecordLocation, usize)| {
         let offset = u64::from(place.offset);

@@ -1,4 +1,4 @@
-//! Where each slot lies.
+//! Maps each slot to its place in the files.
 
 use tautwire_message::SpillSlot;
 
@@ -7,19 +7,19 @@ use tautwire_message::SpillSlot;
 pub(super) struct RecordLocation {
     pub(super) file: u32,
     pub(super) offset: u32,
-    /// Header included.
+    /// Length with the header.
     pub(super) len: u32,
 }
 
-/// Files have numbers from 1.
+/// File numbers start at 1, so 0 marks a free slot.
 const FREE_SLOT: u32 = 0;
 const NONE: u32 = u32::MAX;
 
-/// Places by slot. Vacant slots form a list.
+/// Locations by slot. Free slots form a linked list.
 #[derive(Debug)]
 pub(super) struct SlotTable {
     locations: Vec<RecordLocation>,
-    /// The first vacant slot; the next one stands in its offset.
+    /// The first free slot. Its offset holds the next one.
     free_slots: u32,
 }
 
@@ -30,7 +30,7 @@ impl Default for SlotTable {
 }
 
 impl SlotTable {
-    /// A slot to be [set](SlotTable::set); `None` where all are taken.
+    /// Takes a slot, which the caller must [set](SlotTable::set). Returns `None` if all are taken.
     pub(super) fn take_free_slot(&mut self) -> Option<SpillSlot> {
         if self.free_slots != NONE {
             let slot = self.free_slots;
@@ -52,7 +52,7 @@ impl SlotTable {
         self.locations.get(slot.0 as usize).copied().filter(|place| place.file != FREE_SLOT)
     }
 
-    /// Gives the slot back, and where it was.
+    /// Frees the slot, and returns where its message was.
     pub(super) fn free_slot(&mut self, slot: SpillSlot) -> Option<RecordLocation> {
         let place = self.get(slot)?;
         self.locations[slot.0 as usize] = RecordLocation { file: FREE_SLOT, offset: self.free_slots, len: 0 };
@@ -60,7 +60,7 @@ impl SlotTable {
         Some(place)
     }
 
-    /// Gives the memory back. No slot may be taken.
+    /// Releases the memory. All slots must be free.
     pub(super) fn clear(&mut self) {
         *self = SlotTable::default();
     }

@@ -33,7 +33,7 @@ fn read(store: &mut Store<FaultyFiles>, slot: SpillSlot) -> Option<Message> {
     MessageRef::read_stored(&bytes[range]).map(|found| found.to_message())
 }
 
-/// Numbers that look random and are always the same.
+/// A deterministic generator of pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -43,7 +43,7 @@ impl Numbers {
     }
 }
 
-/// Messages come and go in any order, writing and reading fail now and then, and files are rewritten meanwhile.
+/// Messages are added and freed in random order, writes and reads fail now and then, and files are compacted meanwhile.
 #[test]
 fn live_messages_are_readable_and_files_stay_within_twice_their_size() {
     for seed in 0..20 {
@@ -64,9 +64,9 @@ fn live_messages_are_readable_and_files_stay_within_twice_their_size() {
                     assert_eq!(held.insert(slot, message), None, "the slot is taken");
                 }
             }
-            // Half of the time more goes than comes.
-            let going = if round / 50 % 2 == 0 { numbers.below(10) } else { numbers.below(40) };
-            for _ in 0..going.min(held.len()) {
+            // Half of the time more messages are freed than added.
+            let freed = if round / 50 % 2 == 0 { numbers.below(10) } else { numbers.below(40) };
+            for _ in 0..freed.min(held.len()) {
                 let mut slots: Vec<SpillSlot> = held.keys().copied().collect();
                 slots.sort_unstable();
                 let slot = slots[numbers.below(slots.len())];
@@ -84,7 +84,7 @@ fn live_messages_are_readable_and_files_stay_within_twice_their_size() {
         let slots: Vec<SpillSlot> = held.keys().copied().collect();
         let mut bytes = Vec::new();
         for (slot, range) in slots.iter().zip(store.read(&slots, &mut bytes)) {
-            let range = range.expect("it can be read");
+            let range = range.expect("readable");
             assert_eq!(MessageRef::read_stored(&bytes[range]), Some(held[slot].as_ref()));
         }
         slots.into_iter().for_each(|slot| store.free(slot));
@@ -121,7 +121,7 @@ fn a_damaged_record_harms_no_other_and_is_not_moved() {
             store.free(*slot);
         }
     }
-    // Rewriting reads what is not what was written.
+    // With this fault, compaction reads wrong bits.
     files.set_faults(Faults { flipping: true, ..Faults::default() });
     while store.compact_step().expect("writing works") {}
     files.set_faults(Faults::default());
@@ -139,7 +139,7 @@ fn unreadable_messages_are_counted_until_readable_or_freed() {
         files.set_faults(faults);
         for _ in 0..3 {
             assert!(slots.iter().all(|slot| read(&mut store, *slot).is_none()));
-            assert_eq!(store.stats().unreadable, 2, "each counts once");
+            assert_eq!(store.stats().unreadable, 2, "each one counts once");
         }
         files.set_faults(Faults::default());
         assert!(read(&mut store, slots[0]).is_some());

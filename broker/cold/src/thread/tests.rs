@@ -8,7 +8,7 @@ use super::*;
 use crate::files::{Faults, FaultyFiles, Folder};
 use crate::store::Settings;
 
-/// A store with one shard, and what its thread has called.
+/// A store with one shard, and the calls that its thread has made.
 struct World {
     thread: Option<SpillThread>,
     port: ShardPort,
@@ -22,7 +22,7 @@ impl World {
         let (wake, woken) = mpsc::channel();
         let (report, reports) = mpsc::channel();
         let (ledger, freed) = (Arc::new(MemoryLedger::default()), Arc::new(FreedSlots::default()));
-        let shelf = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
+        let account = Arc::new(SpillAccount::new(ledger.clone(), freed.clone()));
         let store = Store::new(files, Settings::with_limit(64 << 20));
         let wake = move |shard| {
             let _ = wake.send(shard);
@@ -30,13 +30,13 @@ impl World {
         let report = move |stats: &Stats| {
             let _ = report.send(*stats);
         };
-        let (thread, ports) = SpillThread::start(store, freed, vec![shelf], wake, report).expect("a thread");
+        let (thread, ports) = SpillThread::start(store, freed, vec![account], wake, report).expect("a thread");
         let port = ports.into_iter().next().expect("one shard");
         World { thread: Some(thread), port, woken, reports, ledger }
     }
 
-    fn ask(&mut self, order: SpillRequest) -> SpillResponse {
-        self.port.post(order).expect("there is room");
+    fn ask(&mut self, request: SpillRequest) -> SpillResponse {
+        self.port.post(request).expect("not full");
         loop {
             if let Some(answer) = self.port.next_answer() {
                 return answer;
@@ -46,10 +46,10 @@ impl World {
     }
 
     fn write(&mut self, messages: Vec<Message>) -> Vec<Option<Spilled>> {
-        let shelf = self.port.spill_account().clone();
+        let account = self.port.spill_account().clone();
         match self.ask(SpillRequest::Write { ticket: 1, messages }) {
             SpillResponse::Written { ticket: 1, messages } => {
-                messages.iter().map(|(message, slot)| Some(Spilled::new(message, (*slot)?, &shelf))).collect()
+                messages.iter().map(|(message, slot)| Some(Spilled::new(message, (*slot)?, &account))).collect()
             }
             other => panic!("{other:?}"),
         }
@@ -80,27 +80,27 @@ fn message(number: u64) -> Message {
 #[test]
 fn written_messages_are_readable_until_freed() {
     let folder = std::env::temp_dir().join(format!("tautwire-cold-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("a directory");
     std::fs::write(folder.join("cold-000000ff"), b"from an earlier run").expect("a file");
-    let mut world = World::new(Folder::emptied(&folder).expect("a folder"));
+    let mut world = World::new(Folder::emptied(&folder).expect("a directory"));
     assert!(!folder.join("cold-000000ff").exists());
-    let cold: Vec<Spilled> = world.write((0..100).map(message).collect()).into_iter().flatten().collect();
-    assert_eq!(cold.len(), 100);
-    let backwards: Vec<Spilled> = cold.iter().rev().cloned().collect();
+    let spilled: Vec<Spilled> = world.write((0..100).map(message).collect()).into_iter().flatten().collect();
+    assert_eq!(spilled.len(), 100);
+    let backwards: Vec<Spilled> = spilled.iter().rev().cloned().collect();
     let read = world.read(backwards);
     for (number, (_, found)) in (0..100).rev().zip(&read) {
         assert_eq!(found.as_ref(), Some(&message(number)));
     }
-    drop((read, cold));
+    drop((read, spilled));
     let is_empty = |stats: &Stats| stats.messages == 0 && stats.file_bytes == 0 && stats.read == 100;
     assert!(world.reports.iter().any(|stats| is_empty(&stats)), "the reports end with the thread");
     assert_eq!(world.ledger.all(), 0);
     let left: Vec<Spilled> = world.write(vec![message(1)]).into_iter().flatten().collect();
-    assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 1);
+    assert_eq!(std::fs::read_dir(&folder).expect("the directory exists").count(), 1);
     world.thread.take();
-    assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 0, "files do not outlive the thread");
+    assert_eq!(std::fs::read_dir(&folder).expect("the directory exists").count(), 0, "files do not outlive the thread");
     drop(left);
-    std::fs::remove_dir_all(&folder).expect("it was made above");
+    std::fs::remove_dir_all(&folder).expect("created above");
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn disk_failures_are_reported_and_nothing_counts_as_written() {
     files.set_faults(Faults { writing: true, ..Faults::default() });
     assert_eq!(world.write(vec![message(1), message(2)]), [None, None]);
     files.set_faults(Faults::default());
-    let cold: Vec<Spilled> = world.write(vec![message(1), message(2)]).into_iter().flatten().collect();
+    let spilled: Vec<Spilled> = world.write(vec![message(1), message(2)]).into_iter().flatten().collect();
     for faults in [Faults { reading: true, ..Faults::default() }, Faults { flipping: true, ..Faults::default() }] {
         files.set_faults(faults);
-        let read = world.read(vec![cold[1].clone()]);
+        let read = world.read(vec![spilled[1].clone()]);
         assert_eq!(read[0].1, None);
     }
     files.set_faults(Faults::default());
-    assert_eq!(world.read(cold)[0].1, Some(message(1)), "it is there as soon as the disk is");
+    assert_eq!(world.read(spilled)[0].1, Some(message(1)), "readable again once the disk works");
 }

@@ -1,9 +1,9 @@
-//! Two versions of a Protobuf message.
+//! Comparison of two versions of a Protobuf message.
 
 use super::{DifferenceList, Effect};
 use crate::plan::{Cardinality, EnumPlan, FieldPlan, Kind, MessageIndex, Plan};
 
-/// `in_text` is whether names matter: in JSON and MessagePack.
+/// `in_text`: whether names matter, as in JSON and MessagePack.
 pub(super) fn compare(old: &Plan, new: &Plan, in_text: bool, notes: &mut DifferenceList) {
     let mut comparison = Comparison { old, new, in_text, met: Vec::new() };
     comparison.messages(old.root, new.root, notes);
@@ -13,7 +13,7 @@ struct Comparison<'p> {
     old: &'p Plan,
     new: &'p Plan,
     in_text: bool,
-    /// Pairs that have been compared: messages may contain each other.
+    /// Pairs that have been compared: message types may be recursive.
     met: Vec<(MessageIndex, MessageIndex)>,
 }
 
@@ -34,17 +34,17 @@ impl Comparison<'_> {
                 Some(index) => {
                     let still = new_plan.required.contains(&index);
                     match (required, still) {
-                        (false, true) => notes.add("must be there now", Effect::OldWriters),
-                        (true, false) => notes.add("may be missing now", Effect::OldReaders),
+                        (false, true) => notes.add("is required now", Effect::OldWriters),
+                        (true, false) => notes.add("is optional now", Effect::OldReaders),
                         _ => {}
                     }
                     self.fields(field, new_plan.field(index), notes);
                 }
                 None if new_plan.names.find(field.json_name.as_bytes()).is_some() => {
-                    notes.add(format!("had the number {}, and has another one", field.number), Effect::Both);
+                    notes.add(format!("no longer has the number {}", field.number), Effect::Both);
                 }
-                None if required => notes.add("is gone, and old readers need it", Effect::OldReaders),
-                None => notes.add("is gone", Effect::None),
+                None if required => notes.add("was removed, and old readers require it", Effect::OldReaders),
+                None => notes.add("was removed", Effect::None),
             });
         }
         for field in new_plan.fields.iter().filter(|field| old_plan.numbered(field.number).is_none()) {
@@ -52,8 +52,8 @@ impl Comparison<'_> {
             let known = old_plan.names.find(field.json_name.as_bytes()).is_some();
             notes.within(&field.name, |notes| match (required, known) {
                 (_, true) => {}
-                (true, _) => notes.add("is new and must be there", Effect::OldWriters),
-                (false, _) => notes.add("is new", Effect::None),
+                (true, _) => notes.add("was added and is required", Effect::OldWriters),
+                (false, _) => notes.add("was added", Effect::None),
             });
         }
     }
@@ -61,11 +61,11 @@ impl Comparison<'_> {
     fn fields(&mut self, old: &FieldPlan, new: &FieldPlan, notes: &mut DifferenceList) {
         if old.json_name != new.json_name {
             let effect = if self.in_text { Effect::Both } else { Effect::None };
-            notes.add(format!("is called {} now", new.json_name), effect);
+            notes.add(format!("was renamed to {}", new.json_name), effect);
         }
         if old.cardinality != new.cardinality {
             let effect = match (old.cardinality, new.cardinality) {
-                // The last of several values is taken for the one, unless they are packed together.
+                // A reader takes the last of several values, unless they are packed.
                 (Cardinality::Singular, Cardinality::Repeated) if !new.packed && !self.in_text => Effect::None,
                 _ => Effect::Both,
             };
@@ -73,7 +73,7 @@ impl Comparison<'_> {
             return;
         }
         if old.oneof.is_some() != new.oneof.is_some() {
-            notes.add("has entered or left a choice: one field of it erases the others", Effect::Both);
+            notes.add("was moved into or out of a oneof: setting one of its fields clears the others", Effect::Both);
         }
         match (old.kind, new.kind) {
             (Kind::Message(old), Kind::Message(new)) => self.messages(old, new, notes),
@@ -93,18 +93,18 @@ impl Comparison<'_> {
             match new.name_of(*number) {
                 None => {
                     let effect = if self.in_text || new.is_closed { Effect::OldWriters } else { Effect::None };
-                    notes.add(format!("the value {name} is gone"), effect);
+                    notes.add(format!("the value {name} was removed"), effect);
                 }
                 Some(other) if *other != **name => {
                     let effect = if self.in_text { Effect::Both } else { Effect::None };
-                    notes.add(format!("the value {name} is called {other} now"), effect);
+                    notes.add(format!("the value {name} was renamed to {other}"), effect);
                 }
                 Some(_) => {}
             }
         }
         for (_, name) in new.values.iter().filter(|(number, _)| !old.has(*number)) {
             let effect = if self.in_text || old.is_closed { Effect::OldReaders } else { Effect::None };
-            notes.add(format!("the value {name} is new"), effect);
+            notes.add(format!("the value {name} was added"), effect);
         }
     }
 }
@@ -117,7 +117,7 @@ fn shape(field: &FieldPlan) -> &'static str {
     }
 }
 
-/// What reading one kind as another does, in the binary form.
+/// The effect of reading one kind as another, in the binary form.
 fn changed_kind(old: Kind, new: Kind) -> Effect {
     let is_plain_varint =
         |kind| matches!(kind, Kind::Int32 | Kind::Int64 | Kind::Uint32 | Kind::Uint64 | Kind::Bool | Kind::Enum(_));
@@ -126,7 +126,7 @@ fn changed_kind(old: Kind, new: Kind) -> Effect {
         (Kind::Sint32, Kind::Sint64) => Effect::OldReaders,
         (Kind::Sint64, Kind::Sint32) => Effect::OldWriters,
         (Kind::Fixed32, Kind::Sfixed32) | (Kind::Sfixed32, Kind::Fixed32) => Effect::Both,
-        // Any text is bytes; not all bytes are text.
+        // Every string is valid bytes; not all bytes are valid strings.
         (Kind::String, Kind::Bytes) => Effect::OldReaders,
         (Kind::Bytes, Kind::String) => Effect::OldWriters,
         (old, new) if is_plain_varint(old) && is_plain_varint(new) && wide(new) && !wide(old) => Effect::OldReaders,

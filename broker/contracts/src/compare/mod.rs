@@ -1,4 +1,4 @@
-//! What a change of contracts means for those who speak the old ones.
+//! Compatibility of contract changes with existing readers and writers.
 
 mod message;
 mod schema;
@@ -8,27 +8,27 @@ use std::fmt;
 use crate::catalogue::Catalogue;
 use crate::contract::{Contract, Types};
 
-/// One difference between two versions of a contract.
+/// A difference between two versions of a contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The contract's name.
     pub contract: String,
     /// The field, or the key of the contract.
     pub path: String,
-    /// What is different.
+    /// A description of the difference.
     pub what: String,
-    /// Whom it breaks.
+    /// What it breaks.
     pub effect: Effect,
 }
 
-/// Whom a difference breaks. Payloads are written by the old schema or the new one, and read by either.
+/// What a difference breaks. Payloads are written with the old or the new schema, and read with either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// Nobody.
+    /// Nothing.
     None,
-    /// Those who read new payloads with the old schema: it is backward compatible only.
+    /// Readers with the old schema cannot read new payloads: only backward compatible.
     OldReaders,
-    /// Those who write old payloads, read or checked by the new schema: it is forward compatible only.
+    /// Old payloads violate the new schema: only forward compatible.
     OldWriters,
     /// Both.
     Both,
@@ -43,7 +43,7 @@ impl Effect {
         }
     }
 
-    /// The verdict as it is called: `compatible`, `backward`, `forward` or `breaking`.
+    /// The name of the effect: `compatible`, `backward`, `forward` or `breaking`.
     pub fn verdict(self) -> &'static str {
         match self {
             Effect::None => "compatible",
@@ -64,24 +64,24 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The effect of all differences together.
+/// The combined effect of all differences.
 pub fn effect(differences: &[Difference]) -> Effect {
     differences.iter().fold(Effect::None, |effect, difference| effect.and(difference.effect))
 }
 
-/// Everything that is different, by contract.
+/// All differences, by contract.
 pub fn compare(old: &Catalogue, new: &Catalogue) -> Vec<Difference> {
     let mut notes = DifferenceList { contract: String::new(), path: Vec::new(), found: Vec::new() };
     for contract in old.contracts() {
         notes.contract = contract.name().to_owned();
         match new.named(contract.name()) {
             Some(newer) => compare_contracts(contract, newer, &mut notes),
-            None => notes.add("the contract is gone: payloads are not checked any more", Effect::OldReaders),
+            None => notes.add("the contract was removed: payloads are no longer checked", Effect::OldReaders),
         }
     }
     for contract in new.contracts().iter().filter(|contract| old.named(contract.name()).is_none()) {
         notes.contract = contract.name().to_owned();
-        notes.add("the contract is new: what was published freely is checked now", Effect::OldWriters);
+        notes.add("the contract was added: payloads are checked now", Effect::OldWriters);
     }
     notes.found
 }
@@ -94,13 +94,13 @@ fn compare_contracts(old: &Contract, new: &Contract, notes: &mut DifferenceList)
     }
     notes.within("format", |notes| {
         for gone in old.formats().iter().filter(|format| !new.formats().contains(format)) {
-            notes.add(format!("{} is gone", gone.name()), Effect::OldWriters);
+            notes.add(format!("{} was removed", gone.name()), Effect::OldWriters);
         }
         for added in new.formats().iter().filter(|format| !old.formats().contains(format)) {
-            notes.add(format!("{} is new", added.name()), Effect::OldReaders);
+            notes.add(format!("{} was added", added.name()), Effect::OldReaders);
         }
         if old.formats().first() != new.formats().first() && old.formats().len() == new.formats().len() {
-            notes.add("another one is first, and holds for payloads that do not say", Effect::Both);
+            notes.add("the first format, which is the default, has changed", Effect::Both);
         }
     });
     if old.on_violation() != new.on_violation() {
@@ -110,7 +110,7 @@ fn compare_contracts(old: &Contract, new: &Contract, notes: &mut DifferenceList)
     }
     if old.unknown_fields_refused() != new.unknown_fields_refused() {
         let (what, effect) = match new.unknown_fields_refused() {
-            true => ("unknown fields are refused now", Effect::OldWriters),
+            true => ("unknown fields are rejected now", Effect::OldWriters),
             false => ("unknown fields are allowed now", Effect::OldReaders),
         };
         notes.within("unknown_fields", |notes| notes.add(what, effect));
@@ -119,17 +119,17 @@ fn compare_contracts(old: &Contract, new: &Contract, notes: &mut DifferenceList)
         notes.within("ties", |notes| notes.add(format!("{level} is tied to {field} now"), Effect::OldWriters));
     }
     for (level, field) in old.ties().filter(|field_binding| !new.ties().any(|other| other == *field_binding)) {
-        notes.within("ties", |notes| notes.add(format!("{level} is not tied to {field} any more"), Effect::OldReaders));
+        notes.within("ties", |notes| notes.add(format!("{level} is no longer tied to {field}"), Effect::OldReaders));
     }
     let in_text = old.formats().iter().any(|format| *format != crate::Format::Protobuf);
     match (&old.types, &new.types) {
         (Types::Message(old), Types::Message(new)) => message::compare(old, new, in_text, notes),
         (Types::Schema(old), Types::Schema(new)) => schema::compare(old, new, notes),
-        _ => notes.add("the schema is of another language", Effect::Both),
+        _ => notes.add("the schema language has changed", Effect::Both),
     }
 }
 
-/// What has been found so far, and where the comparison is.
+/// The differences found so far, and the current position.
 struct DifferenceList {
     contract: String,
     path: Vec<String>,

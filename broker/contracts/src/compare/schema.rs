@@ -1,4 +1,4 @@
-//! Two versions of a JSON Schema.
+//! Comparison of two versions of a JSON Schema.
 
 use super::{DifferenceList, Effect};
 use crate::schema::{SchemaPlan, Shape};
@@ -14,7 +14,7 @@ fn shapes<'s>(old: Shape<'s>, new: Shape<'s>, met: &mut Vec<(usize, usize)>, not
     }
     met.push((old.id(), new.id()));
     for gone in old.types().filter(|name| !new.types().any(|other| other == *name)) {
-        notes.add(format!("may not be {gone} any more"), Effect::OldWriters);
+        notes.add(format!("may no longer be {gone}"), Effect::OldWriters);
     }
     for added in new.types().filter(|name| !old.types().any(|other| other == *name)) {
         notes.add(format!("may be {added} now"), Effect::OldReaders);
@@ -24,7 +24,7 @@ fn shapes<'s>(old: Shape<'s>, new: Shape<'s>, met: &mut Vec<(usize, usize)>, not
             let what = match effect {
                 Effect::OldWriters => format!("{rule} is stricter"),
                 Effect::OldReaders => format!("{rule} is looser"),
-                _ => format!("{rule} is different"),
+                _ => format!("{rule} has changed"),
             };
             notes.add(what, effect);
         }
@@ -33,8 +33,8 @@ fn shapes<'s>(old: Shape<'s>, new: Shape<'s>, met: &mut Vec<(usize, usize)>, not
         notes.within(name, |notes| match new.property(name) {
             Some((newer, still)) => {
                 match (required, still) {
-                    (false, true) => notes.add("must be there now", Effect::OldWriters),
-                    (true, false) => notes.add("may be missing now", Effect::OldReaders),
+                    (false, true) => notes.add("is required now", Effect::OldWriters),
+                    (true, false) => notes.add("is optional now", Effect::OldReaders),
                     _ => {}
                 }
                 shapes(property, newer, met, notes);
@@ -42,18 +42,18 @@ fn shapes<'s>(old: Shape<'s>, new: Shape<'s>, met: &mut Vec<(usize, usize)>, not
             None => {
                 let refused = if new.is_closed() { Effect::OldWriters } else { Effect::None };
                 let needed = if required { Effect::OldReaders } else { Effect::None };
-                notes.add("is gone", refused.and(needed));
+                notes.add("was removed", refused.and(needed));
             }
         });
     }
     for (name, _, required) in new.properties().filter(|(name, ..)| old.property(name).is_none()) {
         let refused = if old.is_closed() { Effect::OldReaders } else { Effect::None };
         let needed = if required { Effect::OldWriters } else { Effect::None };
-        notes.within(name, |notes| notes.add("is new", refused.and(needed)));
+        notes.within(name, |notes| notes.add("was added", refused.and(needed)));
     }
     match (old.is_closed(), new.is_closed()) {
-        (false, true) => notes.add("other names are refused now", Effect::OldWriters),
-        (true, false) => notes.add("other names are allowed now", Effect::OldReaders),
+        (false, true) => notes.add("additional properties are rejected now", Effect::OldWriters),
+        (true, false) => notes.add("additional properties are allowed now", Effect::OldReaders),
         _ => {}
     }
     if let (Some(old), Some(new)) = (old.items(), new.items()) {

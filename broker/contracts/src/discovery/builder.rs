@@ -1,8 +1,8 @@
-//! Puts a message together, field by field.
+//! Builds a Protobuf message field by field.
 
 use crate::protobuf::write_varint;
 
-/// A message in the binary form. What is empty is left out.
+/// A message in the binary form. Empty values are omitted.
 #[derive(Debug, Default)]
 pub(super) struct Builder(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! The retained messages of a catalogue, one after the other.
+//! The retained messages of a catalogue.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::catalogue::Catalogue;
 /// A message that the broker retains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// What comes behind `$SYS/contracts/` in its topic.
+    /// The topic after `$SYS/contracts/`.
     pub name: String,
     /// The payload.
     pub payload: Vec<u8>,
@@ -19,20 +19,20 @@ pub struct Document {
     pub format: Format,
 }
 
-/// The retained messages of a catalogue in the order in which they are to be published: what is referred to before what
-/// refers to it, and the index at the end. Each is made when it is asked for, so that they can be published over many turns.
+/// The retained messages of a catalogue in publishing order: referenced documents before those that reference them, and the index last.
+/// Each is created on demand, so that they can be published over many turns.
 #[derive(Debug)]
 pub struct Documents {
     catalogue: Arc<Catalogue>,
-    /// The place of the first contract of each schema.
+    /// The index of the first contract of each schema.
     schemas: Vec<usize>,
     next: usize,
-    /// The twin in JSON of the document given last.
+    /// The JSON copy of the document returned last.
     json_variant: Option<Document>,
 }
 
 impl Documents {
-    /// Those of `catalogue`.
+    /// The documents of `catalogue`.
     pub fn of(catalogue: Arc<Catalogue>) -> Documents {
         let mut seen = BTreeSet::new();
         let contracts = catalogue.contracts().iter().enumerate();
@@ -41,7 +41,7 @@ impl Documents {
         Documents { catalogue, schemas, next: 0, json_variant: None }
     }
 
-    /// Makes the document at a place; `None` behind the last.
+    /// Creates the document at an index; `None` after the last.
     fn make(&self, place: usize) -> Option<(String, &'static str, Vec<u8>)> {
         let contracts = self.catalogue.contracts();
         if let Some(&at) = self.schemas.get(place) {

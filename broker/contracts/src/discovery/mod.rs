@@ -1,4 +1,4 @@
-//! What clients are told of the contracts: retained messages, and answers to requests; and how to read those.
+//! Discovery of contracts by clients: retained messages, and request and response.
 
 mod builder;
 mod documents;
@@ -22,21 +22,20 @@ use builder::Builder;
 pub use documents::{Document, Documents};
 pub use reader::{Page, read};
 
-/// The schema of everything that is said here.
+/// The schema of all discovery messages.
 pub const SCHEMA: &str = include_str!("discovery.proto");
-/// Contracts on one page at most.
+/// Maximum number of contracts on a page.
 pub const PAGE_MAX: usize = 100;
-/// A page with this many bytes, counted in the binary form, takes no further contract. One contract is always on it, whose
-/// schema may be larger.
+/// A page with this many bytes, measured in the binary form, gets no further contract. It always has one contract, whose schema may be
+/// larger.
 pub const PAGE_MAX_BYTES: usize = 256 << 10;
 
-/// All bindings, as the JSON document of that name has them.
+/// All bindings, in the form of the JSON document of that name.
 pub fn index_json(catalogue: &Catalogue) -> Vec<u8> {
     to_json("Index", index(catalogue).bytes())
 }
 
-/// The answer to a request in `format`, one page, whose size is bounded by [`PAGE_MAX`] and [`PAGE_MAX_BYTES`]. What is not
-/// understood is answered with an error.
+/// The response to a request in `format`: one page, bounded by [`PAGE_MAX`] and [`PAGE_MAX_BYTES`]. An invalid request gets an error.
 pub fn answer(catalogue: &Catalogue, format: Format, request: &[u8]) -> Vec<u8> {
     let response = match Request::parse(format, request) {
         Ok(request) => request.answer(catalogue),
@@ -52,7 +51,7 @@ pub fn answer(catalogue: &Catalogue, format: Format, request: &[u8]) -> Vec<u8> 
     }
 }
 
-/// One contract and its schema, as an answer in JSON has them.
+/// One contract and its schema, in the form of a JSON response.
 pub fn describe(contract: &Contract) -> Vec<u8> {
     let mut response = Builder::default();
     response.nested(1, &binding(contract));
@@ -60,10 +59,10 @@ pub fn describe(contract: &Contract) -> Vec<u8> {
     to_json("Response", response.bytes())
 }
 
-/// Contracts as `ServiceDiscoveryResponse`, one page of them. A request may be empty, or say as [`answer`] has it after which
-/// contract the page begins.
+/// Contracts as one page of `ServiceDiscoveryResponse`. A request may be empty, or have the contract after which the page begins, as in
+/// [`answer`].
 pub fn service_discovery(catalogue: &Catalogue, request: &[u8]) -> Vec<u8> {
-    // Whatever else their clients send is no reason to answer nothing.
+    // Clients of that protocol may send anything; they get a response in any case.
     let request = Request::parse(Format::Protobuf, request).unwrap_or_default();
     let mut page = PageInProgress::default();
     for contract in request.wanted(catalogue) {
@@ -160,7 +159,7 @@ impl Request {
         if self.limit == 0 { PAGE_MAX } else { self.limit.min(PAGE_MAX) }
     }
 
-    /// The contracts that are asked for, on this page and on those that follow.
+    /// The requested contracts, on this page and on those that follow.
     fn wanted<'c>(&'c self, catalogue: &'c Catalogue) -> impl Iterator<Item = &'c Contract> {
         let all = self.topic.is_empty();
         let found = if all { None } else { catalogue.find(&self.topic) };
@@ -201,12 +200,12 @@ struct PageInProgress<'c> {
     contracts: usize,
     bytes: usize,
     last: Option<&'c Contract>,
-    /// There are more.
+    /// Whether there are more contracts.
     is_full: bool,
 }
 
 impl<'c> PageInProgress<'c> {
-    /// Whether the contract, which takes so many bytes, is still on the page.
+    /// Adds a contract of `bytes` bytes, unless the page is full. Returns whether it was added.
     fn try_add(&mut self, contract: &'c Contract, bytes: usize, limit: usize) -> bool {
         let is_too_much = self.contracts == limit || self.bytes + bytes > PAGE_MAX_BYTES;
         if self.contracts > 0 && is_too_much {
@@ -219,7 +218,7 @@ impl<'c> PageInProgress<'c> {
         true
     }
 
-    /// The page with the name after which the next one begins, in the field of that number.
+    /// The finished page, with the name after which the next one begins in field `number`.
     fn end(mut self, number: u32) -> Vec<u8> {
         if let Some(last) = self.last.filter(|_| self.is_full) {
             self.response.text(number, last.name());
@@ -228,19 +227,19 @@ impl<'c> PageInProgress<'c> {
     }
 }
 
-/// About how many bytes [`schema`] makes.
+/// The approximate length of [`schema`] in bytes.
 fn schema_bytes(contract: &Contract) -> usize {
     contract.schema().source.len() + contract.schema().descriptor_set.len()
 }
 
 fn to_json(root: &str, bytes: &[u8]) -> Vec<u8> {
     let mut json = Vec::new();
-    // What is said here is made here, by the same schema.
+    // The bytes were built here with the same schema, so this cannot fail.
     let _ = protobuf::emit(plan(root), bytes, &mut JsonSink::new(&mut json, usize::MAX));
     json
 }
 
-/// The plan of one of the messages of [`SCHEMA`].
+/// The plan of a message of [`SCHEMA`].
 fn plan(name: &str) -> &'static Plan {
     static PLANS: OnceLock<BTreeMap<String, Plan>> = OnceLock::new();
     let plans = PLANS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! What a client makes of the answers to its requests.
+//! Decoding of discovery responses, for clients.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::schema;
 use crate::topic_pattern::TopicPattern;
 use crate::typed;
 
-/// One answer, taken apart.
+/// A decoded response.
 #[derive(Debug, Default)]
 pub struct Page {
     bindings: Vec<Binding>,
     schemas: Vec<(String, Arc<Schema>)>,
-    /// The name after which the next page begins; empty on the last one.
+    /// The name after which the next page begins; empty on the last page.
     pub next: String,
 }
 
@@ -38,10 +38,10 @@ struct Binding {
     ties: Vec<(String, String)>,
 }
 
-/// Reads the answer to a request.
+/// Decodes the response to a request.
 ///
 /// # Errors
-/// Why it cannot be read, or what the broker said was wrong with the request.
+/// Why it cannot be decoded, or the broker's error about the request.
 pub fn read(format: Format, answer: &[u8]) -> Result<Page, String> {
     let mut bytes = Vec::new();
     let check = PayloadCheck { unknown_fields_refused: false, depth_max: DEPTH_MAX };
@@ -69,10 +69,10 @@ pub fn read(format: Format, answer: &[u8]) -> Result<Page, String> {
 }
 
 impl Catalogue {
-    /// The contracts of a broker, from all pages of its answer. The pages must have been asked for with their schemas.
+    /// The contracts of a broker, from all pages of its response. The pages must have been requested with their schemas.
     ///
     /// # Errors
-    /// Which contract is not understood, and why.
+    /// Which contract cannot be decoded, and why.
     pub fn of_pages(pages: &[Page]) -> Result<Catalogue, String> {
         let schemas: Vec<&(String, Arc<Schema>)> = pages.iter().flat_map(|page| &page.schemas).collect();
         let contract = |binding: &Binding| {
@@ -126,7 +126,7 @@ impl Binding {
         Ok(Contract {
             name: self.name.as_str().into(),
             topics: TopicPattern::new(&self.topics).map_err(|error| error.to_string())?,
-            formats: formats.ok_or("it lists a format that is not known here")?,
+            formats: formats.ok_or("it lists an unknown format")?,
             schema: Arc::new(Schema {
                 file: schema.file.clone(),
                 source: schema.source.clone(),
@@ -135,7 +135,7 @@ impl Binding {
                 sha256: schema.sha256.clone(),
             }),
             types,
-            on_violation: policy.ok_or("its on_violation is not known here")?.1,
+            on_violation: policy.ok_or("its on_violation is unknown")?.1,
             unacknowledged: match self.unacknowledged.as_str() {
                 "disconnect" => Unacknowledged::Disconnect,
                 _ => Unacknowledged::Drop,
@@ -146,7 +146,7 @@ impl Binding {
     }
 }
 
-/// The schema, and the name under which bindings refer to it.
+/// Decodes a schema, with the name by which bindings reference it.
 fn read_schema(bytes: &[u8]) -> (String, Arc<Schema>) {
     let mut sha256 = String::new();
     let (mut file, mut source, mut descriptor_set) = (String::new(), String::new(), Vec::new());
@@ -161,7 +161,7 @@ fn read_schema(bytes: &[u8]) -> (String, Arc<Schema>) {
         }
     });
     let schema = Schema {
-        // What was said is not relied on where it is said again.
+        // The hash is computed here, not taken from the response.
         sha256: Schema::hash(&source, &descriptor_set),
         file: file.into(),
         source: source.into(),

@@ -1,9 +1,9 @@
-//! Values in their usual spelling, passed over without being made. Each says where the value ends; `None` is for whatever
-//! needs a closer look.
+//! Fast paths that skip values in their usual form without decoding them. Each returns the end of the value, or `None` if it needs the slow
+//! path.
 
 use super::string;
 
-/// An integer of at most `digits_max` digits, by itself or between quotation marks.
+/// An integer of at most `digits_max` digits, with or without quotation marks.
 #[inline]
 pub(super) fn integer(bytes: &[u8], start: usize, digits_max: usize, signed: bool) -> Option<usize> {
     let quoted = bytes.get(start) == Some(&b'"');
@@ -22,7 +22,7 @@ pub(super) fn integer(bytes: &[u8], start: usize, digits_max: usize, signed: boo
     }
 }
 
-/// A number without an exponent, of so few digits that it fits into a `float`.
+/// A number without an exponent, with so few digits that it fits a `float`.
 #[inline]
 pub(super) fn decimal(bytes: &[u8], start: usize) -> Option<usize> {
     const LENGTH_MAX: usize = 38;
@@ -58,7 +58,7 @@ pub(super) fn text(bytes: &[u8], at: usize) -> Option<usize> {
     (bytes.get(end) == Some(&b'"')).then_some(end + 1)
 }
 
-/// The end of digits that are there, and have no zeros before them.
+/// The end of at least one digit without leading zeros.
 #[inline]
 fn digits(bytes: &[u8], at: usize) -> Option<usize> {
     let end = run(bytes, at);

@@ -1,11 +1,11 @@
-//! Reads JSON value by value.
+//! A streaming JSON reader.
 
 use super::{quick_check, string};
 use crate::plan::{Name, Names, Pass};
 use crate::source::{Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
-/// JSON text, and how far it has been read.
+/// JSON text, and the read position.
 pub(crate) struct JsonSource<'a> {
     text: &'a str,
     at: usize,
@@ -19,7 +19,7 @@ impl<'a> JsonSource<'a> {
     pub(crate) fn new(payload: &'a [u8]) -> Checked<JsonSource<'a>> {
         match core::str::from_utf8(payload) {
             Ok(text) => Ok(JsonSource { text, at: 0 }),
-            Err(error) => Err(Violation::new(Rule::Utf8, error.valid_up_to(), "UTF-8", "other bytes")),
+            Err(error) => Err(Violation::new(Rule::Utf8, error.valid_up_to(), "UTF-8", "invalid bytes")),
         }
     }
 
@@ -44,7 +44,7 @@ impl<'a> JsonSource<'a> {
         Violation::new(Rule::Malformed, self.at, expected, found)
     }
 
-    /// Puts [`Source::offset`] at what comes next.
+    /// Advances [`Source::offset`] to the next token.
     pub(crate) fn skip_space(&mut self) {
         self.past_space();
     }
@@ -82,7 +82,7 @@ impl<'a> JsonSource<'a> {
         let digits = self.at - digits_at;
         if digits == 0 || (digits > 1 && bytes[digits_at] == b'0') {
             self.at = digits_at;
-            return Err(self.unexpected("digits, without zeros before them"));
+            return Err(self.unexpected("digits without leading zeros"));
         }
         let mut is_whole = true;
         if self.peek() == Some(b'.') {
@@ -125,7 +125,7 @@ impl<'a> JsonSource<'a> {
         is_right.then_some(OPEN)
     }
 
-    /// Whether there is another item; the comma before it is read.
+    /// Whether there is another item; reads the comma before it.
     #[inline]
     fn has_more(&mut self, sequence: &mut Sequence, close: u8, expected: &'static str) -> Checked<bool> {
         let next = self.past_space();
@@ -258,12 +258,12 @@ impl<'a> Source<'a> for JsonSource<'a> {
     fn end(&mut self) -> Checked {
         match self.past_space() {
             None => Ok(()),
-            Some(_) => Err(Violation::new(Rule::Trailing, self.at, "the end of the payload", "more of it")),
+            Some(_) => Err(Violation::new(Rule::Trailing, self.at, "the end of the payload", "more bytes")),
         }
     }
 }
 
-/// What most writers put behind a colon or a comma, if anything.
+/// Skips one space, which most writers put after a colon or a comma.
 #[inline]
 fn past_one_space(bytes: &[u8], at: usize) -> usize {
     at + usize::from(bytes.get(at) == Some(&b' '))

@@ -1,4 +1,4 @@
-//! What stands between quotation marks.
+//! JSON strings.
 
 use crate::violation::{Checked, Rule, Violation};
 
@@ -27,7 +27,7 @@ fn scan_escaped(bytes: &[u8], start: usize) -> Checked<(usize, bool)> {
     }
 }
 
-/// The first byte from `at` on that is a quotation mark, a backslash or a control character, eight at a time.
+/// The first quotation mark, backslash or control character from `at` on; tests eight bytes at a time.
 #[inline]
 pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -36,7 +36,7 @@ pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
         let word = u64::from_le_bytes(*chunk);
         let quote = word ^ (ONES * b'"' as u64);
         let backslash = word ^ (ONES * b'\\' as u64);
-        // The lowest set high bit is exact; borrows only reach bytes above the first one found.
+        // The lowest set high bit is exact; borrows reach only bytes above it.
         let found = (quote.wrapping_sub(ONES) & !quote)
             | (backslash.wrapping_sub(ONES) & !backslash)
             | (word.wrapping_sub(ONES * 0x20) & !word);
@@ -51,9 +51,9 @@ pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the escape that starts at `at` ends. A surrogate must have its other half.
+/// The end of the escape at `at`. A surrogate must be part of a pair.
 fn escape_end(bytes: &[u8], at: usize) -> Checked<usize> {
-    let bad = || Violation::new(Rule::Malformed, at, "an escape of JSON", "another");
+    let bad = || Violation::new(Rule::Malformed, at, "a JSON escape", "an unknown escape");
     match bytes.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
         Some(b'u') => {
@@ -71,13 +71,13 @@ fn escape_end(bytes: &[u8], at: usize) -> Checked<usize> {
     }
 }
 
-/// The number in a `\u` escape at `at`.
+/// The code unit of a `\u` escape at `at`.
 fn code_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// A scanned string without its escapes.
+/// A scanned string with its escapes decoded.
 pub(crate) fn unescaped(raw: &str) -> String {
     let bytes = raw.as_bytes();
     let mut text = String::with_capacity(raw.len());
@@ -107,7 +107,7 @@ pub(crate) fn unescaped(raw: &str) -> String {
     text
 }
 
-/// Appends `text` between quotation marks.
+/// Appends `text` in quotation marks.
 pub(crate) fn write(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.push(b'"');
@@ -133,7 +133,7 @@ pub(crate) fn write(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// How many bytes [`write`] appends.
+/// The number of bytes that [`write`] appends.
 #[cold]
 pub(crate) fn written_len(text: &str) -> usize {
     let escaped = |byte: &u8| match byte {
@@ -146,7 +146,7 @@ pub(crate) fn written_len(text: &str) -> usize {
 
 #[cold]
 fn control_character(at: usize) -> Box<Violation> {
-    Violation::new(Rule::Malformed, at, "a character of a string", "a control character that is not escaped")
+    Violation::new(Rule::Malformed, at, "a character of a string", "an unescaped control character")
 }
 
 #[cold]

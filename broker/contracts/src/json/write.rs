@@ -1,4 +1,4 @@
-//! Writes messages by the canonical JSON mapping of Protocol Buffers.
+//! Writes messages in the canonical JSON mapping of Protocol Buffers.
 
 use std::io::Write as _;
 
@@ -7,13 +7,13 @@ use crate::plan::{Cardinality, EnumPlan, FieldPlan, Kind, MessagePlan, WellKnown
 use crate::sink::{AnyPosition, AnyScalar, AnyShape, Scalar, Sink, ValueContext};
 use crate::typed::{base64, time};
 
-/// Text up to this length is written without a look at the room for it.
+/// Text up to this length is written without checking the limit first.
 const LONG_TEXT_BYTES: usize = 4 << 10;
 
 /// Appends JSON.
 pub(crate) struct JsonSink<'o> {
     out: &'o mut Vec<u8>,
-    /// How long `out` may become.
+    /// Maximum length of `out`.
     end: usize,
 }
 
@@ -23,14 +23,14 @@ impl<'o> JsonSink<'o> {
         JsonSink { out, end }
     }
 
-    /// A comma, unless this is the first in its brackets. What is written before it tells: a value never ends so.
+    /// Writes a comma, unless this is the first item. The last byte shows it: a value never ends with `{`, `[` or `:`.
     fn comma(&mut self) {
         if !matches!(self.out.last(), None | Some(b'{' | b'[' | b':')) {
             self.out.push(b',');
         }
     }
 
-    /// What comes before a value.
+    /// Writes what precedes a value.
     fn before(&mut self, place: ValueContext<'_>) {
         match place {
             ValueContext::Root | ValueContext::MapValue(_) | ValueContext::WrapperValue(_) => {}
@@ -41,7 +41,7 @@ impl<'o> JsonSink<'o> {
 
     fn name(&mut self, field: &FieldPlan) {
         self.comma();
-        // Names of a schema need no escapes, but those it chooses for JSON may.
+        // Names in a schema need no escapes, but `json_name` may.
         string::write(&field.json_name, self.out);
         self.out.push(b':');
     }
@@ -58,7 +58,7 @@ impl<'o> JsonSink<'o> {
         }
     }
 
-    /// Escapes may make text six times as long, which is looked at beforehand where that is much.
+    /// Escapes may make text six times as long, so the length of long text is checked first.
     fn text(&mut self, text: &str) {
         if text.len() > LONG_TEXT_BYTES && self.out.len() + string::written_len(text) > self.end {
             self.out.push(b'"');
@@ -76,7 +76,7 @@ impl<'o> JsonSink<'o> {
 }
 
 impl Sink for JsonSink<'_> {
-    const WANTS_VALUES: bool = true;
+    const USES_VALUES: bool = true;
 
     #[inline]
     fn is_full(&self) -> bool {
@@ -112,7 +112,7 @@ impl Sink for JsonSink<'_> {
     fn scalar(&mut self, place: ValueContext<'_>, value: Scalar<'_>) {
         self.before(place);
         let is_key = matches!(place, ValueContext::MapKey(_));
-        // Numbers of 64 bits are text, since most readers of JSON hold numbers as doubles.
+        // 64-bit numbers are strings, since most JSON parsers store numbers as doubles.
         let is_wide = place.field().is_some_and(|field| {
             matches!(field.kind, Kind::Int64 | Kind::Uint64 | Kind::Sint64 | Kind::Fixed64 | Kind::Sfixed64)
         });
@@ -204,7 +204,7 @@ fn unsigned(mut value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// The shortest text that reads as the same number.
+/// Writes the shortest text that parses to the same number.
 fn number(value: f64, out: &mut Vec<u8>) {
     if !written_otherwise(value, out) {
         // Writing to memory does not fail.
@@ -218,12 +218,12 @@ fn short_number(value: f32, out: &mut Vec<u8>) {
     }
 }
 
-/// Numbers that read best without an exponent.
+/// Whether a number is more readable without an exponent.
 fn is_plain(magnitude: f64) -> bool {
     magnitude == 0.0 || (1e-5..1e17).contains(&magnitude)
 }
 
-/// What is no number has a name, and small whole numbers have a short way.
+/// Writes non-finite numbers by name, and small integers by a fast path.
 fn written_otherwise(value: f64, out: &mut Vec<u8>) -> bool {
     const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
     let name: &[u8] = match value {

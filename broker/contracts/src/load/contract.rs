@@ -1,4 +1,4 @@
-//! From what was written about a contract to the contract.
+//! Compiles the definition of a contract.
 
 use super::LoadLimits;
 use super::error::{ErrorCode, LoadError, SourcePosition};
@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::topic_pattern::TopicPattern;
 use tautwire_message::Format;
 
-/// What is written about a contract, by itself not known to make sense.
+/// The definition of a contract, not yet validated.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) place: SourcePosition,
@@ -25,7 +25,7 @@ pub(super) struct Draft {
     pub(super) on_violation: OnViolation,
     pub(super) unacknowledged: Unacknowledged,
     pub(super) unknown_fields_refused: bool,
-    /// Level and field.
+    /// Levels and fields.
     pub(super) ties: Vec<(String, String)>,
 }
 
@@ -48,14 +48,14 @@ impl Draft {
     }
 }
 
-/// Names are levels of topics, parts of file names and of generated code.
+/// Names are used in topic levels, file names and generated code.
 const NAME_MAX_BYTES: usize = 64;
 
 pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Result<Contract, LoadError> {
     let at = |place: &Option<SourcePosition>| place.clone().unwrap_or_else(|| draft.place.clone());
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if draft.name.len() > NAME_MAX_BYTES || !draft.name.bytes().all(is_name) {
-        let message = format!("name has letters, digits, _ and -, at most {NAME_MAX_BYTES} of them");
+        let message = format!("name must have only letters, digits, _ and -, at most {NAME_MAX_BYTES}");
         return Err(LoadError::at(ErrorCode::Value, draft.place.clone(), message));
     }
     let topics = TopicPattern::new(&draft.topics)
@@ -82,7 +82,7 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Res
     })
 }
 
-/// What payloads are held to, and where that is said.
+/// The types of the payloads, and their schema.
 fn types(
     draft: &Draft,
     schemas: &Schemas,
@@ -95,7 +95,7 @@ fn types(
             return Err(wrong("message is for .proto files; a JSON Schema is one type".to_owned()));
         }
         if draft.formats.contains(&Format::Protobuf) {
-            return Err(wrong("a JSON Schema has no form in protobuf; list json or messagepack".to_owned()));
+            return Err(wrong("protobuf cannot represent a JSON Schema; list json or messagepack".to_owned()));
         }
         let (schema, plan) = schemas.json_schema(&draft.schema, place, limits)?;
         return Ok((schema, Types::Schema(plan)));
@@ -105,7 +105,7 @@ fn types(
     if let Some(other) = draft.formats.iter().find(|format| **format != Format::Protobuf)
         && !plan.can_transcode()
     {
-        return Err(wrong(format!("google.protobuf.Any has no form in {}; list protobuf alone", other.name())));
+        return Err(wrong(format!("{} cannot represent google.protobuf.Any; list only protobuf", other.name())));
     }
     Ok((schema, Types::Message(plan)))
 }

@@ -1,13 +1,13 @@
-//! What is wrong with a folder of contracts, and where.
+//! Errors in a contracts folder, with their positions.
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// An error in a contracts folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
-    /// What kind of fault it is.
+    /// The kind of error.
     pub code: ErrorCode,
-    /// The file, by its path in the folder.
+    /// The file, as a path in the folder.
     pub file: String,
     /// Line and column, from 1, the column in characters; `None` for the whole file.
     pub position: Option<(usize, usize)>,
@@ -15,24 +15,24 @@ pub struct LoadError {
     pub message: String,
 }
 
-/// Kinds of faults, with names that stay.
+/// Kinds of errors, with stable names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// A text that is not what its file should be.
+    /// A file that is not well-formed.
     Syntax,
-    /// A key that is not known.
+    /// An unknown key.
     UnknownKey,
-    /// A value that may not stand there.
+    /// A value that is not allowed for its key.
     Value,
-    /// Something that must be said is not.
+    /// A required key is missing.
     Missing,
-    /// A schema that is not there, or is no schema.
+    /// A schema that is missing or not valid.
     Schema,
-    /// Two contracts of one name.
+    /// Two contracts with the same name.
     Duplicate,
-    /// Two contracts for one topic.
+    /// Two contracts for the same topic.
     Overlap,
-    /// More than a limit.
+    /// A limit is exceeded.
     Limit,
     /// A file that cannot be read or written.
     File,
@@ -55,7 +55,7 @@ impl ErrorCode {
     }
 }
 
-/// A file, and a place in it.
+/// A file, and a position in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourcePosition {
     pub(super) file: String,
@@ -84,7 +84,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Line and column of a byte of the text, from 1.
+/// Line and column of a byte offset, from 1.
 pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);

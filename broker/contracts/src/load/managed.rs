@@ -1,17 +1,17 @@
-//! Contracts that were added or changed while the broker ran: one file for each, `managed/NAME.toml`.
+//! Contracts that were added or changed while the broker was running: one file for each, `managed/NAME.toml`.
 
 use super::contract::Draft;
 use super::error::LoadError;
 use super::{Files, MANAGED, manifest};
 
-/// What one of the files says.
+/// The content of one of the files.
 pub(super) struct ManagedContract {
     name: String,
-    /// `None` where the contract of that name is taken away.
+    /// `None` if the contract of that name is removed.
     draft: Option<Draft>,
 }
 
-/// All of them; what is wrong goes to `errors`.
+/// Reads all of them; errors are appended to `errors`.
 pub(super) fn read(files: &Files, errors: &mut Vec<LoadError>) -> Vec<ManagedContract> {
     let named = |file: &str| Some(file.strip_prefix(MANAGED)?.strip_suffix(".toml")?.to_owned());
     let mut all = Vec::new();
@@ -26,13 +26,13 @@ pub(super) fn read(files: &Files, errors: &mut Vec<LoadError>) -> Vec<ManagedCon
     all
 }
 
-/// Whether a schema has to be compiled: those in `managed/` only where a contract there names them.
+/// Whether a schema must be compiled: those in `managed/` only if a contract there names them.
 pub(super) fn is_used(managed: &[ManagedContract], schema: &str) -> bool {
     let names = |managed: &ManagedContract| managed.draft.as_ref().is_some_and(|draft| draft.schema == schema);
     !schema.starts_with(MANAGED) || managed.iter().any(names)
 }
 
-/// Puts them in the place of contracts with the same names.
+/// Replaces contracts with the same names.
 pub(super) fn override_drafts(managed: Vec<ManagedContract>, drafts: &mut Vec<Draft>) {
     drafts.retain(|draft| !managed.iter().any(|managed| managed.name == draft.name));
     drafts.extend(managed.into_iter().filter_map(|managed| managed.draft));
@@ -75,7 +75,7 @@ mod tests {
         let both = ("managed/a.toml", "removed = true\ntopics = \"a\"\n");
         assert_eq!(
             load(&[OWN, SCHEMA, both]).expect_err("refused"),
-            ["managed/a.toml:1:11: removed = true stands alone, or not at all [contract_value]"]
+            ["managed/a.toml:1:11: removed = true must be the only key, or absent [contract_value]"]
         );
     }
 
@@ -83,10 +83,10 @@ mod tests {
     fn errors_name_their_file() {
         let wrong = ("managed/c.toml", "topics = \"c\"\nformat = \"xml\"\nschema = \"a.json\"\n");
         let errors = load(&[OWN, SCHEMA, wrong]).expect_err("refused");
-        assert!(errors[0].starts_with("managed/c.toml:2:10: format is one of"), "{errors:?}");
+        assert!(errors[0].starts_with("managed/c.toml:2:10: format must be one of"), "{errors:?}");
         let named = ("managed/c.toml", "name = \"d\"\ntopics = \"c\"\nformat = \"json\"\nschema = \"a.json\"\n");
         let errors = load(&[OWN, SCHEMA, named]).expect_err("refused");
-        assert!(errors[0].contains("is for the contract c, and names d"), "{errors:?}");
+        assert!(errors[0].contains("is for the contract c, but names d"), "{errors:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `contracts.toml`: one `[[contract]]` for each. And the files that are kept by the broker: one contract in each.
+//! The manifest `contracts.toml`, with one `[[contract]]` each, and managed files, with one contract each.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use tautwire_message::Format;
 const KEYS: [&str; 9] =
     ["name", "topics", "format", "schema", "message", "on_violation", "unacknowledged", "unknown_fields", "ties"];
 
-/// The contracts of the file; what is wrong goes to `errors`.
+/// Reads the contracts of the file; errors are appended to `errors`.
 pub(super) fn read(file: &str, text: &str, errors: &mut Vec<LoadError>) -> Vec<Draft> {
     let reader = Reader { file, text };
     let Some(root) = reader.parse(errors) else { return Vec::new() };
@@ -32,11 +32,9 @@ pub(super) fn read(file: &str, text: &str, errors: &mut Vec<LoadError>) -> Vec<D
                     }
                 }
             }
-            ("contract", _) => {
-                errors.push(reader.wrong(value.span(), "write [[contract]], with two brackets: there may be several"))
-            }
+            ("contract", _) => errors.push(reader.wrong(value.span(), "write [[contract]], with two brackets")),
             (other, _) => {
-                let message = format!("there is no key {}; there is [[contract]]", other.escape_debug());
+                let message = format!("unknown key {}; the only key is [[contract]]", other.escape_debug());
                 errors.push(LoadError::at(ErrorCode::UnknownKey, reader.place(key.span()), message));
             }
         }
@@ -44,25 +42,25 @@ pub(super) fn read(file: &str, text: &str, errors: &mut Vec<LoadError>) -> Vec<D
     drafts
 }
 
-/// The contract `name` of a file that has its keys and nothing else; `None` where the file takes that contract away.
+/// Reads the contract `name` of a managed file; `None` if the file removes that contract.
 pub(super) fn read_one(file: &str, name: &str, text: &str, errors: &mut Vec<LoadError>) -> Option<Draft> {
     let reader = Reader { file, text };
     let mut fields = reader.parse(errors)?;
     if let Some(removed) = fields.remove(REMOVED) {
         if removed.get_ref().as_bool() != Some(true) || !fields.is_empty() {
-            errors.push(reader.wrong(removed.span(), "removed = true stands alone, or not at all"));
+            errors.push(reader.wrong(removed.span(), "removed = true must be the only key, or absent"));
         }
         return None;
     }
     fields.entry(Spanned::new(0..0, "name".into())).or_insert_with(|| Spanned::new(0..0, DeValue::String(name.into())));
     let draft = reader.draft(0..0, &fields, errors)?;
     if draft.name != name {
-        errors.push(reader.wrong(0..0, format!("the file is for the contract {name}, and names {}", draft.name)));
+        errors.push(reader.wrong(0..0, format!("the file is for the contract {name}, but names {}", draft.name)));
     }
     Some(draft)
 }
 
-/// The key that says that a contract is no more.
+/// The key that marks a contract as removed.
 const REMOVED: &str = "removed";
 
 struct Reader<'t> {
@@ -122,7 +120,7 @@ impl<'t> Reader<'t> {
     ) -> Result<(), LoadError> {
         let text = || match value {
             DeValue::String(text) if !text.is_empty() => Ok(text.to_string()),
-            _ => Err(self.wrong(span.clone(), format!("{key} is a string that is not empty"))),
+            _ => Err(self.wrong(span.clone(), format!("{key} must be a non-empty string"))),
         };
         match key {
             "name" => draft.name = text()?,
@@ -148,7 +146,7 @@ impl<'t> Reader<'t> {
             "ties" => draft.ties = self.ties(value, &span)?,
             other => {
                 let known = KEYS.join(", ");
-                let message = format!("there is no key {}; there are {known}", other.escape_debug());
+                let message = format!("unknown key {}; known keys are {known}", other.escape_debug());
                 return Err(LoadError::at(ErrorCode::UnknownKey, self.place(key_span), message));
             }
         }
@@ -158,14 +156,14 @@ impl<'t> Reader<'t> {
     fn one_of<T: Copy>(&self, key: &str, names: &[(&str, T)], text: &str, span: &Range<usize>) -> Result<T, LoadError> {
         names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
             let names = names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            self.wrong(span.clone(), format!("{key} is one of {names}"))
+            self.wrong(span.clone(), format!("{key} must be one of {names}"))
         })
     }
 
     fn formats(&self, value: &DeValue<'_>, span: &Range<usize>) -> Result<Vec<Format>, LoadError> {
         let wrong = || {
             let names = Format::ALL.map(Format::name).join(", ");
-            self.wrong(span.clone(), format!("format is one of {names}, or a list of different ones"))
+            self.wrong(span.clone(), format!("format must be one of {names}, or a list without duplicates"))
         };
         let named = |value: &DeValue<'_>| match value {
             DeValue::String(name) => Format::named(name).ok_or_else(wrong),
@@ -182,8 +180,9 @@ impl<'t> Reader<'t> {
     }
 
     fn ties(&self, value: &DeValue<'_>, span: &Range<usize>) -> Result<Vec<(String, String)>, LoadError> {
-        let wrong =
-            || self.wrong(span.clone(), "ties is a table of level = \"field\", such as { device_id = \"device.id\" }");
+        let wrong = || {
+            self.wrong(span.clone(), "ties must be a table of level = \"field\", such as { device_id = \"device.id\" }")
+        };
         let DeValue::Table(ties) = value else { return Err(wrong()) };
         ties.iter()
             .map(|(level, field)| match field.get_ref() {

@@ -1,4 +1,4 @@
-//! From the files of a folder to a catalogue: all of them are right, or none is taken.
+//! Loads a catalogue from the files of a folder; any error rejects all of them.
 
 mod contract;
 mod error;
@@ -17,25 +17,25 @@ use crate::plan::PlanLimits;
 pub use error::{ErrorCode, LoadError};
 use schemas::Schemas;
 
-/// The file that says which contracts there are.
+/// The file that defines the contracts.
 pub const MANIFEST: &str = "contracts.toml";
 
-/// Where the broker keeps the contracts that are added and changed while it runs: `managed/NAME.toml` goes over a contract
-/// of that name elsewhere.
+/// The folder where the broker stores contracts that are added and changed while it runs: `managed/NAME.toml` replaces a contract of that
+/// name elsewhere.
 pub const MANAGED: &str = "managed/";
 
-/// How much a folder of contracts may hold.
+/// Limits on a contracts folder.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadLimits {
-    /// Files.
+    /// Number of files.
     pub files: usize,
     /// Bytes of one file.
     pub file_bytes: usize,
-    /// Contracts.
+    /// Number of contracts.
     pub contracts: usize,
-    /// Braces within braces of a schema's text.
+    /// Nesting of braces in the text of a schema.
     pub nesting: usize,
-    /// Sizes of a schema's types.
+    /// Limits on the types of a schema.
     pub plan: PlanLimits,
 }
 
@@ -45,14 +45,14 @@ impl Default for LoadLimits {
     }
 }
 
-/// The files of a folder, by their paths in it, with `/` between the parts.
+/// The files of a folder, by their paths in it, with `/` as the separator.
 pub type Files = BTreeMap<String, String>;
 
 impl Catalogue {
-    /// The contracts that `contracts.toml`, the options in `.proto` files and the files in `managed/` name.
+    /// Loads the contracts of `contracts.toml`, of options in `.proto` files, and of files in `managed/`.
     ///
     /// # Errors
-    /// Everything that is wrong, with file, line and column.
+    /// All errors, with file, line and column.
     pub fn load(files: &Files, limits: &LoadLimits) -> Result<Catalogue, Vec<LoadError>> {
         let mut errors = within_limits(files, limits);
         if !errors.is_empty() {
@@ -67,7 +67,7 @@ impl Catalogue {
         drafts.extend(schemas.drafts_in_options(&drafts, &mut errors));
         managed::override_drafts(managed, &mut drafts);
         if drafts.len() > limits.contracts {
-            let message = format!("there are {} contracts, at most {} may be", drafts.len(), limits.contracts);
+            let message = format!("there are {} contracts; the maximum is {}", drafts.len(), limits.contracts);
             errors.push(LoadError::of_file(ErrorCode::Limit, MANIFEST, message));
             return Err(errors);
         }
@@ -90,19 +90,19 @@ impl Catalogue {
 fn within_limits(files: &Files, limits: &LoadLimits) -> Vec<LoadError> {
     let mut errors = Vec::new();
     if files.len() > limits.files {
-        let message = format!("the folder has {} files, at most {} are read", files.len(), limits.files);
+        let message = format!("the folder has {} files; the maximum is {}", files.len(), limits.files);
         errors.push(LoadError::of_file(ErrorCode::Limit, MANIFEST, message));
     }
     for (name, text) in files {
         if text.len() > limits.file_bytes {
-            let message = format!("the file has {} bytes, at most {} are read", text.len(), limits.file_bytes);
+            let message = format!("the file has {} bytes; the maximum is {}", text.len(), limits.file_bytes);
             errors.push(LoadError::of_file(ErrorCode::Limit, name, message));
         }
     }
     errors
 }
 
-/// Names and topics that two contracts share.
+/// Reports contracts that share a name or a topic.
 fn overlaps(contracts: &[(Arc<Contract>, error::SourcePosition)]) -> Vec<LoadError> {
     let mut errors = Vec::new();
     for (at, (contract, place)) in contracts.iter().enumerate() {
@@ -113,7 +113,7 @@ fn overlaps(contracts: &[(Arc<Contract>, error::SourcePosition)]) -> Vec<LoadErr
             } else if contract.topics().overlaps(earlier.topics()) {
                 let (topics, others) = (contract.topics().as_str(), earlier.topics().as_str());
                 let message = format!(
-                    "the contracts {} ({topics}) and {} ({others}) would both hold for some topic; let only one cover it",
+                    "the contracts {} ({topics}) and {} ({others}) overlap in some topics; change their topics so that only one applies",
                     contract.name(),
                     earlier.name(),
                 );

@@ -1,4 +1,4 @@
-//! Contracts that a `.proto` file carries itself, as options of its messages.
+//! Contracts in a `.proto` file, as options of its messages.
 
 use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
 
@@ -7,7 +7,7 @@ use super::error::{ErrorCode, LoadError, SourcePosition};
 use crate::contract::{OnViolation, Unacknowledged};
 use tautwire_message::Format;
 
-/// The file to be imported, and its text.
+/// The file to import, and its text.
 pub(super) const FILE: &str = "tautwire/contract.proto";
 pub(super) const TEXT: &str = include_str!("contract.proto");
 const EXTENSION: &str = "tautwire.contract";
@@ -42,22 +42,22 @@ fn draft(file: &str, message: &MessageDescriptor, contract: &DynamicMessage) -> 
     if let Some(name) = text(contract, "on_violation") {
         let found = OnViolation::ALL.into_iter().find(|(known, _)| *known == name);
         draft.on_violation =
-            found.ok_or_else(|| wrong("on_violation is one of observe, reject, quarantine, disconnect"))?.1;
+            found.ok_or_else(|| wrong("on_violation must be one of observe, reject, quarantine, disconnect"))?.1;
     }
     draft.unacknowledged = match text(contract, "unacknowledged").as_deref() {
         None | Some("drop") => Unacknowledged::Drop,
         Some("disconnect") => Unacknowledged::Disconnect,
-        Some(_) => return Err(wrong("unacknowledged is one of drop, disconnect")),
+        Some(_) => return Err(wrong("unacknowledged must be one of drop, disconnect")),
     };
     draft.unknown_fields_refused = match text(contract, "unknown_fields").as_deref() {
         None | Some("allow") => false,
         Some("reject") => true,
-        Some(_) => return Err(wrong("unknown_fields is one of allow, reject")),
+        Some(_) => return Err(wrong("unknown_fields must be one of allow, reject")),
     };
     if let Some(Value::List(names)) = contract.get_field_by_name("format").as_deref() {
         for name in names {
             let format = name.as_str().and_then(Format::named);
-            draft.formats.push(format.ok_or_else(|| wrong("format is one of protobuf, messagepack, json"))?);
+            draft.formats.push(format.ok_or_else(|| wrong("format must be one of protobuf, messagepack, json"))?);
         }
     }
     if draft.formats.is_empty() {

@@ -22,15 +22,15 @@ pub(super) struct Schemas {
 struct Compiled {
     pool: DescriptorPool,
     descriptor_set: Box<[u8]>,
-    /// Of the file's text and this, for all contracts that use the file.
+    /// The hash of the file's text and the descriptor set, shared by all contracts that use the file.
     sha256: Box<str>,
 }
 
-/// The files of the folder and ours. Nothing is read from a disk or a network.
+/// Resolves the files of the folder and the built-in ones. Nothing is read from a disk or a network.
 struct MemoryResolver {
     files: Arc<Files>,
     nesting_max: usize,
-    /// Whether the compiler is given what it needs to look up the place of each error.
+    /// Whether the compiler gets what it needs to find the position of each error.
     with_places: bool,
 }
 
@@ -53,11 +53,11 @@ impl FileResolver for MemoryResolver {
     }
 }
 
-/// The most errors of a file whose places are looked up: each look begins at the top of the text.
+/// Maximum number of errors of a file that get a position: each lookup scans the text from the start.
 const PLACED_ERRORS_MAX: usize = 100;
 
 impl Schemas {
-    /// Compiles all `.proto` files of the folder that are `used`; what is wrong with them goes to `errors`.
+    /// Compiles all `used` `.proto` files of the folder; errors are appended to `errors`.
     pub(super) fn new(
         files: &Files,
         used: impl Fn(&str) -> bool,
@@ -69,7 +69,7 @@ impl Schemas {
         for name in files.keys().filter(|name| name.ends_with(".proto") && used(name)) {
             match compile(&files, limits, name) {
                 Ok(schema) => drop(compiled.insert(name.clone(), schema)),
-                // A file that another imports is told of once.
+                // A file that another imports is reported only once.
                 Err(error) if errors.contains(&error) => {}
                 Err(error) => errors.push(error),
             }
@@ -77,7 +77,7 @@ impl Schemas {
         Schemas { files, compiled }
     }
 
-    /// What the options of messages say, unless the manifest has said something of the message.
+    /// The contracts in message options, except for messages that the manifest names.
     pub(super) fn drafts_in_options(&self, named: &[Draft], errors: &mut Vec<LoadError>) -> Vec<Draft> {
         let mut drafts = Vec::new();
         for (file, schema) in self.compiled.iter().filter(|(file, _)| !file.starts_with(MANAGED)) {
@@ -97,7 +97,7 @@ impl Schemas {
         drafts
     }
 
-    /// A message type of a file. Without a name, the only one that the file has.
+    /// A message type of a file. Without a name, the only one in the file.
     pub(super) fn message(
         &self,
         file: &str,
@@ -107,7 +107,7 @@ impl Schemas {
         let wrong = |why: String| LoadError::at(ErrorCode::Schema, place.clone(), why);
         let Some(schema) = self.compiled.get(file) else {
             let why = if !self.files.contains_key(file) {
-                format!("there is no file {file} in the folder")
+                format!("the file {file} is not in the folder")
             } else if file.ends_with(".proto") {
                 format!("{file} has errors")
             } else {
@@ -154,7 +154,7 @@ impl Schemas {
             return Err(LoadError::at(
                 ErrorCode::Schema,
                 place.clone(),
-                format!("there is no file {file} in the folder"),
+                format!("the file {file} is not in the folder"),
             ));
         };
         let plan = schema::compile(text, &limits.plan).map_err(|error| {
@@ -207,7 +207,7 @@ fn explained(files: &Files, name: &str, error: &protox::Error) -> LoadError {
     LoadError::at(ErrorCode::Schema, SourcePosition { file, position }, format!("{error}{help}"))
 }
 
-/// How deep braces and brackets are nested: the compiler's parser recurses with them.
+/// The nesting of braces and brackets, with which the compiler's parser recurses.
 fn nesting(text: &str) -> usize {
     let (mut depth, mut deepest) = (0usize, 0);
     for byte in text.bytes() {
@@ -227,7 +227,7 @@ fn nesting(text: &str) -> usize {
 mod tests {
     use crate::{Catalogue, LoadLimits};
 
-    /// With or without the message's name, or its package.
+    /// With or without the message's name or package.
     #[test]
     fn the_manifest_goes_before_the_option_of_a_message() {
         let schema = "syntax = \"proto3\"; package a; import \"tautwire/contract.proto\";\n\

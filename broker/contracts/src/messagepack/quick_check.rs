@@ -1,8 +1,8 @@
-//! How long values are that their first byte tells all about.
+//! Lengths of values whose first byte determines them.
 
 use crate::plan::Pass;
 
-/// By [`Pass`] and first byte: the length of the value with its first byte; 0 for whatever needs a closer look.
+/// By [`Pass`] and first byte: the length of the value including its first byte; 0 if it needs the slow path.
 pub(super) static SIZES: [[u8; 256]; Pass::Never as usize + 1] = {
     let mut sizes = [[0; 256]; Pass::Never as usize + 1];
     let mut first = 0;
@@ -33,7 +33,7 @@ pub(super) static SIZES: [[u8; 256]; Pass::Never as usize + 1] = {
             _ => small,
         };
         sizes[Pass::Bool as usize][first] = if first == 0xc2 || first == 0xc3 { 1 } else { 0 };
-        // Short texts have their length in the first byte.
+        // Short strings have their length in the first byte.
         sizes[Pass::Text as usize][first] = if first & 0xe0 == 0xa0 { 1 + (first & 0x1f) as u8 } else { 0 };
         first += 1;
     }

@@ -1,19 +1,19 @@
-//! Reads MessagePack value by value.
+//! A streaming MessagePack reader.
 
 use super::quick_check;
 use crate::plan::{Name, Names, Pass};
 use crate::source::{Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
-/// A MessagePack payload, and how far it has been read.
+/// A MessagePack payload, and the read position.
 pub(crate) struct MessagePackSource<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// The extension type of a moment of time.
+/// The extension type of a timestamp.
 const TIMESTAMP: i8 = -1;
-/// Texts whose length is in their first byte.
+/// Maximum length of a string with its length in the first byte.
 const SHORT_TEXT_MAX: usize = 31;
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
 
@@ -33,7 +33,7 @@ impl<'a> MessagePackSource<'a> {
         }
     }
 
-    /// A length of `N` bytes.
+    /// Reads a length of `N` bytes.
     #[inline]
     fn length<const N: usize>(&mut self) -> Checked<usize> {
         let bytes = self.array::<N>()?;
@@ -56,11 +56,11 @@ impl<'a> MessagePackSource<'a> {
         let start = self.at;
         match core::str::from_utf8(self.take(length)?) {
             Ok(raw) => Ok(Text { raw, is_escaped: false }),
-            Err(error) => Err(Violation::new(Rule::Utf8, start + error.valid_up_to(), "UTF-8", "other bytes")),
+            Err(error) => Err(Violation::new(Rule::Utf8, start + error.valid_up_to(), "UTF-8", "invalid bytes")),
         }
     }
 
-    /// A list or map of `count` things of at least `each` bytes: more than there are bytes for cannot come.
+    /// A list or map of `count` items of at least `each` bytes; rejects more than the remaining bytes can hold.
     fn sequence(&mut self, count: usize, each: usize) -> Checked<Sequence> {
         let left = self.bytes.len() - self.at;
         match u32::try_from(count) {
@@ -69,7 +69,7 @@ impl<'a> MessagePackSource<'a> {
         }
     }
 
-    /// A list or map whose count is in its first byte, beside `mark`.
+    /// A list or map whose count is in its first byte, together with `mark`.
     #[inline]
     fn begin(&mut self, mark: u8, each: usize) -> Option<Sequence> {
         let first = *self.bytes.get(self.at)?;
@@ -113,7 +113,7 @@ impl<'a> MessagePackSource<'a> {
 
     #[cold]
     fn cut_short(&self) -> Box<Violation> {
-        Violation::new(Rule::Malformed, self.at, "a value within the payload", "one that runs past its end")
+        Violation::new(Rule::Malformed, self.at, "a value within the payload", "one that ends after it")
     }
 
     fn key_text(&mut self) -> Checked<Text<'a>> {
@@ -275,7 +275,7 @@ impl<'a> Source<'a> for MessagePackSource<'a> {
         if self.at == self.bytes.len() {
             return Ok(());
         }
-        Err(Violation::new(Rule::Trailing, self.at, "the end of the payload", "more of it"))
+        Err(Violation::new(Rule::Trailing, self.at, "the end of the payload", "more bytes"))
     }
 }
 

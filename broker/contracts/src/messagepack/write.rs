@@ -1,4 +1,4 @@
-//! Writes messages as MessagePack: maps with the names of JSON, native types.
+//! Writes messages as MessagePack: maps with JSON names, native types.
 
 use crate::plan::{Cardinality, EnumPlan, FieldPlan, MessagePlan, WellKnown};
 use crate::sink::{AnyPosition, AnyScalar, AnyShape, Scalar, Sink, ValueContext};
@@ -7,13 +7,13 @@ use crate::typed::time;
 /// Appends MessagePack.
 pub(crate) struct MessagePackSink<'o> {
     out: &'o mut Vec<u8>,
-    /// How long `out` may become.
+    /// Maximum length of `out`.
     end: usize,
-    /// Lists and maps that are being written, the innermost last.
+    /// Open lists and maps, the innermost last.
     open: Vec<Open>,
 }
 
-/// A list or map whose length is written when it is known.
+/// A list or map whose length is written when it is closed.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     header_at: usize,
@@ -21,7 +21,7 @@ struct Open {
     is_map: bool,
 }
 
-/// The head of a list or map, with two bytes for its length.
+/// The header of a list or map, with a two-byte length.
 const HEADER_BYTES: usize = 3;
 const SHORT_MAX: u32 = 15;
 
@@ -84,11 +84,11 @@ impl<'o> MessagePackSink<'o> {
 }
 
 impl Sink for MessagePackSink<'_> {
-    const WANTS_VALUES: bool = true;
+    const USES_VALUES: bool = true;
 
     #[inline]
     fn is_full(&self) -> bool {
-        // Heads that have not been closed may become shorter.
+        // Headers that have not been closed may become shorter.
         self.out.len().saturating_sub(self.open.len() * (HEADER_BYTES - 1)) > self.end
     }
 
@@ -121,7 +121,7 @@ impl Sink for MessagePackSink<'_> {
     fn scalar(&mut self, place: ValueContext<'_>, value: Scalar<'_>) {
         self.before(place);
         if let ValueContext::MapKey(_) = place {
-            // Keys are strings, as in JSON, so that any reader can hold the map.
+            // Keys are strings, as in JSON, so that every reader supports the map.
             return match value {
                 Scalar::Int(value) => text(&value.to_string(), self.out),
                 Scalar::Uint(value) => text(&value.to_string(), self.out),

@@ -1,4 +1,4 @@
-//! From descriptors to a plan.
+//! Builds a plan from descriptors.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -12,10 +12,10 @@ use super::{
     Plan, TagStep, WellKnown,
 };
 
-/// How large a schema may be.
+/// Limits on the size of a schema.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanLimits {
-    /// Message types that can be reached from the contract's.
+    /// Message types that are reachable from the contract's.
     pub messages: usize,
     /// Fields of one message.
     pub fields: usize,
@@ -23,9 +23,9 @@ pub struct PlanLimits {
     pub enum_values: usize,
 }
 
-/// Fields of one message that the walks can tell apart, whatever the limits say.
+/// Maximum number of fields of a message that the walks support, whatever the limits.
 pub(crate) const FIELDS_MAX: usize = 1_024;
-/// Required fields of one message: a bit of a word for each.
+/// Maximum number of required fields of a message: one bit of a word for each.
 pub(crate) const REQUIRED_MAX: usize = 64;
 
 impl Default for PlanLimits {
@@ -34,12 +34,12 @@ impl Default for PlanLimits {
     }
 }
 
-/// A schema that cannot be used, and why.
+/// A schema that is not supported, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanError {
     /// The message, field or enumeration.
     pub place: String,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
@@ -56,10 +56,10 @@ fn refuse<T>(place: impl Into<String>, why: impl Into<String>) -> Result<T, Plan
 }
 
 impl Plan {
-    /// Lays out `root` and all types that it reaches.
+    /// Builds the plan of `root` and all types that it references.
     ///
     /// # Errors
-    /// A group, a schema over a limit, names that cannot be told apart in JSON.
+    /// A group, an exceeded limit, ambiguous JSON names.
     pub fn new(root: &MessageDescriptor, limits: &PlanLimits) -> Result<Plan, PlanError> {
         let mut build = Build {
             limits,
@@ -70,7 +70,7 @@ impl Plan {
         };
         let root = build.message(root)?;
         let mut plans: BTreeMap<u16, MessagePlan> = BTreeMap::new();
-        // Types may contain each other, so they are numbered when they are met and laid out afterwards.
+        // Types may be recursive, so they are numbered when they are found and built afterwards.
         while let Some(descriptor) = build.pending.pop() {
             let index = build.messages[descriptor.full_name()];
             plans.insert(index.0, build.build_node(&descriptor)?);
@@ -144,7 +144,7 @@ impl Build<'_> {
 
     fn field(&mut self, field: &FieldDescriptor, oneofs: &mut HashMap<String, u16>) -> Result<FieldPlan, PlanError> {
         if field.is_group() {
-            return refuse(field.full_name(), "a group: use a message field");
+            return refuse(field.full_name(), "groups are not supported: use a message field");
         }
         let oneof = field.containing_oneof().filter(|oneof| !oneof.is_synthetic()).map(|oneof| {
             let next = oneofs.len() as u16;
@@ -198,12 +198,12 @@ impl Build<'_> {
         }
         let count = descriptor.values().len();
         if count > self.limits.enum_values.min(usize::from(u16::MAX)) {
-            let why = format!("the enumeration has {count} values, at most {} may be", self.limits.enum_values);
+            let why = format!("the enumeration has {count} values; the maximum is {}", self.limits.enum_values);
             return refuse(descriptor.full_name(), why);
         }
         let mut first_names: BTreeMap<i32, Box<str>> = BTreeMap::new();
         let mut by_name: Vec<(Box<str>, i32)> = Vec::new();
-        // In the order of the schema, which says what of several names of a number is the first.
+        // In schema order, which determines the first of several names of a number.
         for value in &descriptor.enum_descriptor_proto().value {
             first_names.entry(value.number()).or_insert_with(|| value.name().into());
             by_name.push((short(descriptor.full_name(), value.name())?.into(), value.number()));
@@ -241,18 +241,17 @@ impl Build<'_> {
     }
 }
 
-/// Whether a list is written in packed form. `FieldDescriptor::is_packed` does not know of options that the compiler of the
-/// schema has interpreted.
+/// Whether a list is written packed. `FieldDescriptor::is_packed` ignores options that the schema compiler has already interpreted.
 fn is_packed(field: &FieldDescriptor) -> bool {
     let options = field.options();
-    let said = options.get_field_by_name("packed").filter(|_| options.has_field_by_name("packed"));
-    let is_said = said.and_then(|said| said.as_bool());
+    let option = options.get_field_by_name("packed").filter(|_| options.has_field_by_name("packed"));
+    let is_set = option.and_then(|option| option.as_bool());
     field.is_list()
         && !matches!(field.kind(), DescriptorKind::String | DescriptorKind::Bytes | DescriptorKind::Message(_))
-        && is_said.unwrap_or(field.parent_file().syntax() == Syntax::Proto3)
+        && is_set.unwrap_or(field.parent_file().syntax() == Syntax::Proto3)
 }
 
-/// A name that a plan can hold.
+/// A name that fits a plan.
 fn short<'n>(place: &str, name: &'n str) -> Result<&'n str, PlanError> {
     if name.len() > usize::from(u16::MAX) { refuse(place, "a name is longer than 65,535 bytes") } else { Ok(name) }
 }

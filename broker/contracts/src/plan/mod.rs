@@ -1,4 +1,4 @@
-//! A Protobuf schema, laid out so that payloads can be walked: by tag in the binary form, by name in the others.
+//! A Protobuf schema, compiled for walking payloads: by tag in the binary form, by name in the others.
 
 mod build;
 mod name;
@@ -9,7 +9,7 @@ pub use build::{PlanError, PlanLimits};
 pub(crate) use name::Name;
 pub(crate) use names::Names;
 
-/// A message type and all types that can be reached from it.
+/// A message type and all types that it references.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) messages: Box<[MessagePlan]>,
@@ -17,31 +17,31 @@ pub struct Plan {
     pub(crate) root: MessageIndex,
 }
 
-/// A message of the plan.
+/// The index of a message in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct MessageIndex(pub(crate) u16);
 
-/// An enumeration of the plan.
+/// The index of an enumeration in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct EnumIndex(pub(crate) u16);
 
-/// A field of a message, by its place in [`MessagePlan::fields`].
+/// The index of a field in [`MessagePlan::fields`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FieldIndex(pub(crate) u16);
 
 /// One message type.
 #[derive(Debug)]
 pub(crate) struct MessagePlan {
-    /// With its package: `acme.sensors.Reading`.
+    /// The name with its package: `acme.sensors.Reading`.
     pub(crate) full_name: Box<str>,
-    /// By ascending number.
+    /// Sorted by number.
     pub(crate) fields: Box<[FieldPlan]>,
-    /// What to do about each tag of one byte.
+    /// The action for each one-byte tag.
     pub(crate) by_tag: Box<[TagStep; 128]>,
     pub(crate) names: Names,
-    /// Fields that proto2 demands.
+    /// Fields that are required in proto2.
     pub(crate) required: Box<[FieldIndex]>,
-    /// How many choices (`oneof`) it has.
+    /// The number of `oneof`s.
     pub(crate) oneofs: u16,
     pub(crate) well_known: Option<WellKnown>,
 }
@@ -50,19 +50,19 @@ pub(crate) struct MessagePlan {
 #[derive(Debug)]
 pub(crate) struct FieldPlan {
     pub(crate) number: u32,
-    /// As the schema has it: `device_id`.
+    /// The name in the schema: `device_id`.
     pub(crate) name: Box<str>,
-    /// As JSON has it: `deviceId`, or what the schema says.
+    /// The name in JSON: `deviceId`, or the one in the schema.
     pub(crate) json_name: Name,
     pub(crate) kind: Kind,
     pub(crate) cardinality: Cardinality,
-    /// The choice it belongs to; not for the ones that proto3's `optional` makes.
+    /// The `oneof` it belongs to, except the synthetic ones of proto3's `optional`.
     pub(crate) oneof: Option<u16>,
-    /// Whether being there and being zero differ.
+    /// Whether absent and zero differ.
     pub(crate) has_presence: bool,
-    /// Written in packed form.
+    /// Whether it is written packed.
     pub(crate) packed: bool,
-    /// What its one value can be passed over as, where nothing else is asked of it.
+    /// The fast path for its single value, if there are no other checks.
     pub(crate) pass: Pass,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct FieldPlan {
 pub(crate) enum Cardinality {
     Singular,
     Repeated,
-    /// Repeated entries; the kind is the entry's message.
+    /// Repeated entries; the kind is that of the entry message.
     Map,
 }
 
@@ -96,7 +96,7 @@ pub(crate) enum Kind {
     Message(MessageIndex),
 }
 
-/// Values that a reader can tell at a glance.
+/// Kinds of values with a fast path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
     Signed32,
@@ -110,11 +110,11 @@ pub(crate) enum Pass {
     Bytes,
     /// Of an enumeration.
     Name,
-    /// None: it has to be looked at.
+    /// No fast path.
     Never,
 }
 
-/// The messages for which the JSON mapping has forms of their own.
+/// The messages with special forms in the JSON mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WellKnown {
     Timestamp,
@@ -122,7 +122,7 @@ pub(crate) enum WellKnown {
     Struct,
     Value,
     ListValue,
-    /// `DoubleValue` and its kin: a message whose field 1 is the value.
+    /// `DoubleValue` and similar: a message whose field 1 is the value.
     Wrapper,
     FieldMask,
     Empty,
@@ -133,33 +133,33 @@ pub(crate) enum WellKnown {
 #[derive(Debug)]
 pub(crate) struct EnumPlan {
     pub(crate) full_name: Box<str>,
-    /// Ascending numbers, each with its first name.
+    /// Numbers in ascending order, each with its first name.
     pub(crate) values: Box<[(i32, Box<str>)]>,
-    /// All names, aliases too, sorted.
+    /// All names, including aliases, sorted.
     pub(crate) by_name: Box<[(Box<str>, i32)]>,
-    /// Places in `by_name`.
+    /// Indices into `by_name`.
     pub(crate) names: Names,
-    /// Other numbers are unknown fields (proto2), and not values without a name (proto3).
+    /// Whether other numbers are unknown fields (proto2) rather than values without a name (proto3).
     pub(crate) is_closed: bool,
-    /// `google.protobuf.NullValue`, which JSON writes as `null`.
+    /// Whether it is `google.protobuf.NullValue`, which JSON writes as `null`.
     pub(crate) is_null: bool,
 }
 
-/// What the walk does about a tag of one byte.
+/// The action for a one-byte tag.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TagStep {
     pub(crate) action: Action,
     pub(crate) field: FieldIndex,
 }
 
-/// How the bytes after a tag are walked.
+/// How the bytes after a tag are processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// No field has that number.
+    /// No field has this number.
     Unknown,
-    /// No field can have the number 0.
+    /// The number is 0, which is not valid.
     NoNumber,
-    /// A field has the number, and its values are never written so.
+    /// The field's values never have this wire type.
     WrongWireType,
     Varint,
     Enum,
@@ -183,7 +183,7 @@ impl Plan {
         &self.enums[usize::from(index.0)]
     }
 
-    /// Whether there are forms beside the binary one: not for `google.protobuf.Any`, whose types are not known here.
+    /// Whether payloads can be transcoded: not with `google.protobuf.Any`, whose types are unknown.
     pub(crate) fn can_transcode(&self) -> bool {
         self.messages.iter().all(|message| message.well_known != Some(WellKnown::Any))
     }
@@ -198,13 +198,13 @@ impl MessagePlan {
         &self.fields[usize::from(index.0)]
     }
 
-    /// The field with that number.
+    /// The field with this number.
     pub(crate) fn numbered(&self, number: u32) -> Option<FieldIndex> {
         let at = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
         Some(FieldIndex(at as u16))
     }
 
-    /// What to do about a tag, of any length.
+    /// The action for a tag of any length.
     pub(crate) fn step(&self, number: u32, wire_type: u8) -> TagStep {
         match self.numbered(number) {
             None => TagStep { action: Action::Unknown, field: FieldIndex(0) },
@@ -214,7 +214,7 @@ impl MessagePlan {
 }
 
 impl FieldPlan {
-    /// How a value is walked that has this wire type.
+    /// The action for a value of this wire type.
     pub(crate) fn action(&self, wire_type: u8) -> Action {
         let own = self.kind.wire_type();
         let repeated = self.cardinality == Cardinality::Repeated;
@@ -236,7 +236,7 @@ impl FieldPlan {
 }
 
 impl Kind {
-    /// The wire type of one value.
+    /// The wire type of a single value.
     pub(crate) fn wire_type(self) -> u8 {
         match self {
             Kind::Int32 | Kind::Int64 | Kind::Uint32 | Kind::Uint64 | Kind::Sint32 | Kind::Sint64 => 0,
@@ -247,7 +247,7 @@ impl Kind {
         }
     }
 
-    /// What a value of it can be passed over as.
+    /// The fast path of its values.
     pub(crate) fn pass(self) -> Pass {
         match self {
             Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Pass::Signed32,
@@ -264,7 +264,7 @@ impl Kind {
         }
     }
 
-    /// The type as messages name it.
+    /// The name of the type in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Double => "double",

@@ -1,22 +1,22 @@
-//! A name, laid out so that a payload can be compared with it fast.
+//! A name in a form that can be compared fast.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// A name that a payload probably has next.
+/// A name that is expected next in a payload.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Name {
     text: Box<str>,
-    /// The first eight bytes; of a shorter name what there is, and zeros.
+    /// The first eight bytes, padded with zeros.
     head: u64,
-    /// The bits of `head` that count.
+    /// The significant bits of `head`.
     mask: u64,
-    /// The last eight bytes of a name that has as many.
+    /// The last eight bytes of a name that has at least eight.
     tail: u64,
 }
 
 impl Name {
-    /// Whether `bytes` begin with the name.
+    /// Whether `bytes` begins with the name.
     #[inline]
     pub(crate) fn begins(&self, bytes: &[u8]) -> bool {
         let length = self.text.len();

@@ -1,11 +1,11 @@
-//! From a name to its field, without a search where names come in the order of the schema.
+//! Lookup of fields by name, without a search if names come in schema order.
 
 use super::FieldIndex;
 
-/// The names of a message's fields: those of JSON, and those of the schema.
+/// The names of a message's fields: in JSON and in the schema.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Open addressing by [`Names::hash`]; a power of two of places, at most half of them taken.
+    /// Open addressing by [`Names::hash`]; the length is a power of two, at most half of it used.
     table: Box<[Option<NameEntry>]>,
     text: Box<str>,
 }
@@ -48,8 +48,8 @@ impl Names {
         }
     }
 
-    /// Names come from the schema, not from the network, so that nobody can choose them to collide; the longest way is the
-    /// number of fields.
+    /// Names come from the schema, not from the network, so nobody can choose them to collide; a lookup takes at most as many steps as
+    /// there are fields.
     #[inline]
     fn hash(name: &[u8]) -> usize {
         let end = |at: usize| name.get(at).copied().map_or(0, usize::from);

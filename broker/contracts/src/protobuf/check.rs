@@ -1,4 +1,4 @@
-//! Checks a payload against a plan without allocating: one pass over the bytes.
+//! Checks a payload against a plan in one pass, without allocating.
 
 use crate::plan::{
     Action, Cardinality, EnumPlan, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Plan, REQUIRED_MAX, TagStep,
@@ -6,16 +6,16 @@ use crate::plan::{
 use crate::protobuf::wire;
 use crate::violation::{Checked, Rule, Violation};
 
-/// What is asked of a payload beyond its types.
+/// Checks beyond the types of a payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PayloadCheck {
-    /// Refuse fields that the schema does not know, and numbers that an enumeration has no name for.
+    /// Reject fields that the schema does not have, and numbers that an enumeration does not have.
     pub(crate) unknown_fields_refused: bool,
-    /// How deep messages may be nested; the payload itself is at depth 1.
+    /// Maximum nesting of messages; the payload itself has depth 1.
     pub(crate) depth_max: u16,
 }
 
-/// Checks that `payload` is a message of the plan's root type.
+/// Checks that `payload` is a valid message of the plan's root type.
 pub(crate) fn check(plan: &Plan, payload: &[u8], check: PayloadCheck) -> Checked {
     Walk { plan, check }.message(plan.root, payload, 0, check.depth_max)
 }
@@ -26,7 +26,7 @@ struct Walk<'p> {
 }
 
 impl Walk<'_> {
-    /// Checks the message that starts at `at` and ends with `bytes`.
+    /// Checks the message in `bytes[start..]`.
     fn message(&self, index: MessageIndex, bytes: &[u8], start: usize, depth_left: u16) -> Checked {
         let Some(depth_left) = depth_left.checked_sub(1) else {
             let expected = format!("messages nested at most {} deep", self.check.depth_max);
@@ -53,7 +53,7 @@ impl Walk<'_> {
         if message.required.is_empty() { Ok(()) } else { present.all_of(message, at) }
     }
 
-    /// Checks one value; says where it ends.
+    /// Checks one value; returns its end.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the parts of one step of the walk, in registers")]
     fn value(
@@ -110,7 +110,7 @@ impl Walk<'_> {
             Action::Unknown => {
                 let end = wire::skip(bytes, at, wire_type)?;
                 if self.check.unknown_fields_refused {
-                    return Err(Violation::new(Rule::UnknownField, at, "a field of the schema", "another"));
+                    return Err(Violation::new(Rule::UnknownField, at, "a field of the schema", "an unknown field"));
                 }
                 Ok(end)
             }
@@ -150,7 +150,7 @@ fn packed_fixed(bytes: &[u8], at: usize, size: usize) -> Checked<usize> {
     Err(Violation::new(Rule::Malformed, start, expected, "another length"))
 }
 
-/// Which of the fields that must be there have been met.
+/// The required fields that have been seen.
 #[derive(Default)]
 struct RequiredSeen(u64);
 
@@ -164,7 +164,7 @@ impl RequiredSeen {
     fn all_of(&self, message: &MessagePlan, at: usize) -> Checked {
         for (place, required) in message.required.iter().enumerate() {
             if self.0 & 1 << (place % REQUIRED_MAX) == 0 {
-                let missing = Violation::new(Rule::Required, at, "a value, which must be there", "none");
+                let missing = Violation::new(Rule::Required, at, "a required value", "none");
                 return Err(missing.inside(&message.field(*required).name));
             }
         }
@@ -174,12 +174,12 @@ impl RequiredSeen {
 
 #[cold]
 fn not_utf8(at: usize) -> Box<Violation> {
-    Violation::new(Rule::Utf8, at, "UTF-8", "other bytes")
+    Violation::new(Rule::Utf8, at, "UTF-8", "invalid bytes")
 }
 
 #[cold]
 fn not_enumerated(at: usize) -> Box<Violation> {
-    Violation::new(Rule::Enumeration, at, "a number that the enumeration has a name for", "another")
+    Violation::new(Rule::Enumeration, at, "a number of the enumeration", "another")
 }
 
 fn wire_type_name(wire_type: u8) -> &'static str {
@@ -191,7 +191,7 @@ fn wire_type_name(wire_type: u8) -> &'static str {
     }
 }
 
-/// Puts the field in which a violation was found before its path; counts the items of a list, which the walk does not.
+/// Prepends a field to the path of a violation; counts the items of a list, which the walk does not.
 #[cold]
 fn in_field(
     message: &MessagePlan,

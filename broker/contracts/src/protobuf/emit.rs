@@ -1,5 +1,5 @@
-//! Hands the values of a payload that has been checked to a sink: fields by ascending number, the last of several values of
-//! a field that has one, several parts of a message as one.
+//! Passes the values of a checked payload to a sink: fields by ascending number, the last of several values of a singular field, and the
+//! merged parts of a message.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,10 +10,10 @@ use crate::sink::{AnyPosition, AnyScalar, AnyShape, Scalar, Sink, ValueContext, 
 use crate::typed::time::{DURATION_SECONDS_MAX, TIMESTAMP_SECONDS};
 use crate::violation::{Checked, Rule, Violation};
 
-/// Walks a payload that `check` has found right.
+/// Walks a payload that `check` has accepted.
 ///
 /// # Errors
-/// A value that the other formats have no form for, such as a moment after the year 9999.
+/// A value that the other formats cannot represent, such as a timestamp after the year 9999.
 pub(crate) fn emit(plan: &Plan, payload: &[u8], sink: &mut impl Sink) -> Checked {
     let mut emit = Emit { plan, sink, found: Vec::new() };
     emit.message(plan.root, payload, ValueContext::Root)
@@ -22,11 +22,11 @@ pub(crate) fn emit(plan: &Plan, payload: &[u8], sink: &mut impl Sink) -> Checked
 struct Emit<'e, K> {
     plan: &'e Plan,
     sink: &'e mut K,
-    /// Where the fields of the messages that are being walked lie, those of the innermost last.
+    /// The ranges of the fields of the open messages, those of the innermost last.
     found: Vec<FieldRange>,
 }
 
-/// Where a field's values lie in its message.
+/// The range of a field's values in its message.
 #[derive(Debug, Clone, Copy, Default)]
 struct FieldRange {
     count: u32,
@@ -34,7 +34,7 @@ struct FieldRange {
     first: u32,
     /// The end of the last value.
     end: u32,
-    /// The value itself: of the last one, after its tag.
+    /// The last value, after its tag.
     last: u32,
 }
 
@@ -70,7 +70,7 @@ impl<K: Sink> Emit<'_, K> {
         Ok(())
     }
 
-    /// Notes where the fields lie.
+    /// Collects the ranges of the fields.
     fn find(&mut self, message: &MessagePlan, bytes: &[u8], base: usize) -> Checked {
         self.found.resize(base + message.fields.len(), FieldRange::default());
         let mut chosen: Option<Vec<Option<usize>>> =
@@ -85,7 +85,7 @@ impl<K: Sink> Emit<'_, K> {
             {
                 let place = usize::from(step.field.0);
                 if let (Some(chosen), Some(choice)) = (&mut chosen, message.field(step.field).oneof) {
-                    // The last field of a choice is the one that holds.
+                    // The last field of a oneof wins.
                     if let Some(before) = chosen[usize::from(choice)].replace(place).filter(|before| *before != place) {
                         self.found[base + before] = FieldRange::default();
                     }
@@ -101,7 +101,7 @@ impl<K: Sink> Emit<'_, K> {
         Ok(())
     }
 
-    /// A number that a closed enumeration has no name for is an unknown field.
+    /// A number that a closed enumeration does not have is an unknown field.
     fn is_known(&self, field: &FieldPlan, action: Action, bytes: &[u8], value_at: usize) -> Checked<bool> {
         match field.kind {
             Kind::Enum(index) if action == Action::Enum && self.plan.enumeration(index).is_closed => {
@@ -159,7 +159,7 @@ impl<K: Sink> Emit<'_, K> {
         Ok(())
     }
 
-    /// Whether an item, or the value of an entry, is a number that a closed enumeration has no name for.
+    /// Whether an item, or the value of an entry, is a number that a closed enumeration does not have.
     fn is_unknown_item(&self, field: &FieldPlan, bytes: &[u8], at: usize) -> Checked<bool> {
         match field.kind {
             Kind::Enum(index) if self.plan.enumeration(index).is_closed => {
@@ -183,7 +183,7 @@ impl<K: Sink> Emit<'_, K> {
         }
     }
 
-    /// An item of a list; says where it ends.
+    /// Emits an item of a list; returns its end.
     fn item(&mut self, field: &FieldPlan, bytes: &[u8], at: usize) -> Checked<usize> {
         let Kind::Message(index) = field.kind else {
             return self.scalar(field, bytes, at, ValueContext::Item(field));
@@ -197,7 +197,7 @@ impl<K: Sink> Emit<'_, K> {
         Ok(end)
     }
 
-    /// Where the entries of a map are that count: of several with one key, the last.
+    /// The effective entries of a map: the last one of each key.
     fn last_entries(
         &mut self,
         field: &FieldPlan,
@@ -241,7 +241,7 @@ impl<K: Sink> Emit<'_, K> {
         Ok(())
     }
 
-    /// What is not written, because it is zero.
+    /// Emits a value that is omitted because it is zero.
     fn zero(&mut self, field: &FieldPlan, place: ValueContext<'_>) -> Checked {
         match field.kind {
             Kind::Message(index) => self.message(index, &[], place),
@@ -262,13 +262,13 @@ impl<K: Sink> Emit<'_, K> {
         self.scalar(field, bytes, found.last as usize, ValueContext::WrapperValue(field)).map(|_| ())
     }
 
-    /// A value that is no message; says where it ends.
+    /// Emits a value that is not a message; returns its end.
     fn scalar(&mut self, field: &FieldPlan, bytes: &[u8], at: usize, place: ValueContext<'_>) -> Checked<usize> {
         let (scalar, end) = match field.kind {
             Kind::String => {
                 let (start, end) = wire::delimited(bytes, at)?;
                 let text = core::str::from_utf8(&bytes[start..end]);
-                (Scalar::Text(text.map_err(|_| Violation::new(Rule::Utf8, start, "UTF-8", "other bytes"))?), end)
+                (Scalar::Text(text.map_err(|_| Violation::new(Rule::Utf8, start, "UTF-8", "invalid bytes"))?), end)
             }
             Kind::Bytes => {
                 let (start, end) = wire::delimited(bytes, at)?;
@@ -314,7 +314,7 @@ impl<K: Sink> Emit<'_, K> {
             WellKnown::Timestamp => {
                 let (seconds, nanos) = seconds_and_nanos(bytes)?;
                 if !TIMESTAMP_SECONDS.contains(&seconds) || !(0..1_000_000_000).contains(&nanos) {
-                    return Err(out_of_range("a moment in the years 1 to 9999"));
+                    return Err(out_of_range("a timestamp in the years 1 to 9999"));
                 }
                 self.sink.timestamp(place, seconds, nanos as u32);
             }
@@ -336,7 +336,7 @@ impl<K: Sink> Emit<'_, K> {
                         let (start, end) = wire::delimited(bytes, value_at)?;
                         let path = String::from_utf8_lossy(&bytes[start..end]);
                         if !crate::typed::round_trips_camel_case(&path) {
-                            return Err(out_of_range("paths that have a form in camel case"));
+                            return Err(out_of_range("paths that can be written in camel case"));
                         }
                         paths.push_str(if paths.is_empty() { "" } else { "," });
                         paths.push_str(&path);
@@ -363,7 +363,7 @@ impl<K: Sink> Emit<'_, K> {
         Ok(())
     }
 
-    /// `google.protobuf.Value`: the last field of its choice.
+    /// `google.protobuf.Value`: the last field of its oneof.
     fn any_value(&mut self, bytes: &[u8], place: AnyPosition<'_>) -> Checked {
         let mut last = None;
         let mut parts = 0;
@@ -425,7 +425,7 @@ impl<K: Sink> Emit<'_, K> {
             if tag.number == 1 {
                 let (start, end) = wire::delimited(bytes, value_at)?;
                 let (key, value) = any_entry(&bytes[start..end])?;
-                // Of several with one key, the last.
+                // The last one of each key.
                 match places.get(&key) {
                     Some(place) => entries[*place].1 = value,
                     None => {
@@ -458,7 +458,7 @@ impl<K: Sink> Emit<'_, K> {
     }
 }
 
-/// The parts of a message, one after another, are the message.
+/// Concatenates the parts of a message, which merges them.
 fn whole<'b>(field: &FieldPlan, bytes: &'b [u8], found: FieldRange) -> Checked<Cow<'b, [u8]>> {
     if found.count == 1 {
         let (start, end) = wire::delimited(bytes, found.last as usize)?;
@@ -473,7 +473,7 @@ fn whole<'b>(field: &FieldPlan, bytes: &'b [u8], found: FieldRange) -> Checked<C
     Ok(Cow::Owned(whole))
 }
 
-/// The parts of the message `number` of a `google.protobuf.Value` that no other field of the choice has erased.
+/// The parts of message `number` of a `google.protobuf.Value`, after the last other field of its oneof.
 fn last_parts(bytes: &[u8], number: u32) -> Checked<Vec<u8>> {
     let mut whole = Vec::new();
     let mut at = 0;
@@ -511,7 +511,7 @@ fn any_entry(bytes: &[u8]) -> Checked<(Cow<'_, str>, Cow<'_, [u8]>)> {
     Ok((key, value))
 }
 
-/// The key of an entry of a map: what two entries share when one of them counts.
+/// The key of a map entry, to find the last of equal ones.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum EntryKey<'b> {
     Text(&'b [u8]),
@@ -543,7 +543,7 @@ fn entry_key<'b>(field: &FieldPlan, entry: &'b [u8]) -> Checked<EntryKey<'b>> {
     Ok(key)
 }
 
-/// Calls `visit` with the wire type and the place of each value of the field.
+/// Calls `visit` with the wire type and offset of each value of the field.
 fn each(field: &FieldPlan, bytes: &[u8], found: FieldRange, mut visit: impl FnMut(u8, usize) -> Checked) -> Checked {
     let mut at = found.first as usize;
     while at < found.end as usize {

@@ -1,12 +1,12 @@
-//! Looks one field up in a payload that has been checked.
+//! Finds a single field in a checked payload.
 
 use crate::field_binding::{number_is, zero_is};
 use crate::plan::{FieldIndex, FieldPlan, Kind, MessageIndex, Plan};
 use crate::protobuf::wire;
 use crate::violation::Checked;
 
-/// Whether the field at the end of `steps` says what `level` says, of all parts that a message may come in. The last of several
-/// values counts, unless another field of its choice comes after it.
+/// Whether the field at the end of `steps` equals `level`, over all parts that a message is split into. The last value wins, unless another
+/// field of its oneof follows it.
 pub(crate) fn field_is(plan: &Plan, steps: &[FieldIndex], payload: &[u8], level: &str) -> Checked<bool> {
     let mut search = Search { plan, last: None, is_message_present: false };
     search.visit(plan.root, steps, payload)?;
@@ -18,14 +18,14 @@ pub(crate) fn field_is(plan: &Plan, steps: &[FieldIndex], payload: &[u8], level:
 
 struct Search<'p, 'b> {
     plan: &'p Plan,
-    /// The field, the message that it is in, and the place of its value.
+    /// The field, its message, and the offset of its value.
     last: Option<(&'p FieldPlan, &'b [u8], usize)>,
-    /// Whether the message is there that has the field.
+    /// Whether the message with the field is present.
     is_message_present: bool,
 }
 
 impl<'p, 'b> Search<'p, 'b> {
-    /// Looks through the message, or one of its parts. Goes as deep as there are steps.
+    /// Searches the message, or one of its parts. Recurses once per step.
     fn visit(&mut self, message: MessageIndex, steps: &[FieldIndex], bytes: &'b [u8]) -> Checked {
         let Some((step, deeper)) = steps.split_first() else { return Ok(()) };
         let message = self.plan.message(message);
@@ -48,7 +48,7 @@ impl<'p, 'b> Search<'p, 'b> {
                     let (start, end) = wire::delimited(bytes, value_at)?;
                     self.visit(inner, deeper, &bytes[start..end])?;
                 }
-                // A number that a closed enumeration has no name for is an unknown field.
+                // A number that a closed enumeration does not have is an unknown field.
                 Kind::Enum(index)
                     if self.plan.enumeration(index).is_closed
                         && !self.plan.enumeration(index).has(wire::varint(bytes, value_at)?.0 as i32) => {}

@@ -1,4 +1,4 @@
-//! What the bytes are made of: tags, numbers, lengths.
+//! The wire format: tags, numbers, lengths.
 
 use crate::violation::{Checked, Rule, Violation};
 
@@ -12,7 +12,7 @@ pub(crate) struct Tag {
 const TAG_MAX_BYTES: usize = 5;
 const VARINT_MAX_BYTES: usize = 10;
 
-/// The number that starts at `at`, and where it ends.
+/// The number at `at`, and its end.
 #[inline]
 pub(crate) fn varint(bytes: &[u8], at: usize) -> Checked<(u64, usize)> {
     match bytes.get(at) {
@@ -26,7 +26,7 @@ fn long_varint(bytes: &[u8], at: usize) -> Checked<(u64, usize)> {
     for (place, byte) in bytes.get(at..).unwrap_or_default().iter().take(VARINT_MAX_BYTES).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * place);
         if *byte < 0x80 {
-            // The tenth byte has room for one bit.
+            // The tenth byte has only one significant bit.
             if place == VARINT_MAX_BYTES - 1 && *byte > 1 {
                 break;
             }
@@ -36,7 +36,7 @@ fn long_varint(bytes: &[u8], at: usize) -> Checked<(u64, usize)> {
     Err(bad_varint(bytes, at))
 }
 
-/// Where the number that starts at `at` ends.
+/// The end of the number at `at`.
 #[inline]
 pub(crate) fn skip_varint(bytes: &[u8], at: usize) -> Checked<usize> {
     match bytes.get(at) {
@@ -52,7 +52,7 @@ fn bad_varint(bytes: &[u8], at: usize) -> Box<Violation> {
     Violation::new(Rule::Malformed, at, "a number of at most 10 bytes", found)
 }
 
-/// The tag that starts at `at`, and where it ends.
+/// The tag at `at`, and its end.
 pub(crate) fn tag(bytes: &[u8], at: usize) -> Checked<(Tag, usize)> {
     let (value, end) = varint(bytes, at)?;
     let number = value >> 3;
@@ -62,7 +62,7 @@ pub(crate) fn tag(bytes: &[u8], at: usize) -> Checked<(Tag, usize)> {
     Ok((Tag { number: number as u32, wire_type: (value & 7) as u8 }, end))
 }
 
-/// Where the value with a length that starts at `at` has its bytes, and where they end.
+/// The start and end of the bytes of the length-delimited value at `at`.
 #[inline]
 pub(crate) fn delimited(bytes: &[u8], at: usize) -> Checked<(usize, usize)> {
     let (length, start) = varint(bytes, at)?;
@@ -72,7 +72,7 @@ pub(crate) fn delimited(bytes: &[u8], at: usize) -> Checked<(usize, usize)> {
     }
 }
 
-/// Where a value of `size` bytes that starts at `at` ends.
+/// The end of the value of `size` bytes at `at`.
 #[inline]
 pub(crate) fn fixed(bytes: &[u8], at: usize, size: usize) -> Checked<usize> {
     let end = at + size;
@@ -81,10 +81,10 @@ pub(crate) fn fixed(bytes: &[u8], at: usize, size: usize) -> Checked<usize> {
 
 #[cold]
 fn past_the_end(at: usize) -> Box<Violation> {
-    Violation::new(Rule::Malformed, at, "a value within the payload", "one that runs past its end")
+    Violation::new(Rule::Malformed, at, "a value within the payload", "one that ends after it")
 }
 
-/// Where a value of a field that is not known ends.
+/// The end of a value of an unknown field.
 pub(crate) fn skip(bytes: &[u8], at: usize, wire_type: u8) -> Checked<usize> {
     match wire_type {
         0 => skip_varint(bytes, at),
@@ -96,7 +96,7 @@ pub(crate) fn skip(bytes: &[u8], at: usize, wire_type: u8) -> Checked<usize> {
     }
 }
 
-/// The signed number that `sint32` and `sint64` write as `value`.
+/// Decodes the zigzag form of `sint32` and `sint64`.
 pub(crate) fn zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
@@ -113,14 +113,13 @@ pub(crate) fn four(bytes: &[u8], at: usize) -> Checked<u32> {
     Ok(bytes[at..end].iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte)))
 }
 
-/// The value of a field, as far as the wire tells.
+/// The value of a field, without its type.
 pub(crate) enum FieldValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Calls `visit` with the number and value of each field of a message that has been checked; values of fixed length are
-/// passed over.
+/// Calls `visit` with the number and value of each field of a checked message; skips fixed-length values.
 pub(crate) fn each_field<'a>(bytes: &'a [u8], mut visit: impl FnMut(u32, FieldValue<'a>)) {
     let mut at = 0;
     while let Ok((tag, value_at)) = tag(bytes, at) {

@@ -6,9 +6,9 @@ use crate::sink::{AnyPosition, AnyScalar, AnyShape, Scalar, Sink, ValueContext};
 /// Appends a message.
 pub(crate) struct ProtobufSink<'o> {
     out: &'o mut Vec<u8>,
-    /// How long `out` may become.
+    /// Maximum length of `out`.
     end: usize,
-    /// Where the contents begin of messages and packed lists that are being written; their length goes before that.
+    /// The offsets where the contents of open messages and packed lists begin; their length is inserted there.
     open: Vec<usize>,
 }
 
@@ -22,7 +22,7 @@ impl<'o> ProtobufSink<'o> {
         varint(u64::from(number) << 3 | u64::from(wire_type), self.out);
     }
 
-    /// The tag before a value, unless it is in a packed list or is the payload.
+    /// Writes the tag before a value, unless it is in a packed list or is the payload.
     fn before(&mut self, place: ValueContext<'_>) {
         let is_packed_item = matches!(place, ValueContext::Item(field) if field.packed);
         if let Some(field) = place.field().filter(|_| !is_packed_item) {
@@ -93,7 +93,7 @@ impl<'o> ProtobufSink<'o> {
 }
 
 impl Sink for ProtobufSink<'_> {
-    const WANTS_VALUES: bool = true;
+    const USES_VALUES: bool = true;
 
     #[inline]
     fn is_full(&self) -> bool {
@@ -146,7 +146,7 @@ impl Sink for ProtobufSink<'_> {
                 Kind::Sint32 | Kind::Sint64 => varint(((value << 1) ^ (value >> 63)) as u64, self.out),
                 Kind::Sfixed32 => self.out.extend_from_slice(&(value as i32).to_le_bytes()),
                 Kind::Sfixed64 => self.out.extend_from_slice(&value.to_le_bytes()),
-                // Negative numbers of 32 bits take ten bytes too.
+                // Negative 32-bit numbers take ten bytes too.
                 _ => varint(value as u64, self.out),
             },
             Scalar::Uint(value) => match kind {
@@ -196,7 +196,7 @@ impl Sink for ProtobufSink<'_> {
                 delimited(text.as_bytes(), self.out);
             }
             AnyScalar::Bool(value) => self.out.extend_from_slice(&[0x20, u8::from(value)]),
-            // Only values of a JSON Schema, which has no binary form.
+            // These occur only with a JSON Schema, which has no binary form.
             AnyScalar::Int(_) | AnyScalar::Uint(_) => {}
         }
         self.close_any(place);

@@ -1,15 +1,15 @@
-//! One pass over a payload in JSON or MessagePack.
+//! Checks a payload in JSON or MessagePack in one pass.
 
 use super::{Additional, Constant, ListRules, MapRules, NodeIndex, Number, NumberRules, SchemaPlan, TextRules, Types};
 use crate::source::{self, Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
-/// What is asked of a payload beyond its schema.
+/// Checks beyond the schema of a payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SchemaCheck {
-    /// Refuse names that the schema does not know, where it says nothing about them.
+    /// Reject properties that the schema does not list, if it has no additionalProperties.
     pub(crate) unknown_fields_refused: bool,
-    /// How deep lists and maps may be nested.
+    /// Maximum nesting of lists and maps.
     pub(crate) depth_max: u16,
 }
 
@@ -31,7 +31,7 @@ struct Walk<'w, S> {
     source: &'w mut S,
 }
 
-/// Properties that have been met: one bit each. A map has no more than this in its schema.
+/// The properties that have been seen: one bit each. A schema has at most this many for a map.
 struct SeenFields([u64; SeenFields::WORDS]);
 
 impl SeenFields {
@@ -61,7 +61,7 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
         if let Some(allowed) = &node.allowed
             && !allowed.iter().any(|constant| constant.is(&value))
         {
-            return Err(self.wrong(Rule::Enumeration, "one of the values that the schema names"));
+            return Err(self.wrong(Rule::Enumeration, "one of the values in the schema"));
         }
         match value {
             Value::Text(text) => node.text.as_ref().map_or(Ok(()), |rules| self.text(rules, &text)),
@@ -113,7 +113,7 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
             return Err(self.wrong(Rule::Range, "a smaller number"));
         }
         if rules.multiple_of.is_some_and(|divisor| !is_multiple(value, divisor)) {
-            return Err(self.wrong(Rule::Range, "a multiple of what the schema says"));
+            return Err(self.wrong(Rule::Range, "a multiple of the schema's multipleOf"));
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
         let Some(depth_left) = depth_left.checked_sub(1) else { return Err(source::too_deep(self.source.offset())) };
         let mut met = SeenFields([0; SeenFields::WORDS]);
         let mut count = 0;
-        // Keys mostly come in the order of the schema.
+        // Keys mostly come in schema order.
         let mut next = 0;
         loop {
             let found = match rules.properties.get(next) {
@@ -172,8 +172,7 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
         }
         for at in &rules.required {
             if !met.has(usize::from(*at)) {
-                let missing =
-                    Violation::new(Rule::Required, self.source.offset(), "a value, which must be there", "none");
+                let missing = Violation::new(Rule::Required, self.source.offset(), "a required value", "none");
                 return Err(missing.inside(&rules.properties[usize::from(*at)].0));
             }
         }
@@ -188,7 +187,7 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
                 source::skip(self.source, value, depth_left)
             }
             Additional::Unspecified | Additional::Refused => {
-                let found = format!("a name of {} bytes that it does not have", name.len());
+                let found = format!("an unknown name of {} bytes", name.len());
                 Err(Violation::new(Rule::UnknownField, self.source.offset(), "a field of the schema", found))
             }
         }
@@ -205,7 +204,7 @@ fn type_of(value: &Value<'_>) -> Types {
         Value::Null => Types::NULL,
         Value::Bool(_) => Types::BOOLEAN,
         Value::Int(_) | Value::Uint(_) => Types::INTEGER,
-        // A number without a fraction is an integer, however it is written.
+        // A number without a fraction is an integer, in any notation.
         Value::Float(value) if value.trunc() == *value => Types::INTEGER,
         Value::Float(value) if value.is_finite() => Types::FRACTION,
         Value::Decimal(text) => match text.parse::<f64>() {
@@ -215,7 +214,7 @@ fn type_of(value: &Value<'_>) -> Types {
         Value::Text(_) => Types::TEXT,
         Value::List(_) => Types::LIST,
         Value::Map(_) => Types::MAP,
-        // JSON has no such thing.
+        // JSON cannot represent these.
         Value::Float(_) | Value::Bytes(_) | Value::Timestamp(..) | Value::Extension => Types::NONE,
     }
 }
@@ -238,7 +237,7 @@ fn is_multiple(value: Number, divisor: Number) -> bool {
         (Number::Whole(value), Number::Whole(divisor)) => value % divisor == 0,
         (value, divisor) => {
             let quotient = value.as_f64() / divisor.as_f64();
-            // 0.3 is a multiple of 0.1, although their quotient in binary is none.
+            // 0.3 is a multiple of 0.1, although their binary quotient is not an integer.
             (quotient - quotient.round()).abs() <= f64::EPSILON * quotient.abs()
         }
     }

@@ -1,4 +1,4 @@
-//! From the text of a schema to its plan.
+//! Compiles the text of a schema to a plan.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use crate::json::JsonSource;
 use crate::plan::{FieldIndex, Name, Names, PlanLimits};
 use crate::source::{Source as _, Value};
 
-/// What is wrong with a schema, and at which byte.
+/// An error in a schema, and its byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SchemaError {
     pub(crate) offset: usize,
     pub(crate) message: String,
 }
 
-/// How deep the text may be nested.
+/// Maximum nesting of the text.
 const DEPTH_MAX: u16 = 64;
-/// How deep schemas may be nested, those too that others refer to: laying out recurses with them.
+/// Maximum nesting of schemas, including referenced ones: compilation recurses.
 const SCHEMA_DEPTH_MAX: usize = 128;
-/// The most of a pattern, which decides how much memory it takes.
+/// Maximum length of a pattern, which determines its memory.
 const PATTERN_MAX_BYTES: usize = 1_000;
-/// Names of properties that a plan can tell apart.
+/// Maximum number of properties that a plan supports.
 const PROPERTIES_MAX: usize = 1_000;
 
-/// Keywords that say nothing about what may stand there.
+/// Keywords without a constraint.
 const ANNOTATIONS: [&str; 14] = [
     "$schema",
     "$id",
@@ -44,10 +44,10 @@ const ANNOTATIONS: [&str; 14] = [
     "contentEncoding",
 ];
 
-/// Lays a schema out.
+/// Compiles a schema.
 ///
 /// # Errors
-/// Text that is no schema, and keywords that one pass cannot check, by name.
+/// Text that is not a schema, and keywords that a single pass cannot check.
 pub(crate) fn compile(text: &str, limits: &PlanLimits) -> Result<SchemaPlan, SchemaError> {
     let document = Json::parse(text)?;
     let mut compile = Compile { document: &document, limits, nodes: Vec::new(), known: BTreeMap::new(), depth: 0 };
@@ -55,7 +55,7 @@ pub(crate) fn compile(text: &str, limits: &PlanLimits) -> Result<SchemaPlan, Sch
     Ok(SchemaPlan { nodes: compile.nodes.into_boxed_slice(), root })
 }
 
-/// A value of the schema's text, with its place.
+/// A value of the schema's text, with its position.
 #[derive(Debug)]
 struct Json {
     offset: usize,
@@ -130,35 +130,35 @@ impl Json {
     fn text(&self, keyword: &str) -> Result<&str, SchemaError> {
         match &self.value {
             JsonValue::Text(text) => Ok(text),
-            _ => self.wrong(format!("{keyword} is a string")),
+            _ => self.wrong(format!("{keyword} must be a string")),
         }
     }
 
     fn count(&self, keyword: &str) -> Result<usize, SchemaError> {
         match &self.value {
             JsonValue::Number(Number::Whole(count)) if *count >= 0 => Ok(usize::try_from(*count).unwrap_or(usize::MAX)),
-            _ => self.wrong(format!("{keyword} is a whole number from 0 on")),
+            _ => self.wrong(format!("{keyword} must be a non-negative integer")),
         }
     }
 
     fn number(&self, keyword: &str) -> Result<Number, SchemaError> {
         match &self.value {
             JsonValue::Number(number) => Ok(*number),
-            _ => self.wrong(format!("{keyword} is a number")),
+            _ => self.wrong(format!("{keyword} must be a number")),
         }
     }
 
     fn list(&self, keyword: &str) -> Result<&[Json], SchemaError> {
         match &self.value {
             JsonValue::List(items) => Ok(items),
-            _ => self.wrong(format!("{keyword} is a list")),
+            _ => self.wrong(format!("{keyword} must be a list")),
         }
     }
 
     fn entries(&self, keyword: &str) -> Result<&[(String, Json)], SchemaError> {
         match &self.value {
             JsonValue::Map(entries) => Ok(entries),
-            _ => self.wrong(format!("{keyword} is an object")),
+            _ => self.wrong(format!("{keyword} must be an object")),
         }
     }
 }
@@ -167,7 +167,7 @@ struct Compile<'d> {
     document: &'d Json,
     limits: &'d PlanLimits,
     nodes: Vec<Node>,
-    /// Schemas by where they stand: one that refers to itself is laid out once.
+    /// Schemas by position: a recursive one is compiled once.
     known: BTreeMap<usize, NodeIndex>,
     depth: usize,
 }
@@ -200,21 +200,21 @@ impl<'d> Compile<'d> {
             JsonValue::Bool(true) => Node::default(),
             JsonValue::Bool(false) => Node { types: Types::NONE, ..Node::default() },
             JsonValue::Map(entries) => self.node(schema, entries)?,
-            _ => return schema.wrong("a schema is an object, true or false"),
+            _ => return schema.wrong("a schema must be an object, true or false"),
         };
         self.nodes[index.0 as usize] = node;
         Ok(index)
     }
 
-    /// `#`, or a path within the document such as `#/$defs/point`.
+    /// Resolves `#`, or a path within the document such as `#/$defs/point`.
     fn reference(&mut self, schema: &'d Json, reference: &'d Json) -> Result<NodeIndex, SchemaError> {
         let text = reference.text("$ref")?;
         let Some(path) = text.strip_prefix('#') else {
-            return reference.wrong("$ref leads out of the file: only references that begin with # are followed");
+            return reference.wrong("$ref points outside the file: only references that begin with # are supported");
         };
         for (keyword, value) in schema.entries("a schema")? {
             if keyword != "$ref" && !ANNOTATIONS.contains(&keyword.as_str()) {
-                return value.wrong(format!("{keyword} beside $ref cannot be checked"));
+                return value.wrong(format!("{keyword} next to $ref is not supported"));
             }
         }
         let mut target = self.document;
@@ -224,11 +224,11 @@ impl<'d> Compile<'d> {
                 JsonValue::List(items) => part.parse::<usize>().ok().and_then(|at| items.get(at)),
                 _ => target.get(&part),
             };
-            let Some(next) = next else { return reference.wrong(format!("$ref {text} leads nowhere")) };
+            let Some(next) = next else { return reference.wrong(format!("$ref {text} does not exist")) };
             target = next;
         }
         if target.offset == schema.offset || (target.get("$ref").is_some() && self.is_recursive(target)) {
-            return reference.wrong(format!("$ref {text} leads to itself"));
+            return reference.wrong(format!("$ref {text} is circular"));
         }
         self.schema(target)
     }
@@ -264,7 +264,10 @@ impl<'d> Compile<'d> {
                 "items" | "prefixItems" | "minItems" | "maxItems" => of_list = true,
                 "properties" | "required" | "additionalProperties" | "minProperties" | "maxProperties" => of_map = true,
                 other if ANNOTATIONS.contains(&other) => {}
-                other => return value.wrong(format!("the keyword {other} cannot be checked in one pass")),
+                other => {
+                    return value
+                        .wrong(format!("the keyword {other} is not supported: it cannot be checked in one pass"));
+                }
             }
             match keyword.as_str() {
                 "minLength" => text.min_characters = Some(value.count(keyword)?),
@@ -277,7 +280,7 @@ impl<'d> Compile<'d> {
                 "exclusiveMaximum" => number.below = Some(value.number(keyword)?),
                 "multipleOf" => match value.number(keyword)? {
                     divisor if divisor.as_f64() > 0.0 => number.multiple_of = Some(divisor),
-                    _ => return value.wrong("multipleOf is greater than 0"),
+                    _ => return value.wrong("multipleOf must be greater than 0"),
                 },
                 "items" => list.items = Some(self.schema(value)?),
                 "prefixItems" => {
@@ -313,7 +316,7 @@ impl<'d> Compile<'d> {
         if let Some(named) = schema.get("properties") {
             for (name, value) in named.entries("properties")? {
                 if properties.iter().any(|(known, _)| **known == **name) {
-                    return value.wrong(format!("the property {name:?} is there twice"));
+                    return value.wrong(format!("the property {name:?} is duplicated"));
                 }
                 self.check_property_count(&properties, value)?;
                 properties.push((name.as_str().into(), self.schema(value)?));
@@ -326,7 +329,7 @@ impl<'d> Compile<'d> {
                 Some(at) => at,
                 None => {
                     self.check_property_count(&properties, name)?;
-                    // Nothing is said of it but that it must be there.
+                    // It has no constraint except that it is required.
                     let node = match map.additional {
                         Additional::Unspecified => {
                             self.nodes.push(Node::default());
@@ -334,7 +337,7 @@ impl<'d> Compile<'d> {
                         }
                         Additional::Like(node) => node,
                         Additional::Refused => {
-                            return name.wrong(format!("{text:?} is required, and additionalProperties refuses it"));
+                            return name.wrong(format!("{text:?} is required, but additionalProperties rejects it"));
                         }
                     };
                     properties.push((text.into(), node));
@@ -351,7 +354,7 @@ impl<'d> Compile<'d> {
 }
 
 impl Compile<'_> {
-    /// Whether another property may come.
+    /// Checks that another property is allowed.
     fn check_property_count(&self, properties: &[(Name, NodeIndex)], place: &Json) -> Result<(), SchemaError> {
         let most = self.limits.fields.min(PROPERTIES_MAX);
         if properties.len() < most { Ok(()) } else { place.wrong(format!("there are more than {most} properties")) }
@@ -361,7 +364,7 @@ impl Compile<'_> {
 fn types(value: &Json) -> Result<Types, SchemaError> {
     let named = |value: &Json| {
         let name = value.text("type")?;
-        Types::named(name).map_or_else(|| value.wrong(format!("there is no type {name:?}")), Ok)
+        Types::named(name).map_or_else(|| value.wrong(format!("unknown type {name:?}")), Ok)
     };
     match &value.value {
         JsonValue::List(items) => items.iter().try_fold(Types::NONE, |types, item| Ok(types.with(named(item)?))),
@@ -377,7 +380,9 @@ fn constants(values: &[Json]) -> Result<Box<[Constant]>, SchemaError> {
             JsonValue::Bool(value) => Ok(Constant::Bool(*value)),
             JsonValue::Number(number) => Ok(Constant::Number(*number)),
             JsonValue::Text(text) => Ok(Constant::Text(text.as_str().into())),
-            _ => value.wrong("a list or an object among enum or const cannot be compared in one pass"),
+            _ => {
+                value.wrong("a list or an object in enum or const is not supported: it cannot be compared in one pass")
+            }
         })
         .collect()
 }
@@ -396,5 +401,5 @@ fn format(value: &Json) -> Result<TextFormat, SchemaError> {
     let found = TextFormat::ALL.into_iter().find(|(known, _)| *known == name);
     found
         .map(|(_, format)| format)
-        .map_or_else(|| value.wrong(format!("the format {name:?} is not checked; use a pattern")), Ok)
+        .map_or_else(|| value.wrong(format!("the format {name:?} is not supported; use a pattern")), Ok)
 }

@@ -1,4 +1,4 @@
-//! JSON Schema 2020-12, the part that one pass over a payload can check.
+//! JSON Schema 2020-12, limited to what one pass over a payload can check.
 
 mod check;
 mod compile;
@@ -12,7 +12,7 @@ pub(crate) use text::TextFormat;
 
 use crate::plan::{Name, Names};
 
-/// A schema, laid out so that payloads can be walked.
+/// A schema, compiled for walking payloads.
 #[derive(Debug)]
 pub(crate) struct SchemaPlan {
     nodes: Box<[Node]>,
@@ -22,11 +22,11 @@ pub(crate) struct SchemaPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NodeIndex(u32);
 
-/// One schema within the schema.
+/// A subschema.
 #[derive(Debug, Default)]
 struct Node {
     types: Types,
-    /// The only values that may stand there.
+    /// The only allowed values.
     allowed: Option<Box<[Constant]>>,
     text: Option<Box<TextRules>>,
     number: Option<Box<NumberRules>>,
@@ -34,7 +34,7 @@ struct Node {
     map: Option<Box<MapRules>>,
 }
 
-/// Which types of values may stand there, a bit for each.
+/// The allowed types of values, a bit for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Types(u8);
 
@@ -57,7 +57,7 @@ impl Types {
         Types(self.0 | other.0)
     }
 
-    /// As the schema says it.
+    /// The type with this name in a schema.
     fn named(name: &str) -> Option<Types> {
         Some(match name {
             "null" => Types::NULL,
@@ -71,7 +71,7 @@ impl Types {
         })
     }
 
-    /// For messages.
+    /// A description for messages.
     fn describe(self) -> String {
         let names = [
             (Types::NULL, "null"),
@@ -95,7 +95,7 @@ impl Default for Types {
     }
 }
 
-/// A value that a schema names.
+/// A constant in a schema.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Constant {
     Null,
@@ -104,7 +104,7 @@ pub(crate) enum Constant {
     Text(Box<str>),
 }
 
-/// A number, exact where it is whole.
+/// A number, exact if it is an integer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Number {
     Whole(i128),
@@ -130,9 +130,9 @@ struct NumberRules {
 
 #[derive(Debug, Default)]
 struct ListRules {
-    /// Of the first items, one for each.
+    /// For the first items, one each.
     prefix: Box<[NodeIndex]>,
-    /// Of the others.
+    /// For the other items.
     items: Option<NodeIndex>,
     min_items: usize,
     max_items: Option<usize>,
@@ -142,9 +142,9 @@ struct ListRules {
 struct MapRules {
     names: Names,
     properties: Box<[(Name, NodeIndex)]>,
-    /// Places among the properties.
+    /// Indices of properties.
     required: Box<[u16]>,
-    /// Of names that are not among the properties.
+    /// For names that are not properties.
     additional: Additional,
     min_properties: usize,
     max_properties: Option<usize>,
@@ -152,7 +152,7 @@ struct MapRules {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Additional {
-    /// The schema says nothing about them.
+    /// The schema has no rule for them.
     #[default]
     Unspecified,
     Refused,
@@ -166,7 +166,7 @@ impl SchemaPlan {
 }
 
 impl Number {
-    /// Whole where it is: however a number is written, 1e3 and 1000 are one.
+    /// An integer where possible: 1e3 and 1000 are equal.
     fn of(value: f64) -> Number {
         const EXACT_BELOW: f64 = 1e38;
         if value.trunc() == value && value.abs() < EXACT_BELOW {

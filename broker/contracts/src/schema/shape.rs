@@ -1,25 +1,25 @@
-//! A schema as a comparison looks at it.
+//! A schema's view for comparison.
 
 use super::{Additional, Constant, Node, NodeIndex, Number, SchemaPlan, Types};
 use crate::compare::Effect;
 
-/// One schema within a schema.
+/// A subschema.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape<'s> {
     plan: &'s SchemaPlan,
     index: NodeIndex,
 }
 
-/// A rule about values that can be stricter or looser.
+/// A rule about values that can become stricter or looser.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Limit {
-    /// More is allowed when it is smaller; absent, all is.
+    /// Looser when it is smaller; absent means no limit.
     AtLeast(Option<Number>),
-    /// More is allowed when it is greater.
+    /// Looser when it is greater.
     AtMost(Option<Number>),
-    /// All is allowed without it.
+    /// Absent means no constraint.
     Exactly(Option<String>),
-    /// Only these, if there are any.
+    /// Only these values, if present.
     OneOf(Option<Vec<Constant>>),
 }
 
@@ -58,7 +58,7 @@ impl<'s> Shape<'s> {
         .map(|(_, name)| name)
     }
 
-    /// Name, schema and whether it must be there, of each property.
+    /// The name, schema and required flag of each property.
     pub(crate) fn properties(&self) -> impl Iterator<Item = (&'s str, Shape<'s>, bool)> + use<'s> {
         let shape = *self;
         self.node().map.iter().flat_map(move |rules| {
@@ -74,7 +74,7 @@ impl<'s> Shape<'s> {
         self.properties().find(|(known, ..)| *known == name).map(|(_, shape, required)| (shape, required))
     }
 
-    /// Whether names that are no properties are refused.
+    /// Whether unlisted names are rejected.
     pub(crate) fn is_closed(&self) -> bool {
         self.node().map.as_ref().is_some_and(|rules| rules.additional == Additional::Refused)
     }
@@ -83,7 +83,7 @@ impl<'s> Shape<'s> {
         self.node().list.as_ref()?.items.map(|items| self.at(items))
     }
 
-    /// Each rule with what it was here and what it is in `new`.
+    /// Each rule with its value here and in `new`.
     pub(crate) fn limits(&self, new: Shape<'_>) -> impl Iterator<Item = (&'static str, Limit, Limit)> {
         self.own_limits().into_iter().zip(new.own_limits()).map(|((name, old), (_, new))| (name, old, new))
     }
@@ -125,7 +125,7 @@ impl<'s> Shape<'s> {
 }
 
 impl Limit {
-    /// Whom the change to `new` breaks, if it is one.
+    /// The effect of the change to `new`, if it is one.
     pub(crate) fn change_to(&self, new: Limit) -> Option<Effect> {
         if *self == new {
             return None;

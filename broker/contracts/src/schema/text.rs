@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::typed::time;
 
-/// A format that is checked, and not a hint as the standard has it by default.
+/// A format that is enforced, although the standard treats it as an annotation by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextFormat {
     DateTime,
@@ -37,7 +37,7 @@ impl TextFormat {
     }
 }
 
-/// `date-time` of RFC 3339. It has more than moments of Protocol Buffers have: any number of digits, leap seconds, year 0.
+/// `date-time` of RFC 3339. It allows more than a Protobuf timestamp: any number of digits, leap seconds, year 0.
 fn is_date_time(text: &[u8]) -> bool {
     let Some((date, [b'T' | b't', time @ ..])) = text.split_at_checked(10) else { return false };
     is_date(date) && is_time(time)
@@ -79,7 +79,7 @@ fn is_time(text: &[u8]) -> bool {
         },
         _ => return false,
     };
-    // A leap second is the last one of a day in UTC.
+    // A leap second is the last second of a day in UTC.
     let is_last_minute = (hour * 60 + minute - offset_minutes).rem_euclid(24 * 60) == 24 * 60 - 1;
     second <= 59 || (second == 60 && is_last_minute)
 }

@@ -1,4 +1,4 @@
-//! Bytes as text [RFC 4648], both alphabets, with or without padding; written with the usual one and with padding.
+//! Base64 [RFC 4648]: reads both alphabets, with or without padding; writes the standard one with padding.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -13,7 +13,7 @@ pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes; `None` when the text is none of the forms.
+/// Decodes the text; `None` if it is not valid.
 pub(crate) fn decode(text: &str, out: &mut Vec<u8>) -> Option<()> {
     let digits = digits(text)?;
     for group in digits.as_bytes().chunks(4) {
@@ -22,7 +22,7 @@ pub(crate) fn decode(text: &str, out: &mut Vec<u8>) -> Option<()> {
             bits = bits << 6 | value(*digit)?;
         }
         bits <<= 6 * (4 - group.len());
-        // The bits that are left over must be zero, or two texts would be the same bytes.
+        // Unused bits must be zero, or two texts would decode to the same bytes.
         let kept = group.len() - 1;
         if bits & (0xff_ffff >> (8 * kept)) != 0 && kept < 3 {
             return None;
@@ -44,7 +44,7 @@ pub(crate) fn is_valid(text: &str) -> bool {
     })
 }
 
-/// Without padding, of a length that can be.
+/// Strips the padding and checks the length.
 fn digits(text: &str) -> Option<&str> {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
@@ -73,12 +73,12 @@ mod tests {
             let bytes = (0..length).map(|at| at.wrapping_mul(37) ^ 0xa5).collect::<Vec<_>>();
             let mut text = Vec::new();
             encode(&bytes, &mut text);
-            let text = String::from_utf8(text).expect("it is right");
+            let text = String::from_utf8(text).expect("valid");
             for form in [text.clone(), text.trim_end_matches('=').to_owned(), text.replace('+', "-").replace('/', "_")]
             {
                 let mut decoded = Vec::new();
                 assert!(is_valid(&form));
-                decode(&form, &mut decoded).expect("it is right");
+                decode(&form, &mut decoded).expect("valid");
                 assert_eq!(decoded, bytes);
             }
         }

@@ -1,4 +1,4 @@
-//! Messages of a Protobuf schema in JSON and MessagePack: checked, and handed on to a writer.
+//! Messages of a Protobuf schema in JSON and MessagePack: checked, and passed to a writer.
 
 pub(crate) mod base64;
 mod number;

@@ -1,4 +1,4 @@
-//! Numbers of a schema from numbers of a payload.
+//! Converts numbers of a payload to the types of a schema.
 
 use crate::plan::Kind;
 use crate::sink::Scalar;
@@ -8,7 +8,7 @@ use crate::violation::Rule;
 /// Why a number does not fit.
 pub(crate) type NumberError = (Rule, &'static str);
 
-/// The integer of a field of `kind`.
+/// Converts to the integer of a field of `kind`.
 pub(crate) fn integer(kind: Kind, value: &Value<'_>) -> Result<Scalar<'static>, NumberError> {
     let wide = match value {
         Value::Int(value) => i128::from(*value),
@@ -30,7 +30,7 @@ pub(crate) fn integer(kind: Kind, value: &Value<'_>) -> Result<Scalar<'static>, 
     }
 }
 
-/// A number without a fraction.
+/// Converts a number without a fraction.
 fn whole(value: f64) -> Result<i128, NumberError> {
     if value.is_finite() && value.trunc() == value {
         return Ok(value as i128);
@@ -38,23 +38,23 @@ fn whole(value: f64) -> Result<i128, NumberError> {
     Err((Rule::Type, "a number with a fraction"))
 }
 
-/// An integer that is written as text.
+/// Parses an integer that is written as a string.
 pub(crate) fn integer_text(kind: Kind, text: &str) -> Result<Scalar<'static>, NumberError> {
     integer(kind, &text_value(text)?)
 }
 
-/// An integer that is the key of a map: digits alone.
+/// Parses an integer that is the key of a map: only digits.
 pub(crate) fn integer_key(kind: Kind, text: &str) -> Result<Scalar<'static>, NumberError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return Err((Rule::Type, "a string that is no integer"));
+        return Err((Rule::Type, "a string that is not an integer"));
     }
     integer_text(kind, text)
 }
 
-/// A number that is written as text, by the grammar of JSON.
+/// Parses a number that is written as a string, by the grammar of JSON.
 fn text_value(text: &str) -> Result<Value<'_>, NumberError> {
-    let no_number = (Rule::Type, "a string that is no number");
+    let no_number = (Rule::Type, "a string that is not a number");
     if !is_json_number(text) {
         return Err(no_number);
     }
@@ -105,7 +105,7 @@ pub(crate) fn double(value: &Value<'_>, is_text: bool) -> Result<f64, NumberErro
 /// The value of a `float`.
 pub(crate) fn float(value: &Value<'_>, is_text: bool) -> Result<f32, NumberError> {
     let wide = double(value, is_text)?;
-    // What rounds down to the greatest number still fits.
+    // Numbers that round down to the greatest float still fit.
     const TOO_LARGE: f64 = 3.402_823_567_797_336_6e38;
     if wide.is_finite() && wide.abs() >= TOO_LARGE {
         return Err((Rule::Range, "a number outside of its range"));
@@ -117,7 +117,7 @@ fn finite(value: f64) -> Result<f64, NumberError> {
     if value.is_finite() { Ok(value) } else { Err((Rule::Range, "a number outside of its range")) }
 }
 
-/// Whether a number as it is written surely fits, without making it.
+/// Whether the text of a number certainly fits, without converting it.
 pub(crate) fn is_in_range(text: &str, is_float: bool) -> bool {
     let digits_max = if is_float { 38 } else { 300 };
     text.len() <= digits_max && !text.bytes().any(|byte| byte | 0x20 == b'e')

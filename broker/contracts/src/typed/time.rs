@@ -1,4 +1,4 @@
-//! Moments and spans of time as text: `2026-01-02T03:04:05.678Z` and `-1.5s`.
+//! Timestamps and durations as text: `2026-01-02T03:04:05.678Z` and `-1.5s`.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ pub(crate) const TIMESTAMP_SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_
 pub(crate) const DURATION_SECONDS_MAX: u64 = 315_576_000_000;
 const DAY_S: i64 = 86_400;
 
-/// Seconds since 1970 and nanoseconds; `None` when the text is no moment of RFC 3339, or out of range.
+/// Seconds since 1970 and nanoseconds; `None` if the text is not an RFC 3339 timestamp, or out of range.
 pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, u32)> {
     let bytes = text.as_bytes();
     let [y1, y2, y3, y4, b'-', mo1, mo2, b'-', d1, d2, b'T' | b't', h1, h2, b':', mi1, mi2, b':', s1, s2, rest @ ..] =
@@ -42,7 +42,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, u32)> {
     TIMESTAMP_SECONDS.contains(&seconds).then_some((seconds, nanos))
 }
 
-/// Appends the moment, in UTC.
+/// Appends the timestamp, in UTC.
 pub(crate) fn write_timestamp(seconds: i64, nanos: u32, out: &mut Vec<u8>) {
     let (year, month, day) = date(seconds.div_euclid(DAY_S));
     let second = seconds.rem_euclid(DAY_S);
@@ -53,7 +53,7 @@ pub(crate) fn write_timestamp(seconds: i64, nanos: u32, out: &mut Vec<u8>) {
     out.push(b'Z');
 }
 
-/// Seconds and nanoseconds of the same sign; `None` when the text is no span of time, or too long.
+/// Seconds and nanoseconds of the same sign; `None` if the text is not a duration, or out of range.
 pub(crate) fn parse_duration(text: &str) -> Option<(i64, i32)> {
     let (negative, magnitude) = match text.strip_suffix('s')?.strip_prefix('-') {
         Some(magnitude) => (true, magnitude),
@@ -73,7 +73,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<(i64, i32)> {
     (seconds.unsigned_abs() <= DURATION_SECONDS_MAX).then_some((seconds * sign, nanos as i32 * sign as i32))
 }
 
-/// Appends the span.
+/// Appends the duration.
 pub(crate) fn write_duration(seconds: i64, nanos: i32, out: &mut Vec<u8>) {
     let sign = if seconds < 0 || nanos < 0 { "-" } else { "" };
     let _ = write!(out, "{sign}{}", seconds.unsigned_abs());
@@ -81,7 +81,7 @@ pub(crate) fn write_duration(seconds: i64, nanos: i32, out: &mut Vec<u8>) {
     out.push(b's');
 }
 
-/// Three, six or nine digits, whichever is enough.
+/// Writes three, six or nine digits, the fewest that are enough.
 fn write_fraction(nanos: u32, out: &mut Vec<u8>) {
     let _ = match nanos {
         0 => Ok(()),
@@ -91,7 +91,7 @@ fn write_fraction(nanos: u32, out: &mut Vec<u8>) {
     };
 }
 
-/// Nanoseconds from one to nine digits, and what comes after.
+/// Parses nanoseconds of one to nine digits, and returns the rest.
 fn fraction(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = bytes.split_at(count);
@@ -119,7 +119,7 @@ pub(crate) fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Years are counted from March, so that the day of a leap year is its last; 400 of them have 146,097 days.
+/// Years begin in March, so that a leap day is the last day; 400 years have 146,097 days.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     const DAYS_BEFORE_1970: i64 = 719_468;
     let year = if month <= 2 { year - 1 } else { year };
@@ -148,7 +148,7 @@ mod tests {
     fn timestamp(seconds: i64, nanos: u32) -> String {
         let mut out = Vec::new();
         write_timestamp(seconds, nanos, &mut out);
-        String::from_utf8(out).expect("it is right")
+        String::from_utf8(out).expect("valid")
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
             assert_eq!(parse_duration(text), Some((seconds, nanos)));
             let mut out = Vec::new();
             write_duration(seconds, nanos, &mut out);
-            assert_eq!(String::from_utf8(out).expect("it is right"), text);
+            assert_eq!(String::from_utf8(out).expect("valid"), text);
         }
         for text in ["", "s", "1", "1.s", "--1s", "315576000001s", "1e3s", "1.0000000001s", "+1s"] {
             assert_eq!(parse_duration(text), None, "{text}");

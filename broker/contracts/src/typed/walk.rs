@@ -1,4 +1,4 @@
-//! One pass over a message in JSON or MessagePack: every value is checked, and handed to a sink.
+//! Walks a message in JSON or MessagePack in one pass: checks every value, and passes it to a sink.
 
 use std::borrow::Cow;
 
@@ -38,14 +38,14 @@ pub(super) struct Walk<'w, S, K> {
     pub(super) sink: &'w mut K,
 }
 
-/// Fields that have been met: one bit each.
+/// The fields that have been seen: one bit each.
 pub(crate) struct SeenFields<const WORDS: usize>([u64; WORDS]);
 
-/// Words for the most fields that a message may have.
+/// The number of words for the maximum number of fields.
 const WORDS_MAX: usize = FIELDS_MAX / 64;
 
 impl<const WORDS: usize> SeenFields<WORDS> {
-    /// Whether it is for the first time.
+    /// Marks a field as seen; returns whether it is the first time.
     #[inline]
     fn first(&mut self, at: u16) -> bool {
         let word = &mut self.0[usize::from(at) / 64 % WORDS];
@@ -94,7 +94,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     ) -> Checked {
         check_size(self.sink)?;
         self.sink.message_begin(place, message);
-        // Most messages have few fields, and clearing the marks of many takes time.
+        // Most messages have few fields, and clearing many bits takes time.
         if message.fields.len() <= 64 {
             self.fields::<1>(message, sequence, depth_left)?;
         } else {
@@ -112,7 +112,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     ) -> Checked {
         let mut met = SeenFields::<WORDS>([0; WORDS]);
         let mut choices = SeenFields::<WORDS>([0; WORDS]);
-        // Keys mostly come in the order of the schema.
+        // Keys mostly come in schema order.
         let mut next = 0;
         loop {
             let (field, index) = match message.fields.get(next) {
@@ -131,8 +131,8 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             next = usize::from(index.0) + 1;
             let outcome = if !met.first(index.0) {
                 let at = self.source.offset();
-                Err(Violation::new(Rule::Duplicate, at, "one value", "the name a second time"))
-            } else if !K::WANTS_VALUES && self.source.pass(field.pass) {
+                Err(Violation::new(Rule::Duplicate, at, "one value", "a duplicate name"))
+            } else if !K::USES_VALUES && self.source.pass(field.pass) {
                 Ok(())
             } else {
                 self.field(field, &mut choices, depth_left)
@@ -141,8 +141,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         }
         for required in &message.required {
             if !met.has(required.0) {
-                let missing =
-                    Violation::new(Rule::Required, self.source.offset(), "a value, which must be there", "none");
+                let missing = Violation::new(Rule::Required, self.source.offset(), "a required value", "none");
                 return Err(missing.inside(&message.field(*required).name));
             }
         }
@@ -157,7 +156,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         source::skip(self.source, value, depth_left)
     }
 
-    /// A field whose value is not right at a glance. Apart, so that the way of those that are stays short.
+    /// A field whose value has no fast path. A separate function, so that the fast path stays short.
     #[inline(never)]
     fn field<const WORDS: usize>(
         &mut self,
@@ -166,7 +165,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         depth_left: u16,
     ) -> Checked {
         if let (Pass::Name, Kind::Enum(index)) = (field.pass, field.kind)
-            && !K::WANTS_VALUES
+            && !K::USES_VALUES
             && self.source.pass_name(&self.plan.enumeration(index).names)
         {
             return Ok(());
@@ -196,13 +195,13 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         if let Value::Null = value
             && !self.takes_null(field)
         {
-            // As if the name were not there.
+            // Treated as if the field were absent.
             return Ok(());
         }
         if let Some(choice) = field.oneof
             && !choices.first(choice)
         {
-            return Err(Violation::new(Rule::Duplicate, at, "one field of the choice", "another one too"));
+            return Err(Violation::new(Rule::Duplicate, at, "one field of the oneof", "several"));
         }
         match field.cardinality {
             Cardinality::Singular => self.one(field, value, ValueContext::Field(field), depth_left),
@@ -232,7 +231,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         let mut index = 0;
         let pass = field.kind.pass();
         while self.source.item(&mut sequence)? {
-            if !K::WANTS_VALUES && self.source.pass(pass) {
+            if !K::USES_VALUES && self.source.pass(pass) {
                 index += 1;
                 continue;
             }
@@ -320,7 +319,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         let decoded;
         let scalar = match (kind, &value) {
             (Kind::String, Value::Text(text)) => {
-                if !K::WANTS_VALUES {
+                if !K::USES_VALUES {
                     return Ok(());
                 }
                 decoded = text.decoded();
@@ -333,7 +332,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
                 Scalar::Bytes(&bytes)
             }
             (Kind::Double | Kind::Float, Value::Decimal(text))
-                if !K::WANTS_VALUES && number::is_in_range(text, kind == Kind::Float) =>
+                if !K::USES_VALUES && number::is_in_range(text, kind == Kind::Float) =>
             {
                 return Ok(());
             }
@@ -358,7 +357,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     }
 
     fn base64(&mut self, text: &str) -> Checked<Cow<'static, [u8]>> {
-        if !K::WANTS_VALUES && base64::is_valid(text) {
+        if !K::USES_VALUES && base64::is_valid(text) {
             return Ok(Cow::Borrowed(b""));
         }
         let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
@@ -411,8 +410,8 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
 
 #[cold]
 fn unknown_field(at: usize, name: &str) -> Box<Violation> {
-    // A name is part of the payload: its length tells enough of one that nobody knows.
-    let found = format!("a name of {} bytes that it does not have", name.len());
+    // A name is part of the payload, so only its length is reported.
+    let found = format!("an unknown name of {} bytes", name.len());
     Violation::new(Rule::UnknownField, at, "a field of the schema", found)
 }
 

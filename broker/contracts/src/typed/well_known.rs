@@ -1,4 +1,4 @@
-//! The messages of `google.protobuf` that have forms of their own.
+//! The messages of `google.protobuf` with special forms.
 
 use super::time::{self, TIMESTAMP_SECONDS};
 use super::walk::Walk;
@@ -71,13 +71,13 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
     fn timestamp(&mut self, value: Value<'a>, place: ValueContext<'_>) -> Checked {
         let moment = match &value {
             Value::Timestamp(seconds, nanos) => TIMESTAMP_SECONDS.contains(seconds).then_some((*seconds, *nanos)),
-            // The mapping wants the letters of RFC 3339 in upper case.
+            // The mapping requires upper-case letters in RFC 3339.
             Value::Text(text) if text.raw.bytes().any(|byte| matches!(byte, b't' | b'z')) => None,
             Value::Text(text) => time::parse_timestamp(&text.decoded()),
             other => return Err(self.mistyped("a timestamp", other.describe())),
         };
         let Some((seconds, nanos)) = moment else {
-            return Err(self.badly_formed("a moment of RFC 3339 in the years 1 to 9999"));
+            return Err(self.badly_formed("an RFC 3339 timestamp in the years 1 to 9999"));
         };
         self.sink.timestamp(place, seconds, nanos);
         Ok(())
@@ -88,7 +88,7 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
             return Err(self.mistyped("a duration as a string", value.describe()));
         };
         let Some((seconds, nanos)) = time::parse_duration(&text.decoded()) else {
-            return Err(self.badly_formed("seconds with an s behind them, such as 1.5s"));
+            return Err(self.badly_formed("seconds with the suffix s, such as 1.5s"));
         };
         self.sink.duration(place, seconds, nanos);
         Ok(())
@@ -99,7 +99,7 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
             return Err(self.mistyped("the paths of a field mask as a string", value.describe()));
         };
         let Some(paths) = snake_case(&text.decoded()) else {
-            return Err(self.badly_formed("paths in camel case with commas between them"));
+            return Err(self.badly_formed("comma-separated paths in camel case"));
         };
         self.sink.field_mask(place, &paths);
         Ok(())
@@ -111,7 +111,7 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
     }
 }
 
-/// Paths as JSON has them, from paths as the schema has them.
+/// Converts paths from the spelling of the schema to that of JSON.
 pub(crate) fn camel_case(paths: &str) -> String {
     let mut out = String::with_capacity(paths.len());
     let mut raise = false;
@@ -128,7 +128,7 @@ pub(crate) fn camel_case(paths: &str) -> String {
     out
 }
 
-/// The reverse; `None` for what [`camel_case`] never writes.
+/// The reverse; `None` for text that [`camel_case`] never writes.
 fn snake_case(paths: &str) -> Option<String> {
     let mut out = String::with_capacity(paths.len() + 4);
     for character in paths.chars() {
@@ -144,7 +144,7 @@ fn snake_case(paths: &str) -> Option<String> {
     Some(out)
 }
 
-/// Whether the path comes back from JSON as it is.
+/// Whether the path survives the conversion to camel case and back.
 pub(crate) fn round_trips_camel_case(path: &str) -> bool {
     snake_case(&camel_case(path)).as_deref() == Some(path)
 }

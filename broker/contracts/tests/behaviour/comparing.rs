@@ -2,7 +2,7 @@ use tautwire_contracts::compare::{Effect, compare, effect};
 
 use crate::load;
 
-/// What has changed, as it is said, and the verdict of all together.
+/// The differences as text, and their combined effect.
 fn changes(keys: [&str; 2], schema: &str, texts: [&str; 2]) -> (Vec<String>, Effect) {
     let catalogues = [0, 1].map(|at| {
         let manifest = format!("[[contract]]\nname = 'c'\nschema = '{schema}'\n{}", keys[at]);
@@ -22,30 +22,30 @@ fn proto(old: &str, new: &str, formats: &str) -> (Vec<String>, Effect) {
 #[test]
 fn changes_of_a_message_break_whom_they_break() {
     let m = |fields: &str| format!("message M {{ {fields} }}");
-    for (old, new, formats, wanted, verdict) in [
+    for (old, new, formats, expected, verdict) in [
         ("optional int32 a = 1;", "optional int32 a = 1;", "'protobuf'", "", Effect::None),
-        ("", "optional int32 a = 1;", "'protobuf'", "c: a: is new [compatible]", Effect::None),
-        ("optional int32 a = 1;", "", "'protobuf'", "c: a: is gone [compatible]", Effect::None),
-        ("", "required int32 a = 1;", "'protobuf'", "c: a: is new and must be there [forward]", Effect::OldWriters),
+        ("", "optional int32 a = 1;", "'protobuf'", "c: a: was added [compatible]", Effect::None),
+        ("optional int32 a = 1;", "", "'protobuf'", "c: a: was removed [compatible]", Effect::None),
+        ("", "required int32 a = 1;", "'protobuf'", "c: a: was added and is required [forward]", Effect::OldWriters),
         (
             "required int32 a = 1;",
             "",
             "'protobuf'",
-            "c: a: is gone, and old readers need it [backward]",
+            "c: a: was removed, and old readers require it [backward]",
             Effect::OldReaders,
         ),
         (
             "required int32 a = 1;",
             "optional int32 a = 1;",
             "'protobuf'",
-            "c: a: may be missing now [backward]",
+            "c: a: is optional now [backward]",
             Effect::OldReaders,
         ),
         (
             "optional int32 a = 1;",
             "required int32 a = 1;",
             "'protobuf'",
-            "c: a: must be there now [forward]",
+            "c: a: is required now [forward]",
             Effect::OldWriters,
         ),
         (
@@ -87,15 +87,15 @@ fn changes_of_a_message_break_whom_they_break() {
             "optional int32 a = 1;",
             "optional int32 b = 1;",
             "'protobuf'",
-            "c: a: is called b now [compatible]",
+            "c: a: was renamed to b [compatible]",
             Effect::None,
         ),
-        ("optional int32 a = 1;", "optional int32 b = 1;", "'json'", "c: a: is called b now [breaking]", Effect::Both),
+        ("optional int32 a = 1;", "optional int32 b = 1;", "'json'", "c: a: was renamed to b [breaking]", Effect::Both),
         (
             "optional int32 a = 1;",
             "optional int32 a = 2;",
             "'protobuf'",
-            "c: a: had the number 1, and has another one [breaking]",
+            "c: a: no longer has the number 1 [breaking]",
             Effect::Both,
         ),
         (
@@ -116,12 +116,12 @@ fn changes_of_a_message_break_whom_they_break() {
             "optional int32 a = 1;",
             "oneof o { int32 a = 1; }",
             "'protobuf'",
-            "c: a: has entered or left a choice: one field of it erases the others [breaking]",
+            "c: a: was moved into or out of a oneof: setting one of its fields clears the others [breaking]",
             Effect::Both,
         ),
     ] {
-        let (said, effect) = proto(&m(old), &m(new), formats);
-        assert_eq!((said.join("; ").as_str(), effect), (wanted, verdict), "{old} {new} {formats}");
+        let (differences, effect) = proto(&m(old), &m(new), formats);
+        assert_eq!((differences.join("; ").as_str(), effect), (expected, verdict), "{old} {new} {formats}");
     }
 }
 
@@ -132,56 +132,56 @@ fn changes_are_found_in_messages_within_messages_and_in_enumerations() {
             "message M {{ optional M again = 1; optional I inner = 2; optional E e = 3; }} message I {{ {inner} }} enum E {{ {values} }}"
         )
     };
-    let (said, _) =
+    let (differences, _) =
         proto(&text("optional int32 a = 1;", "A = 0;"), &text("optional bool a = 1;", "A = 0;"), "'protobuf'");
-    assert_eq!(said, ["c: inner.a: was int32, is bool [breaking]"]);
-    // A closed enumeration does not know what is new.
-    let (said, _) = proto(&text("", "A = 0;"), &text("", "A = 0; B = 1;"), "'protobuf'");
-    assert_eq!(said, ["c: e: the value B is new [backward]"]);
-    let (said, _) = proto(&text("", "A = 0; B = 1;"), &text("", "A = 0;"), "'protobuf'");
-    assert_eq!(said, ["c: e: the value B is gone [forward]"]);
-    let (said, _) = proto(&text("", "A = 0;"), &text("", "C = 0;"), "'json'");
-    assert_eq!(said, ["c: e: the value A is called C now [breaking]"]);
+    assert_eq!(differences, ["c: inner.a: was int32, is bool [breaking]"]);
+    // A closed enumeration rejects new values.
+    let (differences, _) = proto(&text("", "A = 0;"), &text("", "A = 0; B = 1;"), "'protobuf'");
+    assert_eq!(differences, ["c: e: the value B was added [backward]"]);
+    let (differences, _) = proto(&text("", "A = 0; B = 1;"), &text("", "A = 0;"), "'protobuf'");
+    assert_eq!(differences, ["c: e: the value B was removed [forward]"]);
+    let (differences, _) = proto(&text("", "A = 0;"), &text("", "C = 0;"), "'json'");
+    assert_eq!(differences, ["c: e: the value A was renamed to C [breaking]"]);
 }
 
 #[test]
 fn changes_of_a_json_schema_break_whom_they_break() {
     let keys = ["topics = 't'\nformat = 'json'\n"; 2];
-    for (old, new, wanted, verdict) in [
+    for (old, new, expected, verdict) in [
         (r#"{"type":"string"}"#, r#"{"type":"string"}"#, "", Effect::None),
         (r#"{"type":"string"}"#, r#"{"type":["string","null"]}"#, "c: may be null now [backward]", Effect::OldReaders),
         (
             r#"{"type":["string","null"]}"#,
             r#"{"type":"string"}"#,
-            "c: may not be null any more [forward]",
+            "c: may no longer be null [forward]",
             Effect::OldWriters,
         ),
         (r#"{"maxLength":5}"#, r#"{"maxLength":4}"#, "c: maxLength is stricter [forward]", Effect::OldWriters),
         (r#"{"maxLength":5}"#, r#"{"maxLength":6}"#, "c: maxLength is looser [backward]", Effect::OldReaders),
         (r#"{"minimum":5}"#, "{}", "c: minimum is looser [backward]", Effect::OldReaders),
         ("{}", r#"{"minimum":5}"#, "c: minimum is stricter [forward]", Effect::OldWriters),
-        (r#"{"pattern":"a"}"#, r#"{"pattern":"b"}"#, "c: pattern is different [breaking]", Effect::Both),
+        (r#"{"pattern":"a"}"#, r#"{"pattern":"b"}"#, "c: pattern has changed [breaking]", Effect::Both),
         (r#"{"enum":[1,2]}"#, r#"{"enum":[1]}"#, "c: enum is stricter [forward]", Effect::OldWriters),
         (r#"{"enum":[1]}"#, r#"{"enum":[1,2]}"#, "c: enum is looser [backward]", Effect::OldReaders),
-        (r#"{"enum":[1]}"#, r#"{"enum":[2]}"#, "c: enum is different [breaking]", Effect::Both),
-        (r#"{"properties":{"a":{}}}"#, r#"{"properties":{}}"#, "c: a: is gone [compatible]", Effect::None),
-        (r#"{"properties":{}}"#, r#"{"properties":{"a":{}}}"#, "c: a: is new [compatible]", Effect::None),
+        (r#"{"enum":[1]}"#, r#"{"enum":[2]}"#, "c: enum has changed [breaking]", Effect::Both),
+        (r#"{"properties":{"a":{}}}"#, r#"{"properties":{}}"#, "c: a: was removed [compatible]", Effect::None),
+        (r#"{"properties":{}}"#, r#"{"properties":{"a":{}}}"#, "c: a: was added [compatible]", Effect::None),
         (
             r#"{"properties":{"a":{}}}"#,
             r#"{"properties":{"a":{}},"required":["a"]}"#,
-            "c: a: must be there now [forward]",
+            "c: a: is required now [forward]",
             Effect::OldWriters,
         ),
         (
             r#"{"properties":{},"additionalProperties":false}"#,
             r#"{"properties":{"a":{}},"additionalProperties":false}"#,
-            "c: a: is new [backward]",
+            "c: a: was added [backward]",
             Effect::OldReaders,
         ),
         (
             r#"{"properties":{}}"#,
             r#"{"properties":{},"additionalProperties":false}"#,
-            "c: other names are refused now [forward]",
+            "c: additional properties are rejected now [forward]",
             Effect::OldWriters,
         ),
         (
@@ -191,8 +191,8 @@ fn changes_of_a_json_schema_break_whom_they_break() {
             Effect::OldWriters,
         ),
     ] {
-        let (said, effect) = changes(keys, "s.json", [old, new]);
-        assert_eq!((said.join("; ").as_str(), effect), (wanted, verdict), "{old} {new}");
+        let (differences, effect) = changes(keys, "s.json", [old, new]);
+        assert_eq!((differences.join("; ").as_str(), effect), (expected, verdict), "{old} {new}");
     }
 }
 
@@ -200,7 +200,7 @@ fn changes_of_a_json_schema_break_whom_they_break() {
 fn changes_of_the_contract_are_reported() {
     let texts = ["syntax = \"proto3\";\nmessage M { string id = 1; }\n"; 2];
     let keys = "message = 'M'\ntopics = 't/{id}'\nformat = ['protobuf', 'json']\n";
-    for (old, new, wanted) in [
+    for (old, new, expected) in [
         (
             "on_violation = 'observe'\n",
             "on_violation = 'reject'\n",
@@ -212,29 +212,29 @@ fn changes_of_the_contract_are_reported() {
             "on_violation = 'quarantine'\n",
             "c: on_violation: was reject, is quarantine [compatible]",
         ),
-        ("", "unknown_fields = 'reject'\n", "c: unknown_fields: unknown fields are refused now [forward]"),
+        ("", "unknown_fields = 'reject'\n", "c: unknown_fields: unknown fields are rejected now [forward]"),
         ("unknown_fields = 'reject'\n", "", "c: unknown_fields: unknown fields are allowed now [backward]"),
         ("", "ties = { id = 'id' }\n", "c: ties: id is tied to id now [forward]"),
-        ("ties = { id = 'id' }\n", "", "c: ties: id is not tied to id any more [backward]"),
+        ("ties = { id = 'id' }\n", "", "c: ties: id is no longer tied to id [backward]"),
     ] {
-        let (said, _) = changes([&(keys.to_owned() + old), &(keys.to_owned() + new)], "s.proto", texts);
-        assert_eq!(said, [wanted]);
+        let (differences, _) = changes([&(keys.to_owned() + old), &(keys.to_owned() + new)], "s.proto", texts);
+        assert_eq!(differences, [expected]);
     }
-    for (to, wanted) in [
+    for (to, expected) in [
         (keys.replace("{id}", "{device}"), "c: topics: was t/{id}, is t/{device} [compatible]"),
         (keys.replace("t/{id}", "u"), "c: topics: was t/{id}, is u [breaking]"),
-        (keys.replace(", 'json'", ""), "c: format: json is gone [forward]"),
-        (keys.replace(", 'json'", ", 'json', 'messagepack'"), "c: format: messagepack is new [backward]"),
+        (keys.replace(", 'json'", ""), "c: format: json was removed [forward]"),
+        (keys.replace(", 'json'", ", 'json', 'messagepack'"), "c: format: messagepack was added [backward]"),
         (
             keys.replace("'protobuf', 'json'", "'json', 'protobuf'"),
-            "c: format: another one is first, and holds for payloads that do not say [breaking]",
+            "c: format: the first format, which is the default, has changed [breaking]",
         ),
     ] {
-        assert_eq!(changes([keys, &to], "s.proto", texts).0, [wanted]);
+        assert_eq!(changes([keys, &to], "s.proto", texts).0, [expected]);
     }
     let none = load(&[]).expect("nothing is right");
     let manifest = format!("[[contract]]\nname = 'c'\nschema = 's.proto'\n{keys}");
-    let one = load(&[("contracts.toml", &manifest), ("s.proto", texts[0])]).expect("it is right");
+    let one = load(&[("contracts.toml", &manifest), ("s.proto", texts[0])]).expect("valid");
     assert_eq!(compare(&none, &one)[0].effect, Effect::OldWriters);
     assert_eq!(compare(&one, &none)[0].effect, Effect::OldReaders);
     assert_eq!(

@@ -20,7 +20,7 @@ fn catalogue(contracts: usize) -> Catalogue {
              on_violation = 'reject'\nties = {{ id = 'id' }}\n"
         );
     }
-    load(&[("contracts.toml", &manifest), ("s.proto", PROTO)]).expect("it is right")
+    load(&[("contracts.toml", &manifest), ("s.proto", PROTO)]).expect("valid")
 }
 
 fn ask(catalogue: &Catalogue, request: &Value) -> Value {
@@ -53,7 +53,7 @@ fn documents_are_equal_in_both_encodings() {
             "index",
             "index.json"
         ],
-        "what is referred to comes before what refers to it"
+        "referenced documents come first"
     );
     let documents: BTreeMap<&str, &Document> =
         in_order.iter().map(|document| (document.name.as_str(), document)).collect();
@@ -87,7 +87,7 @@ fn pages_follow_each_other_until_the_last() {
     assert_eq!(names(&ask(&catalogue, &json!({ "limit": 1_000_000 }))).len(), PAGE_MAX);
     assert_eq!(names(&ask(&catalogue, &json!({ "topic": "t7/x" }))), ["c007"]);
     assert!(names(&ask(&catalogue, &json!({ "topic": "t7" }))).is_empty());
-    // One schema serves all of them, and is sent once.
+    // They share one schema, which is sent once.
     let with = ask(&catalogue, &json!({ "schemas": true, "limit": 3 }));
     assert_eq!(with["schemas"].as_array().map(Vec::len), Some(1));
 }
@@ -109,11 +109,11 @@ fn requests_accept_both_encodings_and_may_be_empty() {
 
 #[test]
 fn a_client_of_the_old_protocol_understands_the_answer() {
-    // Its schema, as its clients have it.
+    // The schema of the other protocol, as its clients have it.
     let schema = "syntax = \"proto3\";\nmessage ServiceDiscoveryResponse { repeated SchemaInfo schemas = 1; }\n\
                   message SchemaInfo { string topic = 1; string message_type = 2; string schema_source = 3; }\n";
     let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = 'protobuf'\nschema = 'd.proto'\nmessage = 'ServiceDiscoveryResponse'\n";
-    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("it is right");
+    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("valid");
     let set = &theirs.contracts()[0].schema().descriptor_set;
     let pool = DescriptorPool::decode(&**set).expect("a descriptor set");
     let root = pool.get_message_by_name("ServiceDiscoveryResponse").expect("it has it");
@@ -123,7 +123,7 @@ fn a_client_of_the_old_protocol_understands_the_answer() {
     assert_eq!(read, json!({ "schemas": [info(0), info(1)] }));
 }
 
-/// Schemas of 100 KB each: no answer has many of them, and all come in turn.
+/// Schemas of 100 KB each: no response has many of them, and paging returns them all.
 #[test]
 fn a_page_has_a_bound_in_bytes() {
     const CONTRACTS: usize = 12;
@@ -141,7 +141,7 @@ fn a_page_has_a_bound_in_bytes() {
         ));
     }
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let catalogue = load(&[&[("contracts.toml", manifest.as_str())][..], &files].concat()).expect("it is right");
+    let catalogue = load(&[&[("contracts.toml", manifest.as_str())][..], &files].concat()).expect("valid");
     let expected: Vec<String> = (0..CONTRACTS).map(|at| format!("c{at:03}")).collect();
 
     let (mut after, mut seen, mut alone) = (String::new(), Vec::new(), 0);
@@ -156,13 +156,13 @@ fn a_page_has_a_bound_in_bytes() {
             None => break,
         }
     }
-    assert_eq!((&seen, alone), (&expected, 1), "one that is larger than a page has one of its own");
+    assert_eq!((&seen, alone), (&expected, 1), "a contract that is larger than a page has its own page");
     assert_eq!(names(&ask(&catalogue, &json!({}))).len(), CONTRACTS, "without schemas they are small");
 
     let schema = "syntax = \"proto3\";\nmessage R { repeated I schemas = 1; string next = 15; }\nmessage I { string topic = 1; }\n\
                   message Q { string after = 2; uint32 limit = 3; }\n";
     let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = 'protobuf'\nschema = 'd.proto'\nmessage = 'R'\n";
-    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("it is right");
+    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("valid");
     let pool = DescriptorPool::decode(&*theirs.contracts()[0].schema().descriptor_set).expect("a descriptor set");
     let root = pool.get_message_by_name("R").expect("it has it");
     let (mut request, mut topics) = (Vec::new(), 0);
@@ -177,8 +177,5 @@ fn a_page_has_a_bound_in_bytes() {
         request = [&[0x12, next.len() as u8], next.as_bytes()].concat();
     }
     assert_eq!(topics, CONTRACTS);
-    assert!(
-        !service_discovery(&catalogue, b"\xff\xff").is_empty(),
-        "what is no request of ours is answered all the same"
-    );
+    assert!(!service_discovery(&catalogue, b"\xff\xff").is_empty(), "any request gets a response");
 }

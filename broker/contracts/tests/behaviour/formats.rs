@@ -12,7 +12,7 @@ fn a_content_type_that_names_a_format_decides() {
     for name in ["application/json", "Application/JSON", "application/json; charset=utf-8", "text/json"] {
         assert_eq!(both.check("t", Some(name), json), Ok(Format::Json), "{name}");
     }
-    let violation = both.check("t", Some("application/msgpack"), b"\x80").expect_err("it is not listed");
+    let violation = both.check("t", Some("application/msgpack"), b"\x80").expect_err("invalid");
     assert_eq!(violation.rule, Rule::Format);
     assert_eq!(violation.expected(), "application/x-protobuf or application/json");
     assert_eq!(violation.found(), "application/msgpack");
@@ -27,10 +27,10 @@ fn without_one_a_payload_is_of_the_first_format_that_it_satisfies() {
         assert_eq!(both.check("t", content_type, b"\x0a\x01a"), Ok(Format::Protobuf));
         assert_eq!(both.check("t", content_type, br#"{"id":"a"}"#), Ok(Format::Json));
         assert_eq!(both.check("t", content_type, b""), Ok(Format::Protobuf));
-        // What is told is what is wrong with the first, unless it is understood better as another.
-        let violation = both.check("t", content_type, br#"{"id":1}"#).expect_err("it is a number");
+        // The violation is that of the first format, unless the payload is understood further in another.
+        let violation = both.check("t", content_type, br#"{"id":1}"#).expect_err("a number");
         assert_eq!((violation.rule, violation.path().as_str()), (Rule::Type, "id"));
-        let violation = both.check("t", content_type, b"\x0a\x09a").expect_err("it is cut short");
+        let violation = both.check("t", content_type, b"\x0a\x09a").expect_err("truncated");
         assert_eq!((violation.rule, violation.path().as_str()), (Rule::Malformed, "id"));
     }
 }
@@ -38,13 +38,12 @@ fn without_one_a_payload_is_of_the_first_format_that_it_satisfies() {
 #[test]
 fn a_violation_says_where_what_was_expected_and_what_was_there() {
     let json = contract("topics = 't'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'", SCHEMA);
-    let violation = json.check("t", None, br#"{"items":[{},{"items":[{"n":"secret"}]}]}"#).expect_err("it is wrong");
-    let said = violation.to_string();
-    assert_eq!(said, "items[1].items[0].n: expected int32, found a string that is no number at byte 36 [type]");
-    let violation =
-        json.check("t", Some("application/x-protobuf"), b"\x12\x00\x12\x02\x1d\x00").expect_err("it is wrong");
+    let violation = json.check("t", None, br#"{"items":[{},{"items":[{"n":"secret"}]}]}"#).expect_err("invalid");
+    let message = violation.to_string();
+    assert_eq!(message, "items[1].items[0].n: expected int32, found a string that is not a number at byte 36 [type]");
+    let violation = json.check("t", Some("application/x-protobuf"), b"\x12\x00\x12\x02\x1d\x00").expect_err("invalid");
     assert_eq!(violation.path(), "items[1].n");
-    let violation = json.check("t", Some("application/msgpack"), b"\x81\xa1n\xa1x").expect_err("it is wrong");
+    let violation = json.check("t", Some("application/msgpack"), b"\x81\xa1n\xa1x").expect_err("invalid");
     assert_eq!(violation.to_string(), "n: expected int32, found a string at byte 5 [type]");
 }
 
@@ -86,12 +85,12 @@ fn payloads_nested_too_deep_are_refused_in_every_format() {
         assert_eq!(check("application/json", json(depth).as_bytes()), Err(Rule::Depth));
         assert_eq!(check("application/msgpack", &pack(depth)), Err(Rule::Depth));
     }
-    // Of what is not looked at too.
+    // Also for skipped values.
     assert_eq!(check("application/json", ("{\"x\":".to_owned() + &"[".repeat(100_000)).as_bytes()), Err(Rule::Depth));
     let mut unknown = b"\x81\xa1x".to_vec();
     unknown.extend([0x91; 100_000]);
     assert_eq!(check("application/msgpack", &unknown), Err(Rule::Depth));
-    // Lengths that cannot be do not make anything large.
+    // Impossible lengths do not allocate.
     assert_eq!(check("application/msgpack", b"\x81\xa5items\xdd\xff\xff\xff\xff"), Err(Rule::Malformed));
     assert_eq!(check("application/msgpack", b"\xdf\xff\xff\xff\xff"), Err(Rule::Malformed));
     assert_eq!(check("application/msgpack", b"\x81\xa2id\xdb\xff\xff\xff\xff"), Err(Rule::Malformed));
@@ -128,7 +127,7 @@ fn a_failed_transcoding_produces_no_output() {
     assert_eq!(out, b"before");
 }
 
-/// Each item is a byte in the binary form and a text of 34 characters in the others.
+/// Each item is a byte in the binary form and a string of 34 characters in the others.
 const WIDE: (&str, &str) = (
     "s.proto",
     "syntax = \"proto3\";\n\
@@ -152,7 +151,7 @@ fn a_transcoding_respects_the_size_limit() {
             let outcome = contract.transcode(Format::Protobuf, to, &payload, &mut out, LIMIT_BYTES);
             assert_eq!(outcome.map_err(|violation| violation.rule), Err(Rule::TooLarge), "{}", to.name());
             assert!(out.is_empty());
-            // A text that needs no escapes is not looked at beforehand, and no longer than the payload.
+            // The length of text without escapes is not computed in advance, and not longer than the payload.
             let most = if to == Format::Json { 4 * LIMIT_BYTES } else { 4 * payload.len() };
             assert!(out.capacity() < most, "{} bytes were taken for {}", out.capacity(), to.name());
         }
@@ -183,7 +182,7 @@ fn a_transcoding_of_exactly_the_size_limit_succeeds() {
                 assert_eq!(out[6..], form);
                 let outcome = contract.transcode(from, to, &payload, &mut out, form.len() - 1);
                 assert_eq!(outcome.map_err(|violation| violation.rule), Err(Rule::TooLarge));
-                assert_eq!(out[6..], form, "what was appended is taken back");
+                assert_eq!(out[6..], form, "the output is truncated");
             }
         }
     }

@@ -24,8 +24,8 @@ fn a_message_of_ten_thousand_fields_is_refused() {
             text
         })
     };
-    let said = proto(&format!("message M0 {{ {} }}", fields(10_000)));
-    assert!(said.contains("M0: the message has more than 1000 fields [contract_schema]"), "{said}");
+    let message = proto(&format!("message M0 {{ {} }}", fields(10_000)));
+    assert!(message.contains("M0: the message has more than 1000 fields [contract_schema]"), "{message}");
     assert_eq!(proto(&format!("message M0 {{ {} }}", fields(1_000))), "");
 }
 
@@ -43,8 +43,8 @@ fn limits_hold_for_messages_enumerations_and_required_fields() {
         let _ = writeln!(text, "V{at} = {at};");
         text
     });
-    let said = proto(&format!("enum E {{ {values} }} message M0 {{ E e = 1; }}"));
-    assert!(said.contains("the enumeration has 10001 values, at most 10000 may be"), "{said}");
+    let message = proto(&format!("enum E {{ {values} }} message M0 {{ E e = 1; }}"));
+    assert!(message.contains("the enumeration has 10001 values; the maximum is 10000"), "{message}");
     let required = |count: usize| {
         let fields = (1..=count).fold(String::new(), |text, at| text + &format!("required int32 f{at} = {at};\n"));
         errors(&[
@@ -54,13 +54,13 @@ fn limits_hold_for_messages_enumerations_and_required_fields() {
     };
     assert_eq!(required(64), "");
     assert!(required(65).contains("M0: more than 64 fields are required"));
-    // Limits may be wider than what the walks can tell apart.
+    // Limits may be wider than what the walks support.
     let wide = LoadLimits { plan: PlanLimits { fields: 100_000, ..PlanLimits::default() }, ..LoadLimits::default() };
     let fields = (1..=1_025).fold(String::new(), |text, at| text + &format!("int32 f{at} = {at};\n"));
     let list =
         [("contracts.toml", MANIFEST), ("s.proto", &*format!("syntax = \"proto3\";\nmessage M0 {{ {fields} }}"))];
-    let said = Catalogue::load(&files(&list), &wide).expect_err("it is too many")[0].to_string();
-    assert!(said.contains("more than 1024 fields"), "{said}");
+    let message = Catalogue::load(&files(&list), &wide).expect_err("too many")[0].to_string();
+    assert!(message.contains("more than 1024 fields"), "{message}");
 }
 
 #[test]
@@ -68,12 +68,16 @@ fn text_nested_deep_is_refused_and_no_crash() {
     let nested = |depth: usize| "message M0 {".repeat(depth) + &"}".repeat(depth);
     assert_eq!(proto(&nested(30)), "");
     for bomb in [nested(65), nested(20_000), "{".repeat(500_000), format!("message M0 {{ {}", "map<".repeat(100_000))] {
-        let said = proto(&bomb);
-        assert!(said.contains("nested deeper than 64"), "{}", &said[..said.len().min(200)]);
+        let message = proto(&bomb);
+        assert!(message.contains("nested deeper than 64"), "{}", &message[..message.len().min(200)]);
     }
     for bomb in ["[".repeat(500_000), "{\"items\":".repeat(60_000) + "1"] {
-        let said = json(&bomb);
-        assert!(said.contains("not valid JSON") && said.contains("[depth]"), "{}", &said[..said.len().min(200)]);
+        let message = json(&bomb);
+        assert!(
+            message.contains("not valid JSON") && message.contains("[depth]"),
+            "{}",
+            &message[..message.len().min(200)]
+        );
     }
 }
 
@@ -90,19 +94,20 @@ fn deep_imports_load_or_are_refused_and_no_crash() {
     };
     assert_eq!(chain(60), Ok(()));
     assert!(
-        chain(200).is_err_and(|said| said.contains("the folder has 201 files, at most 200 are read [contract_limit]"))
+        chain(200)
+            .is_err_and(|message| message.contains("the folder has 201 files; the maximum is 200 [contract_limit]"))
     );
-    let said = errors(&[
+    let message = errors(&[
         ("a.proto", "syntax = \"proto3\";\nimport \"b.proto\";\n"),
         ("b.proto", "syntax = \"proto3\";\nimport \"a.proto\";\n"),
     ]);
-    assert!(said.contains("[contract_schema]"), "{said}");
+    assert!(message.contains("[contract_schema]"), "{message}");
 }
 
 #[test]
 fn a_file_that_is_too_large_is_refused() {
-    let said = proto(&" ".repeat(1024 * 1024));
-    assert!(said.contains("bytes, at most 1048576 are read [contract_limit]"), "{said}");
+    let message = proto(&" ".repeat(1024 * 1024));
+    assert!(message.contains("bytes; the maximum is 1048576 [contract_limit]"), "{message}");
 }
 
 #[test]

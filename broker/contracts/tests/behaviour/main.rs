@@ -1,4 +1,4 @@
-//! What contracts promise, through what the crate shows of itself.
+//! The behaviour of contracts, through the public API.
 
 mod comparing;
 mod discovering;
@@ -20,7 +20,7 @@ fn load(list: &[(&str, &str)]) -> Result<Catalogue, Vec<String>> {
         .map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
-/// What is wrong with the files, all of it.
+/// All errors of the files.
 fn errors(list: &[(&str, &str)]) -> String {
     load(list).map(|_| String::new()).unwrap_or_else(|errors| errors.join("\n"))
 }

@@ -10,7 +10,7 @@ const SCHEMA: (&str, &str) = (
      enum Kind { NONE = 0; LAMP = 1; DOOR = 2; PORTAL = -3; }\n",
 );
 
-/// Whether a payload given as JSON fits the level, in all three formats.
+/// Whether a payload given as JSON matches the level, in all three formats.
 fn fits(field: &str, level: &str, json: &str) -> bool {
     let keys = format!(
         "topics = 't/{{level}}/x'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'\nties = {{ level = '{field}' }}"
@@ -21,7 +21,7 @@ fn fits(field: &str, level: &str, json: &str) -> bool {
         let mut payload = json.as_bytes().to_vec();
         if format != Format::Json {
             payload.clear();
-            contract.transcode(Format::Json, format, json.as_bytes(), &mut payload, usize::MAX).expect("it is right");
+            contract.transcode(Format::Json, format, json.as_bytes(), &mut payload, usize::MAX).expect("valid");
         }
         match contract.check(&topic, Some(format.content_type()), &payload) {
             Ok(_) => true,
@@ -83,14 +83,14 @@ fn what_a_payload_says_twice_counts_as_readers_count_it() {
             format!("topics = 't/{{level}}'\nformat = 'protobuf'\nmessage = 'M'\nties = {{ level = '{field}' }}");
         contract(&keys, SCHEMA).check(&format!("t/{level}"), None, payload).is_ok()
     };
-    // The last value.
+    // The last value wins.
     assert!(check("id", "b", b"\x0a\x01a\x0a\x01b"));
     assert!(!check("id", "a", b"\x0a\x01a\x0a\x01b"));
-    // Parts of a message are one message.
+    // The parts of a message are merged.
     assert!(check("inner.id", "a", b"\x12\x03\x0a\x01a\x12\x03\x1a\x01x"));
     assert!(!check("inner.id", "", b"\x12\x03\x0a\x01a\x12\x03\x1a\x01x"));
     assert!(check("inner.id", "b", b"\x12\x03\x0a\x01a\x12\x03\x0a\x01b"));
-    // A later field of a choice erases the ones before.
+    // A later field of a oneof clears the earlier ones.
     assert!(!check("either", "a", b"\x42\x01a\x4a\x01b"));
     assert!(check("either", "a", b"\x4a\x01b\x42\x01a"));
 }
@@ -125,10 +125,10 @@ fn json_schema_properties_can_be_bound() {
 #[test]
 fn fields_that_cannot_be_compared_are_refused() {
     for (field, wanted) in [
-        ("inner", "only text, whole numbers, booleans and enumerations"),
-        ("id.x", "what comes before x is no message"),
+        ("inner", "only strings, integers, booleans and enumerations"),
+        ("id.x", "x is not inside a message"),
         ("inner.x", "Inner has no field x"),
-        ("d", "only text, whole numbers, booleans and enumerations"),
+        ("d", "only strings, integers, booleans and enumerations"),
         ("list", "list has more than one value"),
         ("map", "map has more than one value"),
     ] {

@@ -1,4 +1,4 @@
-//! Choices that a seed decides.
+//! Pseudorandom choices from a seed.
 
 pub(crate) struct Choices(u64);
 
@@ -27,7 +27,7 @@ impl Choices {
         &options[self.below(options.len())]
     }
 
-    /// The bytes with a few changes.
+    /// The bytes with a few mutations.
     pub(crate) fn mutate(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         for _ in 0..=self.below(3) {
@@ -43,7 +43,7 @@ impl Choices {
         bytes
     }
 
-    /// The text with a few changes that are likely to leave it JSON.
+    /// The text with a few mutations that likely leave it valid JSON.
     pub(crate) fn mutate_json(&mut self, json: &[u8]) -> Vec<u8> {
         let mut text = String::from_utf8_lossy(json).into_owned();
         for _ in 0..=self.below(2) {

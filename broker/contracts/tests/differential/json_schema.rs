@@ -1,4 +1,4 @@
-//! JSON Schemas beside another validator: on generated schemas and mutated payloads both must say the same.
+//! Compares JSON Schema checks with another validator, on generated schemas and mutated payloads.
 
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
@@ -27,14 +27,14 @@ fn mutated_json_gets_the_verdict_of_its_schema() {
             let ours = contract.check("t", Some(Format::Json.content_type()), &payload);
             let theirs = serde_json::from_slice(&payload).is_ok_and(|value: Value| validator.is_valid(&value));
             let is_known = match &ours {
-                // The last of several values of one name counts there.
+                // The other validator takes the last of several values of one name.
                 Err(violation) if violation.rule == Rule::Duplicate => true,
-                // Hours and minutes may have commas for digits there.
+                // The other validator accepts commas for digits in hours and minutes.
                 Err(violation) if violation.rule == Rule::TextFormat => has_comma_for_digit(&text),
-                // Integers of more than 64 bits are rounded there.
+                // The other validator rounds integers of more than 64 bits.
                 _ if has_long_number(&text) => true,
                 Err(_) => false,
-                // Numbers beyond a double are none there.
+                // The other parser rejects numbers beyond a double.
                 Ok(_) => serde_json::from_slice::<Value>(&payload)
                     .is_err_and(|error| error.to_string().starts_with("number out of range")),
             };
@@ -116,13 +116,13 @@ fn formats_of_strings_get_the_same_verdict() {
     }
 }
 
-/// The payload satisfies its schema in MessagePack too, and comes back as it was.
+/// The payload satisfies its schema in MessagePack too, and survives the round trip.
 fn through_message_pack(contract: &Contract, json: &[u8]) {
     let made = |from, to, payload: &[u8]| {
         let mut out = Vec::new();
         contract.transcode(from, to, payload, &mut out, usize::MAX).map(|()| out)
     };
-    // What is beyond a double cannot go on.
+    // Numbers beyond a double cannot be transcoded.
     let Ok(pack) = made(Format::Json, Format::MessagePack, json) else { return };
     let checked = contract.check("t", Some(Format::MessagePack.content_type()), &pack);
     assert!(checked.is_ok(), "{}\n{checked:?}", String::from_utf8_lossy(json));
@@ -139,7 +139,7 @@ fn has_long_number(text: &str) -> bool {
     text.split(|character: char| !character.is_ascii_digit()).any(|digits| digits.len() >= 20)
 }
 
-/// 1 and 1.0 are one number.
+/// 1 and 1.0 are equal.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -167,7 +167,7 @@ fn both(schema: &Value) -> (std::sync::Arc<Contract>, Validator) {
 
 fn root(choices: &mut Choices) -> Value {
     let mut root = map_schema(choices, 0);
-    // None is a reference itself: those could lead in a circle.
+    // Definitions contain no references, which could be circular.
     let mut definition =
         || std::iter::repeat_with(|| schema(choices, DEPTH_MAX - 1)).find(|made| made["$ref"].is_null());
     let definitions: Map<String, Value> = (0..3).map(|at| (format!("d{at}"), definition().expect("endless"))).collect();
@@ -247,7 +247,7 @@ fn map_schema(choices: &mut Choices, depth: usize) -> Map<String, Value> {
     }
     let required: Vec<&str> = NAMES.into_iter().filter(|_| choices.one_in(5)).collect();
     let additional = if choices.one_in(2) { schema(choices, depth + 1) } else { false.into() };
-    // What is required and refused at once is no schema here.
+    // A property that is required and also rejected is not a valid schema here.
     let is_possible = additional != false || required.iter().all(|name| properties.contains_key(*name));
     if is_possible && !choices.one_in(3) {
         made.insert("additionalProperties".to_owned(), additional);
@@ -263,7 +263,7 @@ fn map_schema(choices: &mut Choices, depth: usize) -> Map<String, Value> {
     made
 }
 
-/// A value that has a chance to satisfy the schema.
+/// A value that probably satisfies the schema.
 fn fitting(schema: &Value, root: &Value, choices: &mut Choices, depth: usize) -> Value {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = root.pointer(&reference[1..]).expect("it leads somewhere");

@@ -1,5 +1,5 @@
-//! The wire plan beside another implementation of Protocol Buffers: on generated schemas, generated messages and mutated
-//! payloads both must say the same. `DIFFERENTIAL_SEED` and `DIFFERENTIAL_ROUNDS` make it different and longer.
+//! Compares the wire plan with another implementation of Protocol Buffers, on generated schemas and messages and mutated payloads.
+//! `DIFFERENTIAL_SEED` and `DIFFERENTIAL_ROUNDS` vary and extend it.
 
 mod choices;
 mod json_schema;
@@ -19,7 +19,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// A generated schema, as both sides know it.
+/// A generated schema, in both implementations.
 struct Both {
     source: String,
     contract: std::sync::Arc<Contract>,
@@ -57,7 +57,7 @@ impl Both {
         out
     }
 
-    /// A message as it is after a journey: what is zero without being marked is not there.
+    /// A message as it is after a round trip: unset zero values are absent.
     fn generate(&self, choices: &mut Choices) -> DynamicMessage {
         self.settled(&messages::generate(&self.descriptor, choices))
     }
@@ -66,16 +66,16 @@ impl Both {
         DynamicMessage::decode(self.descriptor.clone(), payload)
     }
 
-    /// The form for debugging does not end where types contain themselves.
+    /// Compared as JSON, because the debug form does not terminate on recursive types.
     fn assert_same(&self, ours: &DynamicMessage, theirs: &DynamicMessage) {
         let text = |message: &DynamicMessage| serde_json::to_string(message).expect("it has a form in JSON");
-        // A null of google.protobuf.Value may have any number and is null; what is not a number does not equal itself.
+        // A null of google.protobuf.Value may have any number; NaN does not equal itself.
         let has_many_forms = text(ours).contains("null") || text(ours).contains("NaN");
         let same = ours == theirs || (has_many_forms && text(ours) == text(theirs));
         assert!(same, "{}\n{}\n{}", self.source, text(ours), text(theirs));
     }
 
-    /// Without the fields that were said to be zero: a journey through the binary form drops them.
+    /// Without explicit zero values, which a round trip through the binary form drops.
     fn settled(&self, message: &DynamicMessage) -> DynamicMessage {
         self.decode(&message.encode_to_vec()).expect("it was made")
     }
@@ -128,14 +128,14 @@ fn mutated_binary_payloads_get_the_same_verdict() {
                 let ours = both.contract.check("t", Some(Format::Protobuf.content_type()), &mutated);
                 let theirs = both.decode(&mutated);
                 if ours.as_ref().is_err_and(|violation| matches!(violation.rule, Rule::Group | Rule::Type)) {
-                    // There, groups are known, and a value of another wire type is passed over as an unknown field.
+                    // The other implementation supports groups, and skips a value of another wire type as an unknown field.
                     continue;
                 }
                 let said = theirs.as_ref().err();
                 assert_eq!(ours.is_ok(), theirs.is_ok(), "{}\n{mutated:02x?}\n{ours:?}\n{said:?}", both.source);
                 verdicts[usize::from(ours.is_ok())] += 1;
                 if let Ok(message) = theirs {
-                    // A moment after the year 9999, or a google.protobuf.Value without one, has no other form.
+                    // A timestamp after the year 9999, or an empty google.protobuf.Value, cannot be transcoded.
                     let mut back = Vec::new();
                     let Ok(()) =
                         both.contract.transcode(Format::Protobuf, Format::Protobuf, &mutated, &mut back, usize::MAX)
@@ -145,7 +145,7 @@ fn mutated_binary_payloads_get_the_same_verdict() {
                     let mut known = message;
                     messages::forget_unknown(&mut known);
                     let ours = both.decode(&back).expect("it was made");
-                    // Zeros may be written out, and minus zero is no default, except there.
+                    // The other implementation may write zeros, and treats minus zero as the default.
                     both.assert_same(&both.settled(&ours), &both.settled(&known));
                 }
             }
@@ -173,7 +173,7 @@ fn mutated_json_gets_the_same_verdict() {
                         let back = both.payload(Format::Json, Format::Protobuf, &mutated);
                         let mut ours = both.decode(&back).expect("it was made");
                         if text.contains('-') {
-                            // Minus zero is not the default of a field, except there.
+                            // The other implementation treats minus zero as the default of a field.
                             ours = both.settled(&ours);
                         }
                         both.assert_same(&ours, &both.settled(message));
@@ -190,42 +190,42 @@ fn mutated_json_gets_the_same_verdict() {
     assert!(verdicts.iter().all(|count| *count > 1_000), "too one-sided: {verdicts:?}");
 }
 
-/// What the other implementation takes and the JSON mapping does not.
+/// Whether only the other implementation accepts this.
 fn is_lenient_there(violation: &Violation, text: &str) -> bool {
     let before = &text[..violation.offset.min(text.len())];
-    // The text of the value or key that has been read last.
+    // The text of the value or key that was read last.
     let value = before
         .trim_end_matches([' ', '\n', ':'])
         .strip_suffix('"')
         .and_then(|rest| rest.rsplit_once('"'))
         .map_or("", |(_, value)| value);
     match violation.rule {
-        // The last of several values of one name counts there; the mapping leaves that open.
+        // The other implementation takes the last of several values of one name; the mapping does not specify it.
         Rule::Duplicate => true,
-        // Unknown names of enumerations are passed over there, together with unknown fields.
+        // The other implementation skips unknown enumeration names together with unknown fields.
         Rule::Enumeration => violation.expected().starts_with("a name of p.E"),
-        // More than nine digits of a second are cut off there.
+        // The other implementation truncates fractions after nine digits.
         Rule::TextFormat => value.bytes().filter(u8::is_ascii_digit).count() > 9 && value.contains('.'),
-        // Numbers between quotation marks are read there as Rust reads them.
-        Rule::Type if violation.found() == "a string that is no number" => value.parse::<f64>().is_ok(),
-        // Numbers between quotation marks may be too large there, and are infinite then.
+        // The other implementation parses numbers in quotation marks as Rust does.
+        Rule::Type if violation.found() == "a string that is not a number" => value.parse::<f64>().is_ok(),
+        // The other implementation accepts numbers in quotation marks that are too large, as infinity.
         Rule::Range => match violation.expected() {
             "double" => value.parse::<f64>().is_ok_and(f64::is_infinite),
             "float" => value.parse::<f32>().is_ok_and(f32::is_infinite),
             _ => false,
         },
-        // Bits beyond the last byte may be set there.
+        // The other implementation accepts unused bits in the last byte.
         Rule::Type if violation.expected() == "bytes in base64" => value.bytes().all(|byte| byte.is_ascii_graphic()),
         _ => false,
     }
 }
 
-/// What the JSON mapping takes and the other implementation does not.
+/// Whether only the other implementation rejects this.
 fn is_strict_there(error: &str, text: &str) -> bool {
-    // Integers between quotation marks may have an exponent or zeros behind a point.
+    // Integers in quotation marks may have an exponent, or zeros after a decimal point.
     (error.starts_with("invalid digit") && text.contains(['e', 'E', '.']))
-        // The number of an enumeration too may be written with them.
+        // So may the number of an enumeration.
         || (error.contains("floating point") && error.contains("expected a string or integer"))
-        // Base64 that mixes both alphabets: every implementation of the mapping that we know takes it.
+        // Base64 that mixes both alphabets: all other known implementations of the mapping accept it.
         || error.starts_with("invalid base64: Invalid symbol 4")
 }

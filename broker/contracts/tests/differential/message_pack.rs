@@ -1,4 +1,4 @@
-//! MessagePack beside another reader: what is a payload and what is none, and what it holds.
+//! Compares the MessagePack reader with another one.
 
 use rmpv::{Value, ValueRef};
 use tautwire_contracts::{Catalogue, Contract, Files, Format, LoadLimits, Rule};
@@ -9,7 +9,7 @@ use crate::number;
 const PAYLOADS_PER_ROUND: usize = 100;
 const DEPTH_MAX: usize = 4;
 
-/// A contract that every payload satisfies which JSON could say too.
+/// A contract that every payload satisfies that JSON can represent.
 fn anything() -> std::sync::Arc<Contract> {
     let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = ['messagepack', 'json']\nschema = 's.json'\n";
     let files =
@@ -26,7 +26,7 @@ fn mutated_message_pack_gets_the_same_verdict() {
     for _ in 0..number("DIFFERENTIAL_ROUNDS", 60) {
         for _ in 0..PAYLOADS_PER_ROUND {
             let mut payload = Vec::new();
-            rmpv::encode::write_value(&mut payload, &value(&mut choices, 0)).expect("memory takes it");
+            rmpv::encode::write_value(&mut payload, &value(&mut choices, 0)).expect("writing to memory");
             if choices.one_in(2) {
                 payload = choices.mutate(&payload);
             }
@@ -36,11 +36,11 @@ fn mutated_message_pack_gets_the_same_verdict() {
                 (Ok(_), Some(theirs)) => {
                     let mut json = Vec::new();
                     let made = contract.transcode(Format::MessagePack, Format::Json, &payload, &mut json, usize::MAX);
-                    // Numbers that are not finite are checked where they have a type, and have no other form.
+                    // Non-finite numbers are checked only with a type, and cannot be transcoded.
                     made.is_err()
                         || serde_json::from_slice::<serde_json::Value>(&json).is_ok_and(|json| is(&json, theirs))
                 }
-                // The byte that is never used is read as nil there.
+                // The other reader decodes the unused byte as nil.
                 (Err(violation), Some(_)) if violation.found().starts_with("0xc1") => true,
                 (Err(violation), Some(theirs)) => violation.rule == Rule::Type && !could_be_json(theirs),
                 (Err(_), None) => true,
@@ -53,7 +53,7 @@ fn mutated_message_pack_gets_the_same_verdict() {
     assert!(verdicts.iter().all(|count| *count > 500), "too one-sided: {verdicts:?}");
 }
 
-/// The one value of the payload. Texts that are not UTF-8 are let through there, and moments are not looked at.
+/// The single value of the payload. The other reader accepts invalid UTF-8 and does not check timestamps.
 fn read(payload: &[u8]) -> Option<Value> {
     let mut rest = payload;
     let value = rmpv::decode::read_value_ref(&mut rest).ok()?;
@@ -75,7 +75,7 @@ fn is_sound(value: &ValueRef<'_>) -> bool {
     }
 }
 
-/// Neither bytes nor extensions, and only strings as keys.
+/// Neither bytes nor extensions, and only string keys.
 fn could_be_json(value: &Value) -> bool {
     match value {
         Value::Binary(_) | Value::Ext(..) => false,
@@ -87,7 +87,7 @@ fn could_be_json(value: &Value) -> bool {
     }
 }
 
-/// Whether the JSON says what the value says. The last entry of a key counts.
+/// Whether the JSON equals the value. The last entry of a key wins.
 fn is(json: &serde_json::Value, value: &Value) -> bool {
     match (json, value) {
         (serde_json::Value::Null, Value::Nil) => true,

@@ -1,4 +1,4 @@
-//! Messages of a schema, that a seed decides.
+//! Pseudorandom messages of a schema, from a seed.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ fn message(descriptor: &MessageDescriptor, choices: &mut Choices, depth: usize) 
             let fields: Vec<_> = descriptor.fields().collect();
             let field = &fields[if depth >= DEPTH_MAX { choices.below(4) } else { choices.below(6) }];
             let value = match field.kind() {
-                // It has no form for what is not a number.
+                // It cannot represent NaN.
                 Kind::Double => Value::F64(*choices.of(&[0.0, -1.5, 1e300])),
                 _ => value(field, choices, depth + 1),
             };
@@ -68,9 +68,9 @@ fn any(field: &FieldDescriptor, choices: &mut Choices, depth: usize) -> Value {
                 Value::U32(key) => MapKey::U32(key),
                 Value::U64(key) => MapKey::U64(key),
                 Value::String(key) => MapKey::String(key),
-                other => panic!("{other:?} is no key"),
+                other => panic!("{other:?} is not a map key"),
             };
-            // One entry at most, so that their order does not matter.
+            // At most one entry, so that the order does not matter.
             map = HashMap::from([(key, value(&value_field, choices, depth + 1))]);
         }
         return Value::Map(map);
@@ -104,7 +104,7 @@ fn value(field: &FieldDescriptor, choices: &mut Choices, depth: usize) -> Value 
     }
 }
 
-/// Drops the fields that the schema does not know, at every depth: only they get lost on the way.
+/// Drops unknown fields at every depth: only they are lost by transcoding.
 pub(crate) fn forget_unknown(message: &mut DynamicMessage) {
     let known: Vec<_> = message.fields().map(|(field, value)| (field, value.clone())).collect();
     let mut fresh = DynamicMessage::new(message.descriptor());

@@ -1,4 +1,4 @@
-//! Schemas that a seed decides.
+//! Pseudorandom schemas, from a seed.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-// Server-sent events, read from a response: unlike `EventSource`, that tells why it was refused.
+// Server-sent events from a response: unlike `EventSource`, this reports why the request was refused.
 
 import type { Requests } from "./described";
 import { stream } from "./request";
@@ -8,10 +8,10 @@ export interface ServerEvent {
   data: string;
 }
 
-/** An event that is longer than this is not the broker's. */
+/** A longer event is an error. */
 const BUFFER_MAX_CHARS = 4 * 1024 * 1024;
 
-/** Gives each event to `onEvent` until the broker ends the stream. Throws `ApiError`, and what `signal` brings about. */
+/** Calls `onEvent` for each event until the broker ends the stream. Throws `ApiError`, and errors from `signal`. */
 export async function readEvents(path: "/v1/tap", query: Requests["GET /v1/tap"]["query"], signal: AbortSignal, onOpen: () => void, onEvent: (event: ServerEvent) => void): Promise<void> {
   const response = await stream(path, query, signal);
   onOpen();
@@ -26,7 +26,7 @@ export async function readEvents(path: "/v1/tap", query: Requests["GET /v1/tap"]
   }
 }
 
-/** Takes text as it comes, and gives the events in it. */
+/** Parses text incrementally, and returns the events in it. */
 export class EventParser {
   readonly #onEvent: (event: ServerEvent) => void;
   #rest = "";
@@ -58,7 +58,7 @@ export class EventParser {
       return;
     }
     const colon = line.indexOf(":");
-    // A line that begins with a colon is a comment: the connection lives.
+    // A line that begins with a colon is a comment: a keep-alive.
     const field = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (field === "event") {

@@ -1,18 +1,18 @@
-// Requests to the broker that serves this page, and to nobody else.
+// Requests to the broker that serves this page.
 
 import type { QueryValue, Requests } from "./described";
 import type { Session } from "./shapes";
 
-/** An answer that has not come by then does not count. */
+/** The timeout of a request. */
 const REQUEST_TIMEOUT_MS = 15_000;
 
-/** Why there is no answer, or the broker's refusal. */
+/** The broker's error response, or why there is no response. */
 export class ApiError extends Error {
-  /** 0 where the broker has not answered. */
+  /** 0 if the broker has not responded. */
   readonly status: number;
-  /** Never changes. */
+  /** A stable code. */
   readonly code: string;
-  /** All that is wrong, where that is more than one thing. */
+  /** All errors, if there are several. */
   readonly all: readonly string[];
 
   constructor(status: number, code: string, message: string, all: readonly string[] = []) {
@@ -23,18 +23,18 @@ export class ApiError extends Error {
   }
 }
 
-/** A request that the broker has: its method and its path, with `{name}` for what `path` gives. */
+/** A request of the API: its method and its path, with `{name}` for the values in `path`. */
 export type RequestName = keyof Requests;
-/** Paths that can be read. */
+/** Paths that can be read with GET. */
 export type GetPath = RequestName extends infer Name ? (Name extends `GET ${infer Path}` ? Path : never) : never;
 
 type PathOf<Name extends RequestName> = Requests[Name]["path"];
 type QueryOf<Name extends RequestName> = Requests[Name]["query"];
 type BodyOf<Name extends RequestName> = Requests[Name]["body"];
-export type AnswerOf<Name extends RequestName> = Requests[Name]["answer"];
+export type ResponseOf<Name extends RequestName> = Requests[Name]["answer"];
 
-/** What a request needs; what it does not have cannot be given. */
-export type Asked<Name extends RequestName> = { signal?: AbortSignal } & (PathOf<Name> extends undefined ? { path?: never } : { path: PathOf<Name> }) &
+/** The parameters of a request; others are rejected by the compiler. */
+export type RequestOptions<Name extends RequestName> = { signal?: AbortSignal } & (PathOf<Name> extends undefined ? { path?: never } : { path: PathOf<Name> }) &
   (QueryOf<Name> extends undefined ? { query?: never } : Partial<QueryOf<Name>> extends QueryOf<Name> ? { query?: QueryOf<Name> } : { query: QueryOf<Name> }) &
   (BodyOf<Name> extends undefined ? { body?: never } : { body: BodyOf<Name> });
 
@@ -49,17 +49,17 @@ let csrf: string | null = null;
 let onLoggedOut: () => void = () => undefined;
 let onReached: (reached: boolean) => void = () => undefined;
 
-/** Who wants to know when the session has ended, and whether the broker answers. */
+/** Registers callbacks for the end of the session, and for whether the broker responds. */
 export function watchRequests(loggedOut: () => void, reached: (reached: boolean) => void): void {
   onLoggedOut = loggedOut;
   onReached = reached;
 }
 
-export function get<Path extends GetPath>(path: Path, asked: Asked<`GET ${Path}`>): Promise<AnswerOf<`GET ${Path}`>> {
-  return request(`GET ${path}`, asked);
+export function get<Path extends GetPath>(path: Path, options: RequestOptions<`GET ${Path}`>): Promise<ResponseOf<`GET ${Path}`>> {
+  return request(`GET ${path}`, options);
 }
 
-/** The session that the cookie names; `null` if there is none. */
+/** The session of the cookie; `null` if there is none. */
 export async function currentSession(): Promise<Session | null> {
   try {
     return remember(await request("GET /session", {}));
@@ -81,7 +81,7 @@ export async function logOut(): Promise<void> {
   try {
     await request("DELETE /session", {});
   } catch (error) {
-    // A session that the broker does not know any more is over as well.
+    // An unknown session is over as well.
     if (!(error instanceof ApiError && error.status === 401)) {
       throw error;
     }
@@ -94,18 +94,18 @@ function remember(session: Session): Session {
   return session;
 }
 
-/** Sends a request and reads its JSON; `undefined` where there is none. Throws `ApiError`. */
-export async function request<Name extends RequestName>(name: Name, asked: Asked<Name>): Promise<AnswerOf<Name>> {
-  const deadline = new Deadline(asked.signal);
+/** Sends a request and returns its JSON; `undefined` if there is none. Throws `ApiError`. */
+export async function request<Name extends RequestName>(name: Name, options: RequestOptions<Name>): Promise<ResponseOf<Name>> {
+  const deadline = new Deadline(options.signal);
   try {
-    const response = await send(name, asked, deadline.signal);
+    const response = await send(name, options, deadline.signal);
     if (response.status === 204) {
       return undefined;
     }
     const type = response.headers.get("Content-Type") ?? "";
-    return (type.startsWith("application/json") ? await response.json() : await response.text()) as AnswerOf<Name>;
+    return (type.startsWith("application/json") ? await response.json() : await response.text()) as ResponseOf<Name>;
   } catch (error) {
-    if (error instanceof ApiError || asked.signal?.aborted === true) {
+    if (error instanceof ApiError || options.signal?.aborted === true) {
       throw error;
     }
     throw unreachable();
@@ -114,7 +114,7 @@ export async function request<Name extends RequestName>(name: Name, asked: Asked
   }
 }
 
-/** The answer whose body goes on until `signal` ends it: the deadline is for its head alone. Throws `ApiError`. */
+/** A response whose body continues until `signal` ends it: the timeout applies only to its head. Throws `ApiError`. */
 export async function stream<Path extends GetPath>(path: Path, query: QueryOf<`GET ${Path}`>, signal: AbortSignal): Promise<Response> {
   const deadline = new Deadline(signal);
   try {
@@ -161,10 +161,10 @@ async function send(name: RequestName, { path = {}, query, body }: Parts, signal
 
 function unreachable(): ApiError {
   onReached(false);
-  return new ApiError(0, "unreachable", "The broker does not answer, or its answer cannot be read.");
+  return new ApiError(0, "unreachable", "The broker does not answer, or its answer is not valid.");
 }
 
-/** Ends a request when its time is over or its caller wants it no more. */
+/** Aborts a request at its timeout, or when its caller aborts it. */
 class Deadline {
   readonly #controller = new AbortController();
   readonly #timer: number;
@@ -181,7 +181,7 @@ class Deadline {
     return this.#controller.signal;
   }
 
-  /** The time counts no more. */
+  /** Disables the timeout. */
   stop(): void {
     window.clearTimeout(this.#timer);
   }
@@ -198,7 +198,7 @@ async function refusal(response: Response): Promise<ApiError> {
   try {
     body = (await response.json()) as ErrorBody;
   } catch {
-    // Not the broker's words: a proxy's, perhaps.
+    // The response is not from the broker, perhaps from a proxy.
   }
   const code = typeof body.code === "string" ? body.code : `http_${response.status}`;
   const message = typeof body.message === "string" ? body.message : `The answer was ${response.status} ${response.statusText}.`;

@@ -1,9 +1,9 @@
-// Names for what the admin API answers. The types are those of its description: described.ts.
+// Names for the types of the admin API's responses, which are generated: described.ts.
 
 import type { Schemas } from "./described";
 
 export type Role = Schemas["Role"];
-/** Each role may do what those before it may. */
+/** Each role includes the previous ones. */
 export const ROLES = ["read", "operate", "administer"] as const satisfies readonly Role[];
 
 export type Session = Schemas["Session"];
@@ -26,7 +26,7 @@ export type RetainedMessage = Schemas["Retained"];
 export type RetainedWithPayload = Schemas["RetainedMessage"];
 export type Deleted = Schemas["Removed"];
 export type TapMessage = Schemas["TapMessage"];
-/** What the contract makes of a payload, else text if it is that, else bytes. */
+/** The payload decoded by its contract, or text, or bytes. */
 export type Payload = Pick<TapMessage, "decoded" | "text" | "payload_base64">;
 export type Contract = Schemas["Contract"];
 export type ListedContract = Schemas["ListedContract"];
@@ -37,5 +37,5 @@ export type Certificate = NonNullable<Listener["tls"]>["certificates"][number];
 export type Cluster = Schemas["Cluster"];
 export type ClusterNode = Schemas["ClusterNode"];
 export type ConfigDiff = Schemas["Reloaded"];
-export type ExplainQuestion = Schemas["Question"];
+export type ExplainRequest = Schemas["Question"];
 export type Explanation = Schemas["Explanation"];

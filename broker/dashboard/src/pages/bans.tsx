@@ -1,4 +1,4 @@
-// Who may not come, and lifting it.
+// The list of bans, and lifting them.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -8,19 +8,19 @@ import { NONE } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
 import { Dialog } from "../ui/dialog";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { When } from "../ui/values";
-import { useMay } from "../who";
+import { useMay } from "../session";
 
 export function BansPage(): JSX.Element {
   const loaded = useLoad("bans", (signal) => get("/v1/bans", { signal }));
   const mayOperate = useMay("operate");
   const [lifted, setLifted] = useState<Ban | null>(null);
   const columns: Column<Ban>[] = [
-    { key: "kind", head: "Kind", cell: (ban) => who(ban)[0] },
-    { key: "who", head: "Who", isRowHead: true, cell: (ban) => who(ban)[1] },
-    { key: "until", head: "Until", cell: (ban) => (ban.until_unix_s === null ? "it is lifted" : <When atMs={ban.until_unix_s * 1_000} />) },
+    { key: "kind", head: "Kind", cell: (ban) => target(ban)[0] },
+    { key: "who", head: "Who", isRowHead: true, cell: (ban) => target(ban)[1] },
+    { key: "until", head: "Until", cell: (ban) => (ban.until_unix_s === null ? "lifted manually" : <When atMs={ban.until_unix_s * 1_000} />) },
     { key: "why", head: "Reason", cell: ({ why }) => (why === "" ? NONE : why) },
   ];
   if (mayOperate) {
@@ -28,7 +28,7 @@ export function BansPage(): JSX.Element {
       key: "lift",
       head: "Action",
       cell: (ban) => (
-        <button type="button" onClick={() => setLifted(ban)} aria-label={`Lift the ban of ${who(ban)[1]}`}>
+        <button type="button" onClick={() => setLifted(ban)} aria-label={`Lift the ban of ${target(ban)[1]}`}>
           Lift…
         </button>
       ),
@@ -36,17 +36,17 @@ export function BansPage(): JSX.Element {
   }
   return (
     <Page title="Bans" actions={<Refresh loaded={loaded} />}>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ bans }) =>
           bans.length === 0 ? (
-            <Empty title="Nobody is banned.">
+            <Empty title="There are no bans.">
               To ban a client, its user or its address, open <a href={href(["clients"])}>the client</a>.
             </Empty>
           ) : (
-            <Table caption="Bans" columns={columns} rows={bans} rowKey={(ban) => who(ban).join(" ")} />
+            <Table caption="Bans" columns={columns} rows={bans} rowKey={(ban) => target(ban).join(" ")} />
           )
         }
-      </Answer>
+      </LoadedContent>
       {lifted !== null && <LiftDialog ban={lifted} onDone={loaded.reload} onClose={() => setLifted(null)} />}
     </Page>
   );
@@ -59,13 +59,13 @@ function LiftDialog({ ban, onDone, onClose }: { ban: Ban; onDone: () => void; on
     onDone();
   };
   return (
-    <Dialog title={`Lift the ban of ${who(ban)[1]}?`} verb="Lift" action={lift} onClose={onClose}>
-      <p>Who is meant may connect again from now on.</p>
+    <Dialog title={`Lift the ban of ${target(ban)[1]}?`} verb="Lift" action={lift} onClose={onClose}>
+      <p>The banned clients may connect again.</p>
     </Dialog>
   );
 }
 
-function who({ client_id, user, network }: Ban): readonly [kind: string, name: string] {
+function target({ client_id, user, network }: Ban): readonly [kind: string, name: string] {
   if (client_id !== undefined) {
     return ["client", client_id];
   }

@@ -1,4 +1,4 @@
-// Before a client is disconnected, banned, or loses its session.
+// Confirmation dialogs: disconnect or ban a client, or end its session.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -25,14 +25,14 @@ export function ClientDialog({ action, client, onDone, onClose }: ClientDialogPr
     case "disconnect":
       return (
         <Dialog title={`Disconnect ${client.client_id}?`} verb="Disconnect" action={remove("DELETE /v1/clients/{client}/connection")} onClose={onClose}>
-          <p>The client is told 0x98, Administrative action. Its session stays, and the client may come back at once. To keep it away, ban it.</p>
+          <p>The client receives the reason code 0x98, Administrative action. Its session is kept, and it may reconnect at once. To prevent that, ban it.</p>
         </Dialog>
       );
     case "end":
       return (
         <Dialog title={`End the session of ${client.client_id}?`} verb="End session" action={remove("DELETE /v1/clients/{client}/session")} onClose={onClose}>
           <p>
-            {count(client.subscriptions)} subscriptions and {count(client.queued_messages)} waiting messages are lost for ever.
+            {count(client.subscriptions)} subscriptions and {count(client.queued_messages)} queued messages are lost permanently.
             {client.connected && " The client is disconnected first."}
           </p>
         </Dialog>
@@ -46,7 +46,7 @@ const DURATIONS: readonly (readonly [seconds: string, name: string])[] = [
   ["3600", "one hour"],
   ["86400", "one day"],
   ["604800", "one week"],
-  ["", "until it is lifted"],
+  ["", "until lifted"],
 ];
 
 function BanDialog({ client, onDone, onClose }: { client: ClientDetail; onDone: () => void; onClose: () => void }): JSX.Element {
@@ -83,7 +83,7 @@ function BanDialog({ client, onDone, onClose }: { client: ClientDetail; onDone: 
         Reason, for the log and for other operators
         <input value={why} maxLength={200} onInput={(event) => setWhy(event.currentTarget.value)} />
       </label>
-      <p>Everybody who is meant and connected is disconnected at once.</p>
+      <p>All matching clients are disconnected at once.</p>
     </Dialog>
   );
 }
@@ -96,7 +96,7 @@ interface Target {
 function banTargets({ client_id, user, address }: ClientDetail): Target[] {
   const targets: Target[] = [{ text: `the Client Identifier ${client_id}`, who: { client_id } }];
   if (user !== null) {
-    targets.push({ text: `the user ${user}, with all clients`, who: { user } });
+    targets.push({ text: `the user ${user}, including all clients`, who: { user } });
   }
   const host = address === null || address === undefined ? null : hostOf(address);
   if (host !== null) {

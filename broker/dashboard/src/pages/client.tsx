@@ -1,4 +1,4 @@
-// One client: its connection, its session, its subscriptions, what it did not get, and what can be done about it.
+// One client: its connection, session, subscriptions, undelivered messages, and actions.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -7,11 +7,11 @@ import type { ClientDetail, DropEvent, Subscription } from "../api/shapes";
 import { bytes, count, duration, expiry, NONE, words } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { Table } from "../ui/table";
 import { Badge, Facts, When } from "../ui/values";
 import { Pager } from "../ui/pager";
-import { useMay } from "../who";
+import { useMay } from "../session";
 import { type ClientAction, ClientDialog } from "./client-dialogs";
 
 const DETAIL_EVERY_MS = 5_000;
@@ -54,7 +54,7 @@ export function ClientPage({ clientId, mountPoint }: Named): JSX.Element {
         </>
       }
     >
-      <Answer loaded={client}>{(data) => <Detail client={data} />}</Answer>
+      <LoadedContent loaded={client}>{(data) => <Detail client={data} />}</LoadedContent>
       {client.error?.status === 404 && (
         <p>
           The client has never connected, or its session has ended. <a href={href(["clients"])}>All clients</a>
@@ -71,7 +71,7 @@ export function ClientPage({ clientId, mountPoint }: Named): JSX.Element {
 function Detail({ client }: { client: ClientDetail }): JSX.Element {
   return (
     <>
-      <NotHeard reasons={client.not_heard_for} />
+      <ReadingPaused reasons={client.not_heard_for} />
       <FullWindow client={client} />
       <div class="columns">
         <section aria-labelledby="connection">
@@ -89,8 +89,8 @@ function Detail({ client }: { client: ClientDetail }): JSX.Element {
               ["User", client.user ?? "none"],
               ["Authenticated by", client.authenticated_by ?? NONE],
               ["Roles", client.roles.length > 0 ? client.roles.join(", ") : client.connected ? "none" : NONE],
-              ["Window of the client", client.send_maximum === null ? NONE : `${count(client.send_maximum)} messages`],
-              ["Largest packet it takes", client.maximum_packet_size_bytes === null ? "no limit of its own" : bytes(client.maximum_packet_size_bytes)],
+              ["Receive Maximum", client.send_maximum === null ? NONE : `${count(client.send_maximum)} messages`],
+              ["Maximum packet size", client.maximum_packet_size_bytes === null ? "not limited by the client" : bytes(client.maximum_packet_size_bytes)],
               ["Memory held", bytes(client.held_bytes)],
             ]}
           />
@@ -101,8 +101,8 @@ function Detail({ client }: { client: ClientDetail }): JSX.Element {
   );
 }
 
-/** Why the broker does not read from it. */
-function NotHeard({ reasons }: { reasons: readonly string[] }): JSX.Element | null {
+/** Why the broker has paused reading from it. */
+function ReadingPaused({ reasons }: { reasons: readonly string[] }): JSX.Element | null {
   return reasons.length === 0 ? null : (
     <p class="banner">
       <strong>The broker does not read from this client at the moment:</strong> {reasons.map((reason) => words(reason).toLowerCase()).join(", ")}.
@@ -110,7 +110,7 @@ function NotHeard({ reasons }: { reasons: readonly string[] }): JSX.Element | nu
   );
 }
 
-/** Whether the client has as many messages to acknowledge as it takes at once. */
+/** Whether the client has as many unacknowledged messages as its Receive Maximum allows. */
 export function hasFullWindow({ in_flight: inFlight, send_maximum: maximum }: ClientDetail): boolean {
   return maximum !== null && maximum > 0 && inFlight >= maximum;
 }
@@ -118,8 +118,8 @@ export function hasFullWindow({ in_flight: inFlight, send_maximum: maximum }: Cl
 function FullWindow({ client }: { client: ClientDetail }): JSX.Element | null {
   return client.connected && hasFullWindow(client) ? (
     <p class="banner">
-      <strong>The client does not acknowledge:</strong> {count(client.in_flight)} of {count(client.send_maximum)} messages are on their way to it, and{" "}
-      {count(client.queued_messages)} wait in its queue until it acknowledges one.
+      <strong>The client does not acknowledge:</strong> {count(client.in_flight)} of {count(client.send_maximum)} messages are in flight, and{" "}
+      {count(client.queued_messages)} are queued until it acknowledges one.
     </p>
   ) : null;
 }
@@ -132,7 +132,7 @@ function Connection({ client }: { client: ClientDetail }): JSX.Element {
   if (!client.connected) {
     return (
       <p>
-        <Badge state="plain">away</Badge> The client is not connected.
+        <Badge state="plain">offline</Badge> The client is not connected.
       </p>
     );
   }
@@ -145,9 +145,9 @@ function Connection({ client }: { client: ClientDetail }): JSX.Element {
         ["TLS", client.encrypted === true ? "yes" : "no"],
         ["MQTT", client.protocol ?? NONE],
         ["Connected", <When key="connected" atMs={client.connected_ms} />],
-        ["Last heard", <When key="heard" atMs={client.last_received_ms} />],
+        ["Last packet", <When key="heard" atMs={client.last_received_ms} />],
         ["Keep alive", client.keep_alive_s === undefined || client.keep_alive_s === 0 ? "off" : duration(client.keep_alive_s)],
-        ["Output not taken yet", bytes(client.output_bytes)],
+        ["Pending output", bytes(client.output_bytes)],
         ["Memory of the connection", bytes(client.connection_bytes)],
       ]}
     />
@@ -164,8 +164,8 @@ function SessionFacts({ client }: { client: ClientDetail }): JSX.Element {
         ["Subscriptions", count(client.subscriptions)],
         ["Queue", `${count(client.queued_messages)} messages, ${bytes(client.queued_bytes)}`],
         ["In flight to the client", client.send_maximum === null ? count(client.in_flight) : `${count(client.in_flight)} of ${count(client.send_maximum)}`],
-        ["QoS 2 from the client, not done", count(client.receiving)],
-        ["Acknowledgements waiting", count(client.acks_waiting)],
+        ["QoS 2 from the client, incomplete", count(client.receiving)],
+        ["Pending acknowledgements", count(client.acks_waiting)],
         ["Will", client.will_topic ?? "none"],
       ]}
     />
@@ -175,12 +175,12 @@ function SessionFacts({ client }: { client: ClientDetail }): JSX.Element {
 export function Drops({ drops }: { drops: readonly DropEvent[] }): JSX.Element {
   return (
     <section aria-labelledby="last-drops">
-      <h2 id="last-drops">Messages it did not get</h2>
+      <h2 id="last-drops">Undelivered messages</h2>
       {drops.length === 0 ? (
-        <Empty title="The broker remembers none." />
+        <Empty title="None recorded." />
       ) : (
         <Table
-          caption="Messages that the client did not get, the last first"
+          caption="Undelivered messages, newest first"
           columns={[
             { key: "topic", head: "Topic", isRowHead: true, cell: ({ topic }) => <code>{topic}</code> },
             { key: "reason", head: "Reason", cell: ({ reason }) => words(reason) },
@@ -196,7 +196,7 @@ export function Drops({ drops }: { drops: readonly DropEvent[] }): JSX.Element {
 }
 
 function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
-  /** Where each page shown so far begins, but for the first. */
+  /** The start of each page shown so far, except the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
   const loaded = useLoad(
@@ -205,7 +205,7 @@ function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
       ...(await get("/v1/clients/{client}/subscriptions", { path: { client: clientId }, query: { mount_point: mountPoint, after, limit: SUBSCRIPTIONS_PER_PAGE }, signal })),
       answered: trail,
     }),
-    { keeps: true },
+    { keepsPrevious: true },
   );
   if (loaded.error?.status === 404) {
     return <></>;
@@ -213,7 +213,7 @@ function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
   return (
     <section aria-labelledby="subscriptions">
       <h2 id="subscriptions">Subscriptions</h2>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ subscriptions, next, answered }) =>
           subscriptions.length === 0 ? (
             <Empty title="The client has no subscriptions." />
@@ -224,7 +224,7 @@ function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
             </>
           )
         }
-      </Answer>
+      </LoadedContent>
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// All clients: search, filters, order, and page after page of them.
+// All clients: search, filters, sorting and paging.
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -7,12 +7,12 @@ import type { ClientSummary, ClientsPage as Clients } from "../api/shapes";
 import { bytes, count, NONE } from "../format";
 import { useLoad } from "../load";
 import { clientHref, go, href, replace } from "../router";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Badge, When } from "../ui/values";
 
 const PER_PAGE = 100;
-/** So long nothing is typed before the broker is asked. */
+/** The delay between typing and the search. */
 const SEARCH_DELAY_MS = 250;
 
 type Query = Readonly<Record<string, string>>;
@@ -31,7 +31,7 @@ const COLUMNS: readonly Column<ClientSummary>[] = [
     ),
   },
   { key: "state", head: "State", cell: (client) => <State client={client} /> },
-  // What is sorted by comes first, so that it is in sight on a narrow screen.
+  // The sortable columns come first, so that they are visible on a narrow screen.
   { key: "queued", head: "Queued", sort: "queued_messages", isNumber: true, cell: (client) => count(client.queued_messages) },
   { key: "queued_bytes", head: "Queued bytes", sort: "queued_bytes", isNumber: true, cell: (client) => bytes(client.queued_bytes) },
   { key: "in_flight", head: "In flight", sort: "in_flight", isNumber: true, cell: (client) => count(client.in_flight) },
@@ -40,13 +40,13 @@ const COLUMNS: readonly Column<ClientSummary>[] = [
   { key: "user", head: "User", sort: "user", cell: ({ user }) => user ?? NONE },
   { key: "listener", head: "Listener", cell: ({ listener }) => listener ?? NONE },
   { key: "address", head: "Address", cell: ({ address }) => address ?? NONE },
-  { key: "heard", head: "Last heard", cell: ({ last_received_ms: atMs }) => <When atMs={atMs} /> },
+  { key: "heard", head: "Last packet", cell: ({ last_received_ms: atMs }) => <When atMs={atMs} /> },
 ];
 
-/** A connected client for which messages wait has not acknowledged what was sent before. */
+/** A connected client with queued messages has not acknowledged earlier ones. */
 function State({ client: { connected, queued_messages: queued } }: { client: ClientSummary }): JSX.Element {
   if (!connected) {
-    return <Badge state="plain">away</Badge>;
+    return <Badge state="plain">offline</Badge>;
   }
   return queued > 0 ? <Badge state="warn">connected, behind</Badge> : <Badge state="good">connected</Badge>;
 }
@@ -61,14 +61,14 @@ export function ClientsPage({ query }: { query: Query }): JSX.Element {
     after: query["after"],
     limit: PER_PAGE,
   };
-  // With the query that was answered: what is on the page is named by it, and not by a later one that is on its way.
-  const clients = useLoad(JSON.stringify(asked), async (signal) => ({ data: await get("/v1/clients", { query: asked, signal }), answered: query }), { keeps: true });
-  /** Another question begins at its first page. */
+  // With the query that was answered: the page is labelled with it, and not with a later one that is in progress.
+  const clients = useLoad(JSON.stringify(asked), async (signal) => ({ data: await get("/v1/clients", { query: asked, signal }), answered: query }), { keepsPrevious: true });
+  /** A changed query starts at the first page. */
   const ask = (change: Query): string => href(["clients"], { ...query, after: null, page: null, ...change });
   return (
     <Page title="Clients" actions={<Refresh loaded={clients} />}>
       <Filters query={query} ask={ask} />
-      <Answer loaded={clients}>
+      <LoadedContent loaded={clients}>
         {({ data, answered }) =>
           data.clients.length === 0 ? (
             <Nothing query={answered} />
@@ -90,7 +90,7 @@ export function ClientsPage({ query }: { query: Query }): JSX.Element {
             </>
           )
         }
-      </Answer>
+      </LoadedContent>
     </Page>
   );
 }
@@ -99,8 +99,7 @@ function Filters({ query, ask }: { query: Query; ask: (change: Query) => string 
   const listeners = useLoad("listeners", (signal) => get("/v1/listeners", { signal }));
   const [text, setText] = useState(query["search"] ?? "");
   const timer = useRef<number | undefined>(undefined);
-  // Back and forward change the address; what stands in the field follows.
-  // What waits to be asked must not take them away again.
+  // Back and forward change the address, and the field follows. Cancel a pending search, so that it does not revert that.
   useEffect(() => {
     window.clearTimeout(timer.current);
     setText(query["search"] ?? "");
@@ -111,7 +110,7 @@ function Filters({ query, ask }: { query: Query; ask: (change: Query) => string 
     window.clearTimeout(timer.current);
     const at = window.location.hash;
     timer.current = window.setTimeout(() => {
-      // Whoever has gone elsewhere meanwhile is not taken back, even if this page has not been drawn anew yet.
+      // Do nothing if the user has navigated away, even if this page has not been redrawn yet.
       if (window.location.hash === at) {
         replace(ask({ search }));
       }
@@ -128,7 +127,7 @@ function Filters({ query, ask }: { query: Query; ask: (change: Query) => string 
         <select value={query["connected"] ?? ""} onChange={(event) => go(ask({ search: text, connected: event.currentTarget.value }))}>
           <option value="">all</option>
           <option value="true">connected</option>
-          <option value="false">away</option>
+          <option value="false">offline</option>
         </select>
       </label>
       <label class="field">
@@ -146,9 +145,9 @@ function Filters({ query, ask }: { query: Query; ask: (change: Query) => string 
   );
 }
 
-/** Where pages that have been shown begin, by question and number. */
+/** The starts of pages that have been shown, by query and number. */
 const begins = new Map<string, string>();
-/** So many of them are remembered. */
+/** The maximum number of remembered starts. */
 const BEGINS_MAX = 10_000;
 
 function Pager({ data, query }: { data: Clients; query: Query }): JSX.Element {
@@ -182,9 +181,9 @@ function Pager({ data, query }: { data: Clients; query: Query }): JSX.Element {
 }
 
 function Nothing({ query }: { query: Query }): JSX.Element {
-  const asksForMore = ["search", "connected", "listener", "after"].some((name) => (query[name] ?? "") !== "");
-  return asksForMore ? (
-    <Empty title="No client fits.">
+  const isFiltered = ["search", "connected", "listener", "after"].some((name) => (query[name] ?? "") !== "");
+  return isFiltered ? (
+    <Empty title="No client matches.">
       <a href={href(["clients"])}>Show all clients</a>
     </Empty>
   ) : (

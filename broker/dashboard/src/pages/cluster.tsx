@@ -1,4 +1,4 @@
-// The brokers that are one to their clients, as the one that serves this page sees them.
+// The nodes of the cluster, as seen by the one that serves this page.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -7,42 +7,42 @@ import type { Cluster, ClusterNode } from "../api/shapes";
 import { bytes, count, duration, NONE } from "../format";
 import { useLoad } from "../load";
 import { Dialog } from "../ui/dialog";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Badge, Facts, Figure, type State } from "../ui/values";
-import { useMay } from "../who";
+import { useMay } from "../session";
 
 const CLUSTER_EVERY_MS = 5_000;
 
-/** A node to drain; or the one that answers sends clients elsewhere. */
-type Order = { what: "drain"; node: string } | { what: "rebalance" };
+/** A command for a node: drain it, or rebalance this one. */
+type Command = { what: "drain"; node: string } | { what: "rebalance" };
 
 export function ClusterPage(): JSX.Element {
   const loaded = useLoad("cluster", cluster, { everyMs: CLUSTER_EVERY_MS });
   const mayOperate = useMay("operate");
-  const [order, setOrder] = useState<Order | null>(null);
-  const known = loaded.data?.cluster ?? null;
+  const [command, setCommand] = useState<Command | null>(null);
+  const current = loaded.data?.cluster ?? null;
   return (
     <Page
       title="Cluster"
       actions={
         <>
           <Refresh loaded={loaded} />
-          {mayOperate && known !== null && (
-            <button type="button" onClick={() => setOrder({ what: "rebalance" })}>
+          {mayOperate && current !== null && (
+            <button type="button" onClick={() => setCommand({ what: "rebalance" })}>
               Rebalance…
             </button>
           )}
         </>
       }
     >
-      <Answer loaded={loaded}>{({ cluster: shown }) => (shown === null ? <Alone /> : <Nodes cluster={shown} onDrain={mayOperate ? (node) => setOrder({ what: "drain", node }) : null} />)}</Answer>
-      {order !== null && known !== null && <OrderDialog order={order} name={known.name} onDone={loaded.reload} onClose={() => setOrder(null)} />}
+      <LoadedContent loaded={loaded}>{({ cluster: shown }) => (shown === null ? <NoCluster /> : <Nodes cluster={shown} onDrain={mayOperate ? (node) => setCommand({ what: "drain", node }) : null} />)}</LoadedContent>
+      {command !== null && current !== null && <CommandDialog command={command} name={current.name} onDone={loaded.reload} onClose={() => setCommand(null)} />}
     </Page>
   );
 }
 
-/** `null` for a broker that is alone. */
+/** `null` for a broker that is not in a cluster. */
 async function cluster(signal: AbortSignal): Promise<{ cluster: Cluster | null }> {
   try {
     return { cluster: await get("/v1/cluster", { signal }) };
@@ -54,19 +54,19 @@ async function cluster(signal: AbortSignal): Promise<{ cluster: Cluster | null }
   }
 }
 
-function Alone(): JSX.Element {
+function NoCluster(): JSX.Element {
   return (
-    <Empty title="This broker is alone.">
-      It is one of several once <code>cluster.servers</code> names NATS servers, or it is started with <code>--cluster</code>.
+    <Empty title="This broker is not in a cluster.">
+      To form a cluster, set <code>cluster.servers</code> to NATS servers, or start the broker with <code>--cluster</code>.
     </Empty>
   );
 }
 
 const STATES: Record<ClusterNode["state"], readonly [State, string]> = {
-  alive: ["good", "takes clients"],
-  closed: ["warn", "takes no clients"],
-  dying: ["bad", "not heard of: its sessions are being freed"],
-  buried: ["plain", "over: its sessions are free"],
+  alive: ["good", "accepts clients"],
+  closed: ["warn", "accepts no clients"],
+  dying: ["bad", "no heartbeat: its sessions are being released"],
+  buried: ["plain", "removed: its sessions are released"],
 };
 
 const COLUMNS: readonly Column<ClusterNode>[] = [
@@ -80,9 +80,9 @@ const COLUMNS: readonly Column<ClusterNode>[] = [
     },
   },
   { key: "sessions", head: "Sessions", isNumber: true, cell: (node) => count(node.sessions) },
-  { key: "reference", head: "Clients reach it at", cell: ({ reference }) => (reference === "" ? NONE : reference) },
-  { key: "age", head: "Last heard of", cell: (node) => `${duration(node.age_ms / 1_000)} ago` },
-  { key: "life", head: "Life", cell: ({ life }) => <code>{life}</code> },
+  { key: "reference", head: "Server reference", cell: ({ reference }) => (reference === "" ? NONE : reference) },
+  { key: "age", head: "Last heartbeat", cell: (node) => `${duration(node.age_ms / 1_000)} ago` },
+  { key: "life", head: "Run", cell: ({ life }) => <code>{life}</code> },
 ];
 
 function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node: string) => void) | null }): JSX.Element {
@@ -100,37 +100,37 @@ function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node:
     <>
       {nats.state === "waiting" && (
         <p class="banner">
-          <strong>This node has no way to NATS.</strong> It goes on trying. {nats.why}
+          <strong>This node cannot reach NATS.</strong> It keeps trying. {nats.why}
         </p>
       )}
       {nats.state === "ready" && nats.why !== null && (
         <p class="banner">
-          <strong>The new access to NATS cannot be used; the one before is.</strong> {nats.why}
+          <strong>The new NATS settings do not work; the previous ones are still in use.</strong> {nats.why}
         </p>
       )}
       {configuration.behind && (
         <p class="banner">
-          <strong>This node takes no new clients:</strong> it could not take on revision {configuration.latest} of the shared configuration. {configuration.why.join("; ")}
+          <strong>This node accepts no new clients:</strong> it could not apply revision {configuration.latest} of the shared configuration. {configuration.why.join("; ")}
         </p>
       )}
       <dl class="figures">
         <Figure name="This node" value={shown.name} note={shown.serving ? (shown.draining ? "is being drained" : "serves clients") : "serves no clients"} />
-        <Figure name="Sessions" value={count(sessions.serving)} note={sessions.resting > 0 ? `${count(sessions.resting)} wait for their wills` : undefined} />
-        <Figure name="On the way to the log" value={count(log.messages_waiting)} note={log.slowest_ms === null ? bytes(log.bytes_waiting) : `${bytes(log.bytes_waiting)}, the oldest for ${count(log.slowest_ms)} ms`} />
-        <Figure name="Retained messages" value={retained.complete ? "all here" : "being copied"} note={retained.complete ? undefined : `${count(retained.position)} of ${count(retained.end)}`} />
+        <Figure name="Sessions" value={count(sessions.serving)} note={sessions.resting > 0 ? `${count(sessions.resting)} kept for their wills` : undefined} />
+        <Figure name="Pending log messages" value={count(log.messages_waiting)} note={log.slowest_ms === null ? bytes(log.bytes_waiting) : `${bytes(log.bytes_waiting)}, the oldest for ${count(log.slowest_ms)} ms`} />
+        <Figure name="Retained messages" value={retained.complete ? "complete" : "syncing"} note={retained.complete ? undefined : `${count(retained.position)} of ${count(retained.end)}`} />
         <Figure name="Shared configuration" value={configuration.held === 0 ? "none" : `revision ${count(configuration.held)}`} note={configuration.held === 0 ? "each node has its own" : undefined} />
       </dl>
       <Table caption="Nodes" columns={onDrain === null ? COLUMNS : [...COLUMNS, action]} rows={shown.nodes} rowKey={({ life }) => life} />
       <section aria-labelledby="counts">
-        <h2 id="counts">Since this life of the node began</h2>
+        <h2 id="counts">Since this node started</h2>
         <Facts
           facts={[
-            ["Clients sent to other nodes", count(shown.clients_moved)],
+            ["Clients redirected to other nodes", count(shown.clients_moved)],
             ["Messages refused for lack of a quorum", count(shown.messages_timed_out)],
-            ["Times that a partition of the log took no more", count(shown.messages_given_back)],
-            ["Sessions of dead nodes that it has freed", count(shown.sessions_freed)],
-            ["Sessions that it has taken on for their wills", count(shown.sessions_adopted)],
-            ["Retained messages that it cannot read", count(retained.unreadable)],
+            ["Messages that a full log partition refused", count(shown.messages_given_back)],
+            ["Sessions released from dead nodes", count(shown.sessions_freed)],
+            ["Sessions adopted for their wills", count(shown.sessions_adopted)],
+            ["Unreadable retained messages", count(retained.unreadable)],
           ]}
         />
       </section>
@@ -138,18 +138,18 @@ function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node:
   );
 }
 
-function OrderDialog({ order, name, onDone, onClose }: { order: Order; name: string; onDone: () => void; onClose: () => void }): JSX.Element {
-  const give = async (): Promise<void> => {
-    await (order.what === "drain" ? request("POST /v1/cluster/drain", { query: { node: order.node } }) : request("POST /v1/cluster/rebalance", {}));
+function CommandDialog({ command, name, onDone, onClose }: { command: Command; name: string; onDone: () => void; onClose: () => void }): JSX.Element {
+  const run = async (): Promise<void> => {
+    await (command.what === "drain" ? request("POST /v1/cluster/drain", { query: { node: command.node } }) : request("POST /v1/cluster/rebalance", {}));
     onDone();
   };
-  return order.what === "drain" ? (
-    <Dialog title={`Drain ${order.node}?`} verb="Drain" action={give} onClose={onClose}>
-      <p>All its clients are sent to other nodes, and it takes no more. There is no way back but a restart of the broker. Nothing is lost.</p>
+  return command.what === "drain" ? (
+    <Dialog title={`Drain ${command.node}?`} verb="Drain" action={run} onClose={onClose}>
+      <p>All its clients are redirected to other nodes, and it accepts no new ones. Only a restart of the broker reverts this. Nothing is lost.</p>
     </Dialog>
   ) : (
-    <Dialog title={`Rebalance ${name}?`} verb="Rebalance" action={give} onClose={onClose}>
-      <p>If this node has more clients than its share, it sends some of them to other nodes. They connect there again.</p>
+    <Dialog title={`Rebalance ${name}?`} verb="Rebalance" action={run} onClose={onClose}>
+      <p>If this node has more clients than its share, it redirects some of them to other nodes, where they reconnect.</p>
     </Dialog>
   );
 }

@@ -1,4 +1,4 @@
-// The configuration that holds, what a reload would change, and the reload.
+// The current configuration, the changes of a reload, and the reload.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -6,8 +6,8 @@ import { get, request } from "../api/request";
 import type { ConfigDiff } from "../api/shapes";
 import { useLoad } from "../load";
 import { Dialog } from "../ui/dialog";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
-import { useMay } from "../who";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
+import { useMay } from "../session";
 
 export function ConfigPage(): JSX.Element {
   const running = useLoad("config", (signal) => get("/v1/config", { signal }));
@@ -34,16 +34,16 @@ export function ConfigPage(): JSX.Element {
       }
     >
       <section aria-labelledby="diff">
-        <h2 id="diff">What a reload would change</h2>
-        <Answer loaded={diff}>{(data) => <Changes diff={data} />}</Answer>
+        <h2 id="diff">Changes on reload</h2>
+        <LoadedContent loaded={diff}>{(data) => <Changes diff={data} />}</LoadedContent>
       </section>
       <section aria-labelledby="running">
-        <h2 id="running">What holds now</h2>
-        <Answer loaded={running}>{(toml) => <Running toml={toml} />}</Answer>
+        <h2 id="running">Current configuration</h2>
+        <LoadedContent loaded={running}>{(toml) => <Running toml={toml} />}</LoadedContent>
       </section>
       {isReloading && (
         <Dialog title="Reload the configuration?" verb="Reload" action={reload} onClose={() => setIsReloading(false)}>
-          <p>The broker reads its configuration and all files that it names again. If anything in them is wrong, nothing changes. Clients stay connected.</p>
+          <p>The broker reads its configuration and all files that it refers to again. If there is any error, nothing changes. Clients stay connected.</p>
         </Dialog>
       )}
     </Page>
@@ -51,17 +51,17 @@ export function ConfigPage(): JSX.Element {
 }
 
 const LISTS: readonly (readonly [keyof ConfigDiff, string])[] = [
-  ["applied", "Holds at once"],
-  ["new_connections", "Holds for clients that connect from then on"],
-  ["after_restart", "Holds after a restart"],
-  ["listeners_added", "Listeners that are added"],
-  ["listeners_removed", "Listeners that are removed, with their clients"],
+  ["applied", "Takes effect immediately"],
+  ["new_connections", "Takes effect for new connections"],
+  ["after_restart", "Takes effect after a restart"],
+  ["listeners_added", "Added listeners"],
+  ["listeners_removed", "Removed listeners, with their clients"],
 ];
 
 function Changes({ diff }: { diff: ConfigDiff }): JSX.Element {
   const lists = LISTS.map(([name, title]) => [title, diff[name] as string[]] as const).filter(([, lines]) => lines.length > 0);
   if (lists.length === 0) {
-    return <Empty title="Nothing: the files say what holds." />;
+    return <Empty title="No changes: the files match the current configuration." />;
   }
   return (
     <dl class="changes">
@@ -90,7 +90,7 @@ function Running({ toml }: { toml: string }): JSX.Element {
     <>
       <p>
         <label>
-          <input type="checkbox" checked={withComments} onChange={(event) => setWithComments(event.currentTarget.checked)} /> with what each key means
+          <input type="checkbox" checked={withComments} onChange={(event) => setWithComments(event.currentTarget.checked)} /> with explanations
         </label>
       </p>
       <pre tabIndex={0} role="group" aria-label="Configuration">
@@ -100,7 +100,7 @@ function Running({ toml }: { toml: string }): JSX.Element {
   );
 }
 
-/** A line of a comment begins with #; the broker writes no text over several lines. */
+/** A line of a comment begins with #; the broker writes no multi-line strings. */
 function withoutComments(toml: string): string {
   return toml
     .split("\n")

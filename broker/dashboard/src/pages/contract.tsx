@@ -1,11 +1,11 @@
-// One contract: what it asks for, what broke it lately, its schema.
+// One contract: its policy, recent violations, and its schema.
 
 import type { JSX } from "preact";
 import { get } from "../api/request";
 import type { Contract, ViolationSample } from "../api/shapes";
 import { count } from "../format";
 import { useLoad } from "../load";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Badge, Facts, When } from "../ui/values";
 
@@ -22,15 +22,15 @@ export function ContractPage({ name }: { name: string }): JSX.Element {
   const loaded = useLoad("contract", (signal) => get("/v1/contracts/{name}", { path: { name }, signal }), { everyMs: EVERY_MS });
   return (
     <Page title={`Contract ${name}`} actions={<Refresh loaded={loaded} />}>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ contracts: [contract], schemas, violations, samples }) =>
           contract === undefined ? (
-            <Empty title="The broker has no such contract." />
+            <Empty title="There is no such contract." />
           ) : (
             <>
               <Described contract={contract} violations={violations} />
               <section aria-labelledby="samples">
-                <h2 id="samples">The last violations</h2>
+                <h2 id="samples">Recent violations</h2>
                 <Samples violations={violations} samples={samples} />
               </section>
               {schemas.map(({ sha256, file, source }) => (
@@ -44,12 +44,12 @@ export function ContractPage({ name }: { name: string }): JSX.Element {
             </>
           )
         }
-      </Answer>
+      </LoadedContent>
     </Page>
   );
 }
 
-/** What happens to a payload that breaks the contract. To deliver it is a choice that is easily forgotten. */
+/** The policy for violations. `observe` is highlighted, since it delivers invalid payloads. */
 export function Policy({ policy }: { policy: Contract["onViolation"] }): JSX.Element {
   return policy === "observe" ? <Badge state="warn">observe: delivers</Badge> : <>{policy}</>;
 }
@@ -63,10 +63,10 @@ function Described({ contract, violations }: { contract: Contract; violations: n
         ["Formats", contract.formats.join(", ")],
         ["Message type", contract.message ?? "the whole schema"],
         ["On violation", <Policy key="policy" policy={contract.onViolation} />],
-        ["Payloads that break it are", CONSEQUENCES[contract.onViolation]],
+        ["Violating payloads are", CONSEQUENCES[contract.onViolation]],
         ["Unknown fields", contract.unknownFields],
-        ["Levels that fields must repeat", ties.length === 0 ? "none" : ties.join(", ")],
-        ["Violations since the start", count(violations)],
+        ["Levels tied to fields", ties.length === 0 ? "none" : ties.join(", ")],
+        ["Violations since startup", count(violations)],
       ]}
     />
   );
@@ -75,14 +75,14 @@ function Described({ contract, violations }: { contract: Contract; violations: n
 function Samples({ samples, violations }: { samples: readonly ViolationSample[]; violations: number }): JSX.Element {
   if (samples.length === 0) {
     return violations === 0 ? (
-      <Empty title="No payload has broken this contract since the broker started." />
+      <Empty title="No violations since the broker started." />
     ) : (
-      <Empty title="No reasons are remembered." />
+      <Empty title="No reasons recorded." />
     );
   }
   return (
     <Table
-      caption="Why payloads broke the contract, the last first"
+      caption="Violations by reason, newest first"
       columns={SAMPLE_COLUMNS}
       rows={samples.toReversed()}
       rowKey={({ path, rule, topic, last_ms: atMs }) => `${path} ${rule} ${topic} ${atMs}`}

@@ -4,7 +4,7 @@ import type { ListedContract } from "../api/shapes";
 import { count } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Policy } from "./contract";
 
@@ -20,17 +20,17 @@ export function ContractsPage(): JSX.Element {
   const loaded = useLoad("contracts", (signal) => get("/v1/contracts", { signal }));
   return (
     <Page title="Contracts" actions={<Refresh loaded={loaded} />}>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ contracts }) =>
           contracts.length === 0 ? (
-            <Empty title="There are no contracts: topics take any payload.">
-              Name their folder in <code>contracts.path</code>, and add one with <code>tautwire contract add</code>.
+            <Empty title="There are no contracts: all payloads are accepted.">
+              Set <code>contracts.path</code> to their folder, and add one with <code>tautwire contract add</code>.
             </Empty>
           ) : (
             <Table caption="Contracts" columns={COLUMNS} rows={contracts} rowKey={({ name }) => name} />
           )
         }
-      </Answer>
+      </LoadedContent>
     </Page>
   );
 }

@@ -1,4 +1,4 @@
-// Which page an address means.
+// Maps addresses to pages.
 
 import type { JSX } from "preact";
 import { type Route, href } from "../router";
@@ -31,7 +31,7 @@ export const SECTIONS: readonly Section[] = [
     page: ({ path, query }) => {
       const clientId = path[1];
       const mountPoint = query["mount_point"] ?? null;
-      // Another client is another page, whose focus and dialogs begin anew.
+      // Another client is another page, with its own focus and dialogs.
       return clientId === undefined ? <ClientsPage query={query} /> : <ClientPage key={`${mountPoint ?? ""}\n${clientId}`} clientId={clientId} mountPoint={mountPoint} />;
     },
   },
@@ -59,7 +59,7 @@ export function pageFor(route: Route): { section: string | null; page: JSX.Eleme
 function UnknownPage(): JSX.Element {
   return (
     <Page title="No such page">
-      <Empty title="There is nothing at this address.">
+      <Empty title="This page does not exist.">
         Go to the <a href={href(["overview"])}>overview</a>.
       </Empty>
     </Page>

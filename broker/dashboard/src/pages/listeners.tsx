@@ -1,4 +1,4 @@
-// Where the broker listens, and how long its certificates last.
+// Listeners, and the expiry of their certificates.
 
 import type { JSX } from "preact";
 import { get } from "../api/request";
@@ -6,12 +6,12 @@ import type { Certificate, Listener } from "../api/shapes";
 import { count, dayAndClock, NONE, relative } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Page, Refresh } from "../ui/page";
+import { LoadedContent, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 import { Badge, type State } from "../ui/values";
 
 const DAY_MS = 86_400_000;
-/** With less time left, a certificate asks for attention. */
+/** With less time left, a certificate is highlighted. */
 const SOON_MS = 21 * DAY_MS;
 
 const COLUMNS: readonly Column<Listener>[] = [
@@ -44,7 +44,7 @@ const CERTIFICATE_COLUMNS: readonly Column<Held>[] = [
   },
 ];
 
-/** Of a certificate that the broker cannot read the end of, nothing is known. */
+/** The expiry of a certificate; unknown if the broker cannot parse it. */
 function endOf({ not_after_ms: atMs }: Certificate): number {
   return atMs ?? Number.POSITIVE_INFINITY;
 }
@@ -60,14 +60,14 @@ export function ListenersPage(): JSX.Element {
   const loaded = useLoad("listeners", (signal) => get("/v1/listeners", { signal }));
   return (
     <Page title="Listeners" actions={<Refresh loaded={loaded} />}>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ listeners }) => (
           <>
             <Table caption="Listeners" columns={COLUMNS} rows={listeners} rowKey={({ name }) => name} />
             <Certificates listeners={listeners} />
           </>
         )}
-      </Answer>
+      </LoadedContent>
     </Page>
   );
 }
@@ -79,14 +79,14 @@ function Certificates({ listeners }: { listeners: readonly Listener[] }): JSX.El
   if (held.length === 0) {
     return null;
   }
-  const asks = held.some((certificate) => endOf(certificate) - Date.now() < SOON_MS);
+  const isExpiring = held.some((certificate) => endOf(certificate) - Date.now() < SOON_MS);
   return (
     <section aria-labelledby="certificates">
       <h2 id="certificates">Certificates</h2>
-      {asks && (
-        <p class="banner">A certificate has expired or will soon. Put a new one into its file, and reload the configuration: clients stay connected.</p>
+      {isExpiring && (
+        <p class="banner">A certificate has expired or will soon. Replace its file, and reload the configuration: clients stay connected.</p>
       )}
-      <Table caption="Certificates, by the time that is left" columns={CERTIFICATE_COLUMNS} rows={held} rowKey={({ listener, names, not_after_ms: atMs }) => `${listener} ${names.join()} ${atMs}`} />
+      <Table caption="Certificates, by remaining time" columns={CERTIFICATE_COLUMNS} rows={held} rowKey={({ listener, names, not_after_ms: atMs }) => `${listener} ${names.join()} ${atMs}`} />
     </section>
   );
 }

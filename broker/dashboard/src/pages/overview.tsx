@@ -1,4 +1,4 @@
-// How the broker is: rates, connections, limits, the log, drops, and the last hour.
+// The state of the broker: rates, connections, limits, the log, drops, and the last hour.
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -7,12 +7,12 @@ import type { History, Overview, SeriesName } from "../api/shapes";
 import { bytes, bytesRate, count, duration, micros, rate, words } from "../format";
 import { useLoad } from "../load";
 import { Chart } from "../ui/chart";
-import { Answer, Empty, Page } from "../ui/page";
+import { Empty, LoadedContent, Page } from "../ui/page";
 import { Table } from "../ui/table";
 import { Badge, Facts, Figure, Meter, type State } from "../ui/values";
 
 const OVERVIEW_EVERY_MS = 3_000;
-/** A value of the last hour is ten seconds long. */
+/** Values of the last hour are ten seconds apart. */
 const HISTORY_EVERY_MS = 20_000;
 
 export function OverviewPage(): JSX.Element {
@@ -21,10 +21,10 @@ export function OverviewPage(): JSX.Element {
   const rates = useRates(overview.data);
   return (
     <Page title="Overview">
-      <Answer loaded={overview}>{(data) => <Now now={data} rates={rates} />}</Answer>
+      <LoadedContent loaded={overview}>{(data) => <Now now={data} rates={rates} />}</LoadedContent>
       <section aria-labelledby="hour">
         <h2 id="hour">The last hour</h2>
-        <Answer loaded={history}>{(data) => <Hour history={data} />}</Answer>
+        <LoadedContent loaded={history}>{(data) => <Hour history={data} />}</LoadedContent>
       </section>
       {overview.data !== null && <Drops now={overview.data} />}
     </Page>
@@ -38,7 +38,7 @@ interface Rates {
   bytesOut: number;
 }
 
-/** Per second, between the last two answers; `null` until there are two. */
+/** Per second, between the last two responses; `null` until there are two. */
 function useRates(now: Overview | null): Rates | null {
   const [state, setState] = useState<{ last: Overview | null; rates: Rates | null }>({ last: null, rates: null });
   useEffect(() => {
@@ -49,7 +49,7 @@ function useRates(now: Overview | null): Rates | null {
 
 function between(last: Overview, now: Overview): Rates | null {
   const seconds = (now.now_ms - last.now_ms) / 1_000;
-  // After a restart the counts begin again.
+  // The counters restart with the broker.
   if (seconds <= 0 || now.started_ms !== last.started_ms) {
     return null;
   }
@@ -59,9 +59,9 @@ function between(last: Overview, now: Overview): Rates | null {
 
 const LOG_STATES: Record<Overview["log"]["state"], readonly [State, string]> = {
   ok: ["good", "writing"],
-  full: ["bad", "disk full: nothing lasting is accepted. Make room on the disk, or raise its limit."],
-  failed: ["bad", "disk failed: nothing lasting is accepted. Look at the broker's log."],
-  off: ["plain", "off: state is kept in memory alone"],
+  full: ["bad", "disk full: nothing persistent is accepted. Free disk space, or raise the limit."],
+  failed: ["bad", "disk failed: nothing persistent is accepted. See the broker's log."],
+  off: ["plain", "off: state is kept only in memory"],
 };
 
 function Now({ now, rates }: { now: Overview; rates: Rates | null }): JSX.Element {
@@ -74,13 +74,13 @@ function Now({ now, rates }: { now: Overview; rates: Rates | null }): JSX.Elemen
         <Meter name="Connections" value={now.connections} limit={now.connections_limit} show={count} />
         <Meter name="Memory" value={now.memory_bytes} limit={now.memory_limit_bytes} show={bytes} />
         <Meter name="Disk" value={now.disk_bytes} limit={now.disk_limit_bytes} show={bytes} />
-        <Figure name="Delivery, p99" value={micros(now.latency.delivery_p99_us)} note={`half within ${micros(now.latency.delivery_p50_us)}`} />
+        <Figure name="Delivery, p99" value={micros(now.latency.delivery_p99_us)} note={`p50 ${micros(now.latency.delivery_p50_us)}`} />
         <Figure
           name="Acknowledgement, p99"
           value={micros(now.latency.acknowledgement_p99_us)}
-          note={`half within ${micros(now.latency.acknowledgement_p50_us)}`}
+          note={`p50 ${micros(now.latency.acknowledgement_p50_us)}`}
         />
-        <Figure name="Journal write, p99" value={micros(now.log.sync_p99_us)} note={`half within ${micros(now.log.sync_p50_us)}`} />
+        <Figure name="Journal write, p99" value={micros(now.log.sync_p99_us)} note={`p50 ${micros(now.log.sync_p50_us)}`} />
       </dl>
       <Facts
         facts={[
@@ -95,7 +95,7 @@ function Now({ now, rates }: { now: Overview; rates: Rates | null }): JSX.Elemen
           ],
           ["Version", now.version],
           ["Threads", count(now.threads)],
-          ["Running for", duration((now.now_ms - now.started_ms) / 1_000)],
+          ["Uptime", duration((now.now_ms - now.started_ms) / 1_000)],
         ]}
       />
     </>
@@ -128,7 +128,7 @@ const CHARTS: readonly Drawn[] = [
 function Hour({ history }: { history: History }): JSX.Element {
   const { step_ms: stepMs, ends_ms: endsMs, series } = history;
   if (endsMs === null || series.connections.length < 2) {
-    return <Empty title="Nothing is known yet.">The broker keeps a value every {stepMs / 1_000} seconds. Charts appear by themselves.</Empty>;
+    return <Empty title="No data yet.">The broker records a value every {stepMs / 1_000} seconds. Charts appear automatically.</Empty>;
   }
   return (
     <div class="charts">
@@ -139,19 +139,19 @@ function Hour({ history }: { history: History }): JSX.Element {
   );
 }
 
-/** What each reason asks for. The codes are those of metrics. */
+/** Advice for each drop reason. The codes are those of metrics. */
 const ADVICE: Record<string, string> = {
   output_full: "A client does not read fast enough. See limits.connection_output_bytes.",
   queue_full: "A session's queue is full. See limits.session_queue_messages.",
   queue_full_for_user: "The queues of one user's sessions are full. See limits.user_queue_messages.",
-  memory_full: "The broker is at its limit of memory. See memory.limit.",
+  memory_full: "The broker has reached its memory limit. See memory.limit.",
   expired: "Messages waited longer than their expiry.",
-  too_large: "Clients take smaller packets than were published.",
-  not_authorized: "The access rules do not allow the delivery any more.",
-  untranscodable: "The payload cannot be had in the format that a subscription asks for.",
-  outside_mount: "The topic lies outside of the client's mount point.",
-  shard_queue_full: "A thread of the broker took messages more slowly than others sent them. See docs/operating/metrics.md.",
-  no_member: "A shared subscription had no member that could take it.",
+  too_large: "The messages exceed the Maximum Packet Size of clients.",
+  not_authorized: "The access rules no longer allow the delivery.",
+  untranscodable: "The payload cannot be transcoded to the format that a subscription requests.",
+  outside_mount: "The topic is outside the client's mount point.",
+  shard_queue_full: "A thread of the broker received messages faster than it processed them. See docs/operating/metrics.md.",
+  no_member: "A shared subscription had no member that could receive it.",
 };
 
 function Drops({ now }: { now: Overview }): JSX.Element {
@@ -165,7 +165,7 @@ function Drops({ now }: { now: Overview }): JSX.Element {
         <Empty title="No message has been dropped since the broker started." />
       ) : (
         <Table
-          caption="Dropped messages since the start, by reason"
+          caption="Dropped messages since startup, by reason"
           columns={[
             { key: "reason", head: "Reason", isRowHead: true, cell: ([reason]) => words(reason) },
             { key: "count", head: "Messages", isNumber: true, cell: ([, many]) => count(many) },

@@ -1,4 +1,4 @@
-// Retained messages by a filter: looked at one by one, deleted together.
+// Retained messages by a filter: shown one by one, deleted together.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -8,25 +8,25 @@ import { bytes, count, NONE } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
 import { Dialog } from "../ui/dialog";
-import { Answer, Empty, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Refresh } from "../ui/page";
 import { PayloadView } from "../ui/payload";
 import { Table } from "../ui/table";
 import { Facts, When } from "../ui/values";
 import { Pager } from "../ui/pager";
-import { useMay, useMaySeePayloads } from "../who";
+import { useMay, useMaySeePayloads } from "../session";
 
 const PER_PAGE = 100;
 
 export function RetainedList({ filter, topic }: { filter: string; topic: string }): JSX.Element {
-  /** Where each page shown so far begins, but for the first. */
+  /** The start of each page shown so far, except the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
-  const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/retained", { query: { filter, after, limit: PER_PAGE }, signal })), answered: trail }), { keeps: true });
+  const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/retained", { query: { filter, after, limit: PER_PAGE }, signal })), answered: trail }), { keepsPrevious: true });
   const [isDeleting, setIsDeleting] = useState(false);
   const mayOperate = useMay("operate");
   return (
     <>
-      {topic !== "" && <OneMessage key={topic} topic={topic} />}
+      {topic !== "" && <MessageSection key={topic} topic={topic} />}
       <section aria-labelledby="retained">
         <div class="page-head">
           <h2 id="retained">Retained messages on {filter}</h2>
@@ -39,10 +39,10 @@ export function RetainedList({ filter, topic }: { filter: string; topic: string 
             )}
           </div>
         </div>
-        <Answer loaded={loaded}>
+        <LoadedContent loaded={loaded}>
           {({ matched, messages, next, answered }) =>
             messages.length === 0 ? (
-              <Empty title="No retained message fits this filter." />
+              <Empty title="No retained message matches this filter." />
             ) : (
               <>
                 <Table caption={`Retained messages on ${filter}`} columns={columns(filter)} rows={messages} rowKey={(message) => message.topic} isBusy={loaded.isLoading} />
@@ -54,7 +54,7 @@ export function RetainedList({ filter, topic }: { filter: string; topic: string 
               </>
             )
           }
-        </Answer>
+        </LoadedContent>
       </section>
       {isDeleting && loaded.data !== null && (
         <DeleteDialog filter={filter} matched={loaded.data.matched} onDone={loaded.reload} onClose={() => setIsDeleting(false)} />
@@ -85,26 +85,26 @@ const columns = (filter: string): { key: string; head: string; isRowHead?: boole
   },
 ];
 
-function OneMessage({ topic }: { topic: string }): JSX.Element {
+function MessageSection({ topic }: { topic: string }): JSX.Element {
   const maySee = useMaySeePayloads();
   return (
     <section aria-labelledby="message">
       <h2 id="message">Message on {topic}</h2>
       {maySee ? (
-        <Shown topic={topic} />
+        <MessageDetails topic={topic} />
       ) : (
-        <Empty title="You may not see payloads.">
-          That needs the permission <code>payloads</code>, which no role has of itself.
+        <Empty title="You are not allowed to see payloads.">
+          This requires the permission <code>payloads</code>, which no role includes.
         </Empty>
       )}
     </section>
   );
 }
 
-function Shown({ topic }: { topic: string }): JSX.Element {
+function MessageDetails({ topic }: { topic: string }): JSX.Element {
   const loaded = useLoad(topic, (signal) => get("/v1/retained/{topic}", { path: { topic }, signal }));
   return (
-    <Answer loaded={loaded}>
+    <LoadedContent loaded={loaded}>
       {(message) => (
         <>
           <Facts
@@ -119,7 +119,7 @@ function Shown({ topic }: { topic: string }): JSX.Element {
           <PayloadView payload={message} />
         </>
       )}
-    </Answer>
+    </LoadedContent>
   );
 }
 
@@ -139,7 +139,7 @@ function DeleteDialog({ filter, matched, onDone, onClose }: { filter: string; ma
   return (
     <Dialog title={`Delete ${count(matched)} retained messages?`} verb="Delete" action={remove} onClose={onClose}>
       <p>
-        All retained messages on <code>{filter}</code> are gone for ever, those that come until then included. Who subscribes is sent an empty message for each.
+        All retained messages on <code>{filter}</code> are deleted permanently, including those that arrive meanwhile. Subscribers receive an empty message for each.
       </p>
     </Dialog>
   );

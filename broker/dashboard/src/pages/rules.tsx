@@ -1,12 +1,12 @@
-// Access rules: all of them, and which one decides.
+// All access rules, and explanations of decisions.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, request } from "../api/request";
-import type { Explanation, ExplainQuestion, Rule } from "../api/shapes";
+import type { Explanation, ExplainRequest, Rule } from "../api/shapes";
 import { count, NONE } from "../format";
 import { useAction, useLoad } from "../load";
-import { Answer, Empty, Page, Problem } from "../ui/page";
+import { Empty, LoadedContent, Page, Problem } from "../ui/page";
 import { Pager } from "../ui/pager";
 import { Table, type Column } from "../ui/table";
 import { Badge, Facts } from "../ui/values";
@@ -27,21 +27,21 @@ export function RulesPage(): JSX.Element {
 }
 
 function RulesList(): JSX.Element {
-  /** Where each page shown so far begins, but for the first. */
+  /** The start of each page shown so far, except the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
-  const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/rules", { query: { after, limit: PER_PAGE }, signal })), answered: trail }), { keeps: true });
+  const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/rules", { query: { after, limit: PER_PAGE }, signal })), answered: trail }), { keepsPrevious: true });
   return (
-    <Answer loaded={loaded}>
+    <LoadedContent loaded={loaded}>
       {({ open, all, rules, next, answered }) =>
         open ? (
           <Empty title="There are no access rules: clients may publish and subscribe to everything.">
-            Name a file with rules in <code>acl.file</code>.
+            Set <code>acl.file</code> to a rule file.
           </Empty>
         ) : (
           <>
-            <p>Of the rules of a client's roles, the first that matches decides. What no rule allows is denied.</p>
-            <Table caption="Access rules, in the order in which they are asked" columns={COLUMNS} rows={rules} rowKey={({ number }) => String(number)} isBusy={loaded.isLoading} />
+            <p>Of the rules of a client's roles, the first that matches decides. If none matches, the request is denied.</p>
+            <Table caption="Access rules, in the order of evaluation" columns={COLUMNS} rows={rules} rowKey={({ number }) => String(number)} isBusy={loaded.isLoading} />
             <Pager trail={answered} next={next} onTurn={setTrail}>
               <span>
                 {count(rules[0]?.number ?? 0)} to {count(rules.at(-1)?.number ?? 0)} of {count(all)}
@@ -50,7 +50,7 @@ function RulesList(): JSX.Element {
           </>
         )
       }
-    </Answer>
+    </LoadedContent>
   );
 }
 
@@ -64,7 +64,7 @@ const COLUMNS: readonly Column<Rule>[] = [
   { key: "place", head: "Place", cell: ({ file, line }) => `${file}:${line}` },
 ];
 
-interface Asked {
+interface ExplainForm {
   clientId: string;
   user: string;
   listener: string;
@@ -75,7 +75,7 @@ interface Asked {
   retain: boolean;
 }
 
-const START: Asked = { clientId: "", user: "", listener: "", roles: "", action: "publish", topic: "", qos: "0", retain: false };
+const START: ExplainForm = { clientId: "", user: "", listener: "", roles: "", action: "publish", topic: "", qos: "0", retain: false };
 
 function Explain(): JSX.Element {
   const [asked, setAsked] = useState(START);
@@ -84,7 +84,7 @@ function Explain(): JSX.Element {
   const submit = (event: Event): void => {
     event.preventDefault();
     setAnswer(null);
-    run(async () => setAnswer(await request("POST /v1/explain", { body: question(asked) })));
+    run(async () => setAnswer(await request("POST /v1/explain", { body: explainRequest(asked) })));
   };
   const text = (name: "clientId" | "user" | "listener" | "roles" | "topic", label: string, required = false): JSX.Element => (
     <label class="field">
@@ -98,9 +98,9 @@ function Explain(): JSX.Element {
         {text("clientId", "Client Identifier", true)}
         {text("user", "User, if any")}
         {text("listener", "Listener, if not the default")}
-        {text("roles", "Roles that authentication gives, with commas")}
+        {text("roles", "Roles from authentication, comma-separated")}
         <label class="field">
-          Wants to
+          Action
           <select value={asked.action} onChange={(event) => setAsked({ ...asked, action: event.currentTarget.value === "publish" ? "publish" : "subscribe" })}>
             <option value="publish">publish to</option>
             <option value="subscribe">subscribe to</option>
@@ -123,7 +123,7 @@ function Explain(): JSX.Element {
   );
 }
 
-function question({ clientId, user, listener, roles, action, topic, qos, retain }: Asked): ExplainQuestion {
+function explainRequest({ clientId, user, listener, roles, action, topic, qos, retain }: ExplainForm): ExplainRequest {
   const names = roles
     .split(",")
     .map((name) => name.trim())
@@ -151,7 +151,7 @@ function Explained({ answer }: { answer: Explanation }): JSX.Element {
         facts={[
           ["Why", reason],
           ["Rule", rule === null ? "none matches" : <RuleText key="rule" rule={rule} />],
-          ["A topic that is not allowed", example ?? NONE],
+          ["Example topic", example ?? NONE],
           ["Roles of the client", roles.length === 0 ? "none" : roles.map(({ role, because }) => `${role} (${because})`).join("; ")],
         ]}
       />

@@ -1,4 +1,4 @@
-// What is published, as it happens: by a filter, at a bounded rate.
+// Published messages, live: by a filter, at a limited rate.
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -12,13 +12,13 @@ import { Empty, Page, Problem } from "../ui/page";
 import { oneLine, PayloadView } from "../ui/payload";
 import { Table } from "../ui/table";
 import { Clock } from "../ui/values";
-import { useMaySeePayloads } from "../who";
+import { useMaySeePayloads } from "../session";
 
 const RATE_DEFAULT = 50;
 const RATE_MAX = 500;
-/** Messages that stay on the page; older ones go. */
-const KEPT_MAX = 200;
-/** New messages are drawn together, so often. */
+/** The maximum number of messages on the page; older ones are dropped. */
+const SHOWN_MAX = 200;
+/** New messages are rendered together, at this interval. */
 const DRAW_EVERY_MS = 250;
 const LINE_MAX_CHARS = 160;
 
@@ -28,7 +28,7 @@ interface Numbered extends TapMessage {
 
 interface Flow {
   state: "off" | "opening" | "open" | "ended";
-  /** The newest first. */
+  /** Newest first. */
   messages: readonly Numbered[];
   received: number;
   skipped: number;
@@ -44,8 +44,8 @@ export function TapPage({ query }: { query: Readonly<Record<string, string>> }):
       {maySee ? (
         <Tap filter={query["filter"] ?? ""} rate={query["rate"] ?? String(RATE_DEFAULT)} />
       ) : (
-        <Empty title="You may not see payloads.">
-          The tap shows what clients publish. It needs the permission <code>payloads</code>, which no role has of itself.
+        <Empty title="You are not allowed to see payloads.">
+          The tap shows published messages. It requires the permission <code>payloads</code>, which no role includes.
         </Empty>
       )}
     </Page>
@@ -71,7 +71,7 @@ function Tap({ filter, rate }: { filter: string; rate: string }): JSX.Element {
           <input required placeholder="power/#" spellcheck={false} autocapitalize="none" value={asked.filter} onInput={(event) => setAsked({ ...asked, filter: event.currentTarget.value })} />
         </label>
         <label class="field">
-          At most, per second
+          Maximum per second
           <input type="number" required min={1} max={RATE_MAX} value={asked.rate} onInput={(event) => setAsked({ ...asked, rate: event.currentTarget.value })} />
         </label>
         <button type="submit" class="primary">
@@ -87,7 +87,7 @@ function Tap({ filter, rate }: { filter: string; rate: string }): JSX.Element {
       {flow.error !== null && <Problem error={flow.error} />}
       {flow.received > 0 && (
         <p class="faint">
-          {count(flow.received)} messages shown{flow.skipped > 0 && `, ${count(flow.skipped)} skipped above the rate`}. The page keeps the last {KEPT_MAX}.
+          {count(flow.received)} messages shown{flow.skipped > 0 && `, ${count(flow.skipped)} skipped by the rate limit`}. The page keeps the last {SHOWN_MAX}.
         </p>
       )}
       {chosen !== null && (
@@ -99,16 +99,16 @@ function Tap({ filter, rate }: { filter: string; rate: string }): JSX.Element {
             </button>
           </div>
           <PayloadView payload={chosen} />
-          {chosen.cut === true && <p class="faint">The tap carries the beginning of {bytes(chosen.payload_bytes)} only.</p>}
+          {chosen.cut === true && <p class="faint">The tap has only the beginning of {bytes(chosen.payload_bytes)}.</p>}
         </section>
       )}
-      {flow.messages.length > 0 && <Table caption="Messages, the newest first" columns={columns(setChosen)} rows={flow.messages} rowKey={({ number }) => String(number)} />}
+      {flow.messages.length > 0 && <Table caption="Messages, newest first" columns={columns(setChosen)} rows={flow.messages} rowKey={({ number }) => String(number)} />}
     </>
   );
 }
 
 const STATES: Record<Flow["state"], string> = {
-  off: "Name a filter and start. The audit log of the broker takes down who looks at what.",
+  off: "Enter a filter and start. The broker records each tap in its audit log.",
   opening: "Opening the tap…",
   open: "The tap is open.",
   ended: "The tap is closed.",
@@ -133,7 +133,7 @@ const columns = (choose: (message: Numbered) => void): { key: string; head: stri
   { key: "client", head: "Client", cell: ({ client_id: id }) => (id === null ? NONE : <a href={clientHref(id, null)}>{id}</a>) },
 ];
 
-/** A tap that lasts as long as the page that shows it. */
+/** A tap that is closed with its page. */
 function useTap(): { flow: Flow; start: (filter: string, rate: number) => void; stop: () => void } {
   const [flow, setFlow] = useState<Flow>(NOTHING);
   const running = useRef<Running | null>(null);
@@ -181,7 +181,7 @@ class Running {
     if (name === "message") {
       const received = this.#flow.received + 1;
       const message = { ...(JSON.parse(data) as TapMessage), number: received };
-      this.#change({ received, messages: [message, ...this.#flow.messages.slice(0, KEPT_MAX - 1)] });
+      this.#change({ received, messages: [message, ...this.#flow.messages.slice(0, SHOWN_MAX - 1)] });
     } else if (name === "skipped") {
       const { count: many } = JSON.parse(data) as { count: number };
       this.#change({ skipped: this.#flow.skipped + many });

@@ -1,4 +1,4 @@
-// Messages by the topic filters that the operator has named.
+// Message counts of the configured topic filters.
 
 import type { JSX } from "preact";
 import { get } from "../api/request";
@@ -6,7 +6,7 @@ import type { TopicTotals } from "../api/shapes";
 import { bytes, count } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Empty, Refresh } from "../ui/page";
+import { Empty, LoadedContent, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
 
 const COLUMNS: readonly Column<TopicTotals>[] = [
@@ -29,17 +29,17 @@ export function TopicMetricsTable(): JSX.Element {
           <Refresh loaded={loaded} />
         </div>
       </div>
-      <Answer loaded={loaded}>
+      <LoadedContent loaded={loaded}>
         {({ topics }) =>
           topics.length === 0 ? (
-            <Empty title="No topic filter is counted.">
-              Name some in <code>metrics.topics</code> of the configuration, and reload it.
+            <Empty title="No topic filters are configured.">
+              Add some to <code>metrics.topics</code> in the configuration, and reload it.
             </Empty>
           ) : (
             <Table caption="Messages by topic filter since the broker started to count" columns={COLUMNS} rows={topics} rowKey={({ filter }) => filter} />
           )
         }
-      </Answer>
+      </LoadedContent>
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// One level at a time; what is below a level is asked for when it is opened.
+// The topic tree, level by level; children are loaded when a level is opened.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -7,7 +7,7 @@ import type { TopicLevel, TopicsPage } from "../api/shapes";
 import { count } from "../format";
 import { asApiError, useLoad } from "../load";
 import { href } from "../router";
-import { Answer, Empty, Problem } from "../ui/page";
+import { Empty, LoadedContent, Problem } from "../ui/page";
 import type { ApiError } from "../api/request";
 
 const LEVELS_PER_REQUEST = 200;
@@ -16,24 +16,24 @@ export function Tree(): JSX.Element {
   return <Level below={null} />;
 }
 
-/** `below`: the topic above; `null` for the first level. An empty one is a topic that begins with a slash. */
+/** `below`: the parent topic; `null` for the first level. An empty string is a topic that begins with a slash. */
 function Level({ below }: { below: string | null }): JSX.Element {
   const first = useLoad(`topics ${below ?? "\n"}`, (signal) => ask(below, null, signal));
   const [more, setMore] = useState<{ levels: TopicLevel[]; next: string | null } | null>(null);
   const [failure, setFailure] = useState<ApiError | null>(null);
   return (
-    <Answer loaded={first}>
+    <LoadedContent loaded={first}>
       {(page) => {
         const levels = more === null ? page.levels : [...page.levels, ...more.levels];
         const next = more === null ? page.next : more.next;
-        const goOn = (): void => {
+        const loadMore = (): void => {
           ask(below, next).then(
             (following) => setMore({ levels: [...(more?.levels ?? []), ...following.levels], next: following.next }),
             (error: unknown) => setFailure(asApiError(error)),
           );
         };
         if (levels.length === 0) {
-          return below === null ? <NoMessages /> : <p class="faint">Nothing is retained here any more.</p>;
+          return below === null ? <NoMessages /> : <p class="faint">There are no retained messages here any more.</p>;
         }
         return (
           <>
@@ -44,14 +44,14 @@ function Level({ below }: { below: string | null }): JSX.Element {
             </ul>
             {failure !== null && <Problem error={failure} />}
             {next !== null && (
-              <button type="button" onClick={goOn}>
+              <button type="button" onClick={loadMore}>
                 Show more
               </button>
             )}
           </>
         );
       }}
-    </Answer>
+    </LoadedContent>
   );
 }
 

@@ -1,4 +1,4 @@
-// Topics with retained messages, as a tree or by a filter; and what is counted by topic filters.
+// Topics with retained messages, as a tree or by a filter, and counts by topic filter.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";

@@ -6,7 +6,7 @@ import { get } from "../api/request";
 import type { Why } from "../api/shapes";
 import { useLoad } from "../load";
 import { clientHref, go, href } from "../router";
-import { Answer, Empty, Page } from "../ui/page";
+import { Empty, LoadedContent, Page } from "../ui/page";
 import { Badge, type State } from "../ui/values";
 import { QosField } from "../ui/qos";
 import { Drops } from "./client";
@@ -16,11 +16,11 @@ const OUTCOMES: Record<Why["outcome"], readonly [State, string]> = {
   waits: ["warn", "The message waits for the client, and arrives later."],
   one_of_many: ["warn", "The message goes to one member of a shared subscription. The client is one of them."],
   does_not_arrive: ["bad", "The client does not get the message."],
-  elsewhere: ["warn", "This node does not know: it does not serve the client."],
+  elsewhere: ["warn", "This node cannot tell: it does not serve the client."],
 };
 
-/** What is asked, as the address of the page has it. */
-interface Asked {
+/** The query of the page, with the names of its URL parameters. */
+interface WhyQuery {
   client: string;
   mount_point: string;
   topic: string;
@@ -38,17 +38,17 @@ export function WhyPage({ query }: { query: Readonly<Record<string, string>> }):
   const key = JSON.stringify(asked);
   return (
     <Page title="Why does a message arrive, or not?">
-      <Question key={key} shown={asked} />
+      <WhyForm key={key} shown={asked} />
       {client !== "" && topic !== "" ? (
         <Explained key={key} asked={asked} />
       ) : (
-        <Empty title="Nothing is published.">Name a client and a topic. The broker says what would become of a message that somebody publishes there now.</Empty>
+        <Empty title="Nothing is published.">Enter a client and a topic. The broker explains what would happen to a message published there now.</Empty>
       )}
     </Page>
   );
 }
 
-function Question({ shown }: { shown: Asked }): JSX.Element {
+function WhyForm({ shown }: { shown: WhyQuery }): JSX.Element {
   const [asked, setAsked] = useState(shown);
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -63,7 +63,7 @@ function Question({ shown }: { shown: Asked }): JSX.Element {
   return (
     <form class="filters" onSubmit={submit}>
       {text("client", "Client Identifier", { required: true })}
-      {text("topic", "Topic, in full", { required: true }, true)}
+      {text("topic", "Topic name", { required: true }, true)}
       <QosField value={asked.qos} onChange={(qos) => setAsked({ ...asked, qos })} />
       <label>
         <input type="checkbox" checked={asked.retain === "true"} onChange={(event) => setAsked({ ...asked, retain: event.currentTarget.checked ? "true" : "" })} /> retained
@@ -79,20 +79,20 @@ function Question({ shown }: { shown: Asked }): JSX.Element {
   );
 }
 
-function Explained({ asked }: { asked: Asked }): JSX.Element {
+function Explained({ asked }: { asked: WhyQuery }): JSX.Element {
   const { client, mount_point: mountPoint, ...message } = asked;
   const loaded = useLoad(JSON.stringify(asked), (signal) => get("/v1/clients/{client}/why", { path: { client }, query: { ...given(message), topic: message.topic, mount_point: mountPoint === "" ? null : mountPoint }, signal }));
   return (
-    <Answer loaded={loaded}>
+    <LoadedContent loaded={loaded}>
       {({ outcome, findings, drops }) => {
-        const [state, told] = OUTCOMES[outcome];
+        const [state, description] = OUTCOMES[outcome];
         return (
           <>
             <p class="outcome" role="status">
-              <Badge state={state}>{outcome.replaceAll("_", " ")}</Badge> {told} <a href={clientHref(client, mountPoint === "" ? null : mountPoint)}>Look at the client</a>
+              <Badge state={state}>{outcome.replaceAll("_", " ")}</Badge> {description} <a href={clientHref(client, mountPoint === "" ? null : mountPoint)}>Show the client</a>
             </p>
             <section aria-labelledby="findings">
-              <h2 id="findings">What was found</h2>
+              <h2 id="findings">Findings</h2>
               <ol class="findings">
                 {findings.map(({ code, text, change }) => (
                   <li key={`${code} ${text}`}>
@@ -106,7 +106,7 @@ function Explained({ asked }: { asked: Asked }): JSX.Element {
           </>
         );
       }}
-    </Answer>
+    </LoadedContent>
   );
 }
 

@@ -1,4 +1,4 @@
-// A chart of the last hour. uPlot draws it; whoever cannot see it gets the figures below it.
+// A chart of the last hour, drawn by uPlot, with its figures below for screen readers.
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -97,7 +97,7 @@ function highest(values: readonly (number | null)[]): number | null {
 function alignedData(stepMs: number, endsMs: number, lines: readonly Line[]): uPlot.AlignedData {
   const length = Math.max(0, ...lines.map(({ values }) => values.length));
   const times = Array.from({ length }, (_, at) => (endsMs - (length - 1 - at) * stepMs) / 1_000);
-  // A shorter line has begun later.
+  // A shorter line started later.
   const aligned = lines.map(({ values }) => [...Array.from({ length: length - values.length }, () => null), ...values]);
   return [times, ...aligned];
 }

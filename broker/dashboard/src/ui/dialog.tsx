@@ -1,4 +1,4 @@
-// A question before something is done that cannot be taken back. The browser keeps the focus inside, and Escape closes it.
+// A confirmation before an irreversible action. The browser keeps the focus inside, and Escape closes it.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
@@ -7,9 +7,9 @@ import { Problem } from "./page";
 
 interface DialogProps {
   title: string;
-  /** What the button says that does it. */
+  /** The label of the confirming button. */
   verb: string;
-  /** Closes the dialog when it is done; what it throws is shown. */
+  /** Runs on confirmation, then the dialog closes; a thrown error is shown. */
   action: () => Promise<void>;
   onClose: () => void;
   children: ComponentChildren;

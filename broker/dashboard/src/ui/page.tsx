@@ -1,4 +1,4 @@
-// What every page has: a heading that takes the focus when the page opens, and its states of failure and emptiness.
+// The frame of a page: a heading that receives the focus when the page opens, and its error and empty states.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
@@ -11,7 +11,7 @@ export function Page({ title, actions, children }: { title: string; actions?: Co
   useEffect(() => {
     document.title = `${title} – Tautwire`;
   }, [title]);
-  // Before anybody can write into what the page has: later, it would take the focus from there.
+  // Before the user can type into the page: later, it would steal the focus.
   useLayoutEffect(() => heading.current?.focus(), []);
   return (
     <>
@@ -26,7 +26,7 @@ export function Page({ title, actions, children }: { title: string; actions?: Co
   );
 }
 
-/** Asks again, and says how old what is shown is. */
+/** A refresh button, and the age of the data. */
 export function Refresh({ loaded }: { loaded: Loaded<unknown> }): JSX.Element {
   return (
     <>
@@ -38,8 +38,8 @@ export function Refresh({ loaded }: { loaded: Loaded<unknown> }): JSX.Element {
   );
 }
 
-/** The answer as `children` shows it; before there is one, that it is awaited, or why there is none. */
-export function Answer<T>({ loaded, children }: { loaded: Loaded<T>; children: (data: T) => ComponentChildren }): JSX.Element {
+/** Renders the response with `children`, or a loading or error state. */
+export function LoadedContent<T>({ loaded, children }: { loaded: Loaded<T>; children: (data: T) => ComponentChildren }): JSX.Element {
   const { data, error, isLoading } = loaded;
   return (
     <>
@@ -49,7 +49,7 @@ export function Answer<T>({ loaded, children }: { loaded: Loaded<T>; children: (
   );
 }
 
-/** Why something did not work, and what to do. */
+/** An error, and what to do. */
 export function Problem({ error, retry }: { error: ApiError; retry?: () => void }): JSX.Element {
   const advice = adviceFor(error);
   return (
@@ -102,19 +102,19 @@ function headline({ status, code }: ApiError): string {
 function adviceFor({ status, code }: ApiError): string | null {
   switch (status) {
     case 0:
-      return code === "page_failed" ? "Load the page again." : "Check that the broker runs and that this machine still reaches its admin listener.";
+      return code === "page_failed" ? "Reload the page." : "Check that the broker is running and that this machine can reach its admin listener.";
     case 403:
-      return "Log in as somebody who has the role or the permission that is named here. `tautwire token add` makes a token.";
+      return "Log in with the role or the permission named here. `tautwire token add` creates a token.";
     case 429:
       return "Wait a little before you try again.";
     case 503:
-      return "It answers a bounded number of requests at once. Try again in a moment.";
+      return "It limits concurrent requests. Try again in a moment.";
     default:
       return null;
   }
 }
 
-/** Where there is nothing: what that means, and what to do. */
+/** An empty state: what it means, and what to do. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element {
   return (
     <div class="empty">

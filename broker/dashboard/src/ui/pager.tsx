@@ -1,6 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
 
-/** Buttons through pages of which each names the next. `trail`: where each page before this one led to. */
+/** Paging buttons, where each page has the start of the next. `trail`: the starts of the previous pages. */
 export function Pager({
   trail,
   next,
@@ -10,7 +10,7 @@ export function Pager({
   trail: readonly string[];
   next: string | null;
   onTurn: (trail: readonly string[]) => void;
-  /** What stands before the buttons. */
+  /** Shown before the buttons. */
   children?: ComponentChildren;
 }): JSX.Element {
   return (

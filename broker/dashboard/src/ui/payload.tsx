@@ -1,10 +1,10 @@
-// A payload as people read it: by its contract, as text, or byte by byte.
+// A payload in readable form: decoded by its contract, as text, or as a hex dump.
 
 import type { JSX } from "preact";
 import type { Payload } from "../api/shapes";
 import { count } from "../format";
 
-/** So much is shown; the rest would only slow the page down. */
+/** The maximum that is shown; more would slow the page down. */
 const SHOWN_MAX_CHARS = 64 * 1024;
 const DUMPED_MAX_BYTES = 1_024;
 const BYTES_PER_LINE = 16;
@@ -22,7 +22,7 @@ export function PayloadView({ payload }: { payload: Payload }): JSX.Element {
   );
 }
 
-/** In one line, for a row of a table. */
+/** On one line, for a row of a table. */
 export function oneLine(payload: Payload, maxChars: number): string {
   const text = payload.decoded === undefined ? readable(payload)[1].replaceAll(/\s+/g, " ") : JSON.stringify(payload.decoded);
   return text.length > maxChars ? `${text.slice(0, maxChars)}…` : text;

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 
-/** A field that takes a QoS. */
+/** A field for a QoS. */
 export function QosField({ value, onChange }: { value: string; onChange: (qos: string) => void }): JSX.Element {
   return (
     <label class="field">

@@ -1,4 +1,4 @@
-// Tables: real ones, with heads that stay in sight, in a region that scrolls by itself on a narrow screen.
+// Tables: semantic ones, with sticky headers, in a region that scrolls on a narrow screen.
 
 import type { ComponentChildren, JSX } from "preact";
 
@@ -7,9 +7,9 @@ export interface Column<Row> {
   head: string;
   cell: (row: Row) => ComponentChildren;
   isNumber?: boolean;
-  /** Names the row for those who hear it. */
+  /** Whether this cell is the row's header for screen readers. */
   isRowHead?: boolean;
-  /** What the broker calls the order, where it can sort by this column. */
+  /** The name of the sort order in the API, if the broker can sort by this column. */
   sort?: string;
 }
 
@@ -30,7 +30,7 @@ interface TableProps<Row> {
 
 export function Table<Row>({ caption, columns, rows, rowKey, sorting, isBusy = false }: TableProps<Row>): JSX.Element {
   return (
-    // What scrolls can be reached by keyboard, and has a name.
+    // A scrollable region is reachable by keyboard, and has a name.
     <div class="table-box" role="group" aria-label={caption} tabIndex={0} aria-busy={isBusy}>
       <table>
         <caption class="hidden">{caption}</caption>
@@ -74,7 +74,7 @@ function Head<Row>({ column, sorting }: { column: Column<Row>; sorting: Sorting 
     );
   }
   const isSorted = sorting.by === sort;
-  // Of numbers, the largest are asked for first.
+  // Numbers are sorted in descending order first.
   const descending = isSorted ? !sorting.isDescending : isNumber === true;
   const order = sorting.isDescending ? "descending" : "ascending";
   return (

@@ -1,4 +1,4 @@
-// Single values: a fact with its name, a part of a whole, a time, a state.
+// Single values: a fact with its name, a fraction, a time, a state.
 
 import type { ComponentChildren, JSX } from "preact";
 import { clock, dayAndClock, NONE, percent, relative } from "../format";
@@ -17,7 +17,7 @@ export function Facts({ facts }: { facts: readonly (readonly [name: string, valu
   );
 }
 
-/** A figure that is looked at first. */
+/** A key figure. */
 export function Figure({ name, value, note }: { name: string; value: string; note?: ComponentChildren }): JSX.Element {
   return (
     <div class="figure">
@@ -30,14 +30,14 @@ export function Figure({ name, value, note }: { name: string; value: string; not
   );
 }
 
-/** From here on a limit is near. */
+/** The fraction from which a limit counts as near. */
 const NEAR = 0.8;
 const AT = 0.98;
 
 interface MeterProps {
   name: string;
   value: number | null;
-  /** `null` or 0: there is none. */
+  /** `null` or 0: no limit. */
   limit: number | null;
   show: (value: number) => string;
 }
@@ -68,7 +68,7 @@ export function Meter({ name, value, limit, show }: MeterProps): JSX.Element {
   );
 }
 
-/** How long ago, with the exact time behind it. */
+/** A relative time, with the exact time as its title. */
 export function When({ atMs, nowMs = Date.now() }: { atMs: number | null | undefined; nowMs?: number }): JSX.Element {
   if (atMs === null || atMs === undefined) {
     return <>{NONE}</>;
@@ -90,7 +90,7 @@ export function Clock({ atMs }: { atMs: number }): JSX.Element {
 
 export type State = "good" | "warn" | "bad" | "plain";
 
-/** A state in a word; its colour says nothing that the word does not. */
+/** A state as a word; its colour adds no information. */
 export function Badge({ state, children }: { state: State; children: ComponentChildren }): JSX.Element {
   return <span class={`badge ${state}`}>{children}</span>;
 }

@@ -1,8 +1,8 @@
-// What the admin API answers, by path: recorded answers, with other values where there are to be many.
+// Responses of the admin API, by path: recorded ones, with some values changed.
 
 import { answer, body, like } from "./recorded.mjs";
 import { CLUSTER_ROUTES, makeCluster } from "./cluster.mjs";
-import { NOW_MS, detailed, left, makeFleet, page, scrambled } from "./fleet.mjs";
+import { NOW_MS, detailed, disconnected, makeFleet, page, scrambled } from "./fleet.mjs";
 import { MESSAGE_ROUTES, makeRetained } from "./messages.mjs";
 import { refuse } from "./refusal.mjs";
 import { SETTING_ROUTES } from "./settings.mjs";
@@ -18,12 +18,12 @@ export function makeState() {
     cluster: makeCluster(),
     isDiffWrong: false,
     reloads: 0,
-    /** Each with its response, which stays open. */
+    /** Each with its open response. */
     taps: [],
   };
 }
 
-/** Answers `null` where there is nothing, a value, or `{ status, body }` by `refuse`. */
+/** Returns `null` for no content, a value, or `{ status, body }` by `refuse`. */
 export const ROUTES = [
   ["GET", /^\/v1\/overview$/, (state) => overview(state)],
   ["GET", /^\/v1\/overview\/history$/, () => history()],
@@ -45,8 +45,8 @@ export const ROUTES = [
 function overview(state) {
   state.overviews += 1;
   const passed = state.overviews * 3_000;
-  const told = body("GET /v1/overview");
-  return like(told, {
+  const recorded = body("GET /v1/overview");
+  return like(recorded, {
     started_ms: NOW_MS - 266_400_000,
     now_ms: NOW_MS + passed,
     threads: 3,
@@ -64,13 +64,13 @@ function overview(state) {
     memory_limit_bytes: 2 ** 30,
     disk_bytes: 3 * 2 ** 30,
     disk_limit_bytes: 20 * 2 ** 30,
-    log: like(told.log, { sync_p50_us: 410, sync_p99_us: 2_900 }),
-    latency: like(told.latency, { delivery_p50_us: 63, delivery_p99_us: 319, acknowledgement_p50_us: 511, acknowledgement_p99_us: 3_071 }),
-    drops: like(told.drops, { queue_full: 1_204, output_full: 88, untranscodable: 0 }),
+    log: like(recorded.log, { sync_p50_us: 410, sync_p99_us: 2_900 }),
+    latency: like(recorded.latency, { delivery_p50_us: 63, delivery_p99_us: 319, acknowledgement_p50_us: 511, acknowledgement_p99_us: 3_071 }),
+    drops: like(recorded.drops, { queue_full: 1_204, output_full: 88, untranscodable: 0 }),
   });
 }
 
-/** Base, swing and a number of its own, by series. */
+/** Base, amplitude and an offset, by series. */
 const SERIES = {
   connections: [94_000, 900, 1],
   messages_received: [12_400, 1_900, 2],
@@ -93,9 +93,9 @@ function history() {
       // The broker was down for two minutes.
       return at > 60 && at < 72 ? null : Math.max(0, Math.round(base + wave + noise));
     });
-  const told = body("GET /v1/overview/history");
+  const recorded = body("GET /v1/overview/history");
   const series = Object.fromEntries(Object.entries(SERIES).map(([name, shape]) => [name, made(shape)]));
-  return like(told, { ends_ms: NOW_MS, series: like(told.series, series) });
+  return like(recorded, { ends_ms: NOW_MS, series: like(recorded.series, series) });
 }
 
 function find(state, id, query) {
@@ -109,9 +109,9 @@ function withClient(state, id, query, shown) {
 }
 
 function subscriptions(client, query) {
-  const told = body("GET /v1/clients/reader/subscriptions");
+  const recorded = body("GET /v1/clients/reader/subscriptions");
   const all = Array.from({ length: client.subscriptions }, (_, at) =>
-    like(told.subscriptions[0], {
+    like(recorded.subscriptions[0], {
       filter: `power/${at}/${at % 2 === 0 ? "+" : "#"}`,
       qos: at % 3,
       no_local: at === 1,
@@ -120,7 +120,7 @@ function subscriptions(client, query) {
     }),
   );
   const after = query.get("after") ?? "";
-  return like(told, { subscriptions: all.filter(({ filter }) => filter > after) });
+  return like(recorded, { subscriptions: all.filter(({ filter }) => filter > after) });
 }
 
 function why(state, id, query) {
@@ -130,8 +130,8 @@ function why(state, id, query) {
   if (client === undefined) return body("GET /v1/clients/nobody/why?topic=power/1/kwh");
   if (topic.startsWith("jobs/")) return body("GET /v1/clients/worker-1/why?topic=jobs/1");
   if (!topic.startsWith("power/")) return body("GET /v1/clients/reader/why?topic=water/1");
-  const told = body("GET /v1/clients/reader/why?topic=power/1/kwh");
-  return client.connected ? told : like(told, { outcome: "waits" });
+  const recorded = body("GET /v1/clients/reader/why?topic=power/1/kwh");
+  return client.connected ? recorded : like(recorded, { outcome: "waits" });
 }
 
 function disconnect(state, [, id], { query }) {
@@ -139,7 +139,7 @@ function disconnect(state, [, id], { query }) {
     if (!client.connected) {
       return refuse(404, "not_found", "no such client is connected");
     }
-    state.fleet[state.fleet.indexOf(client)] = left(client);
+    state.fleet[state.fleet.indexOf(client)] = disconnected(client);
     return null;
   });
 }
@@ -160,7 +160,7 @@ function ban(state, _match, { body }) {
 function lift(state, _match, { body }) {
   const at = state.bans.findIndex((known) => known.client_id === body.client_id && known.user === body.user && known.network === body.network);
   if (at < 0) {
-    return refuse(404, "not_found", "there is no such ban");
+    return refuse(404, "not_found", "no such ban");
   }
   state.bans.splice(at, 1);
   return null;
@@ -168,11 +168,11 @@ function lift(state, _match, { body }) {
 
 function listeners(state) {
   const open = (name) => state.fleet.reduce((sum, client) => sum + (client.listener === name ? 1 : 0), 0);
-  const told = body("GET /v1/listeners");
-  const [plain, secured] = told.listeners;
+  const recorded = body("GET /v1/listeners");
+  const [plain, secured] = recorded.listeners;
   const certificate = (name, days) => like(secured.tls.certificates[0], { names: [name, `*.${name}`], not_after_ms: Date.now() + days * 86_400_000 });
   const tls = (...certificates) => like(secured.tls, { certificates });
-  return like(told, {
+  return like(recorded, {
     listeners: [
       like(plain, { name: "mqtt", address: "192.0.2.1:1883", connections: open("mqtt"), accepted: 120_000, refused: 12 }),
       like(secured, { name: "mqtts", address: "192.0.2.1:8883", connections: open("mqtts"), accepted: 90_000, refused: 0, tls: tls(certificate("mqtt.example.org", 61)) }),

@@ -1,4 +1,4 @@
-// A recorded cluster of three nodes, one of which does not take clients and one of which has just died.
+// A recorded cluster of three nodes: one drains, and one has just died.
 
 import { answer, body, like } from "./recorded.mjs";
 

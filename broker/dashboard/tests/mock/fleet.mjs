@@ -1,11 +1,11 @@
-// 100,000 clients, always the same ones, listed as the broker lists them, each like one that was recorded.
+// 100,000 clients, always the same ones, listed as the broker does, each based on a recorded one.
 
 import { body, like } from "./recorded.mjs";
 
 export const FLEET = 100_000;
 export const NOW_MS = Date.now();
 
-/** Numbers that look random and are always the same: SplitMix32. */
+/** Deterministic pseudorandom numbers: SplitMix32. */
 export function scrambled(number) {
   let value = (number + 0x9e3779b9) | 0;
   value = Math.imul(value ^ (value >>> 16), 0x21f0aaad);
@@ -16,7 +16,7 @@ export function scrambled(number) {
 const LISTENERS = ["mqtts", "mqtt", "wss"];
 
 const { clients: TOLD } = body("GET /v1/clients");
-const AWAY = TOLD.find(({ connected }) => !connected);
+const OFFLINE = TOLD.find(({ connected }) => !connected);
 const CONNECTED = TOLD.find(({ connected }) => connected);
 
 function client(number) {
@@ -34,7 +34,7 @@ function client(number) {
     in_flight: isSlow ? 32 : random % 3,
     held_bytes: 512 + queued * 120,
   };
-  if (!isConnected) return like(AWAY, { ...common, ends_at_ms: NOW_MS + (random % 3_600_000) });
+  if (!isConnected) return like(OFFLINE, { ...common, ends_at_ms: NOW_MS + (random % 3_600_000) });
   return like(CONNECTED, {
     ...common,
     listener: LISTENERS[random % 3],
@@ -49,31 +49,31 @@ function client(number) {
   });
 }
 
-/** The same client once it is away. */
-export function left(connected) {
-  const lasting = Object.fromEntries(Object.keys(AWAY).map((name) => [name, connected[name]]));
-  return like(AWAY, { ...lasting, connected: false, ends_at_ms: NOW_MS + 3_600_000 });
+/** The same client after it has disconnected. */
+export function disconnected(connected) {
+  const lasting = Object.fromEntries(Object.keys(OFFLINE).map((name) => [name, connected[name]]));
+  return like(OFFLINE, { ...lasting, connected: false, ends_at_ms: NOW_MS + 3_600_000 });
 }
 
 let clients = null;
 
-/** Of each server its own list; the clients in it are never changed, but replaced. */
+/** A list for each server; its clients are never modified, only replaced. */
 export function makeFleet() {
   clients ??= [
     ...Array.from({ length: FLEET }, (_, number) => client(number)),
-    // One behind a mount point, whose name has all that must be escaped.
+    // One with a mount point, whose name has all characters that must be escaped.
     { ...client(7), client_id: "größe/7 #?%", mount_point: "tenant-a/" },
   ];
   return [...clients];
 }
 
 const DETAIL = body("GET /v1/clients/slow");
-const DETAIL_AWAY = body("GET /v1/clients/away");
+const DETAIL_OFFLINE = body("GET /v1/clients/away");
 
 export function detailed(summary) {
   const isSlow = summary.queued_messages >= 1_000;
-  const told = summary.connected ? DETAIL : DETAIL_AWAY;
-  return like(told, {
+  const recorded = summary.connected ? DETAIL : DETAIL_OFFLINE;
+  return like(recorded, {
     ...summary,
     resumed: true,
     send_maximum: summary.connected ? 32 : null,

@@ -1,4 +1,4 @@
-// Retained messages, the tree of their topics, and the tap.
+// Retained messages, their topic tree, and the tap.
 
 import { body, like } from "./recorded.mjs";
 import { refuse } from "./refusal.mjs";
@@ -50,9 +50,9 @@ function topics(state, _match, { query }) {
 }
 
 function topicMetrics() {
-  const told = body("GET /v1/topic-metrics");
+  const recorded = body("GET /v1/topic-metrics");
   const totals = (filter, received, delivered) =>
-    like(told.topics[0], {
+    like(recorded.topics[0], {
       filter,
       messages_received: received,
       messages_received_by_qos: [received - 3, 2, 1],
@@ -61,7 +61,7 @@ function topicMetrics() {
       bytes_delivered: delivered * 512,
       messages_dropped: 4,
     });
-  return like(told, { topics: [totals("power/+/kwh", 12_345, 24_690), totals("firmware/#", 7, 0)] });
+  return like(recorded, { topics: [totals("power/+/kwh", 12_345, 24_690), totals("firmware/#", 7, 0)] });
 }
 
 function list(state, _match, { query }) {
@@ -82,13 +82,13 @@ function described({ payload, ...message }) {
 
 function show(state, [, path]) {
   const message = state.retained.get(decodeURIComponent(path));
-  if (message === undefined) return refuse(404, "not_found", "nothing is retained on that topic");
+  if (message === undefined) return refuse(404, "not_found", "no retained message on that topic");
   const text = message.payload.toString();
   const readable = message.contract !== null ? { decoded: JSON.parse(text) } : Buffer.from(text).equals(message.payload) ? { text } : {};
   return { ...described(message), payload_base64: message.payload.toString("base64"), ...readable };
 }
 
-/** So many a request. */
+/** The maximum per request. */
 const DELETED_MAX = 100;
 
 function remove(state, _match, { query }) {
@@ -98,7 +98,7 @@ function remove(state, _match, { query }) {
   return like(body("DELETE /v1/retained?filter=power/3/kwh"), { deleted: deleted.length, more: found.length > deleted.length });
 }
 
-/** Three messages at once, so that nobody has to wait, and one that is cut in two on the way. */
+/** Three messages at once, so that no test waits, one of them split in two. */
 function tap(state, _match, { query, response }) {
   const filter = query.get("filter");
   response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store", Connection: "close" });

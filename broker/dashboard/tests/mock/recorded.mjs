@@ -1,19 +1,19 @@
-// What a real broker has answered (`npm run record`), and values made like it.
+// Responses of a real broker (`npm run record`), and values derived from them.
 
 import assert from "node:assert/strict";
 import { RECORDED, RECORDED_CLUSTER, recorded } from "../support/recording.mjs";
 
 const ANSWERS = { ...(await recorded(RECORDED)), ...(await recorded(RECORDED_CLUSTER)) };
 
-/** The body of a recorded answer, by method and path. */
+/** The body of a recorded response, by method and path. */
 export function body(name) {
   return structuredClone(found(name).body);
 }
 
-/** The same with its status, as a route answers. */
+/** The same with its status, as a route returns it. */
 export function answer(name) {
-  const { status, body: said } = found(name);
-  return { status, body: structuredClone(said) };
+  const { status, body: recordedBody } = found(name);
+  return { status, body: structuredClone(recordedBody) };
 }
 
 function found(name) {

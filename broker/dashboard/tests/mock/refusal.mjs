@@ -1,4 +1,4 @@
-/** An answer that is no success, as the broker words it. */
+/** An error response in the broker's format. */
 export function refuse(status, code, message, errors) {
   return { status, body: { code, message, ...(errors === undefined ? {} : { errors }) } };
 }

@@ -1,4 +1,4 @@
-// A server like the broker's admin listener, with a fleet behind it; or in front of a real broker that has no sessions yet.
+// A server like the broker's admin listener, with mock data or in front of a real broker without sessions.
 
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -13,15 +13,15 @@ const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=
 
 export class MockServer {
   state = makeState();
-  /** What it has answered that no broker does. */
+  /** Responses that no broker returns. */
   faults = [];
-  /** Every request of the API: method and path with query. */
+  /** All requests of the API: method and path with query. */
   asked = [];
   #sessions;
   #server;
   #upstream;
 
-  /** With `upstream`, an object of `url` and `token`, requests of the API go there. */
+  /** With `upstream`, an object of `url` and `token`, requests of the API are forwarded to it. */
   static async start({ upstream } = {}) {
     const mock = new MockServer();
     mock.#upstream = upstream;
@@ -44,7 +44,7 @@ export class MockServer {
     this.#sessions.endAll();
   }
 
-  /** The next request of the API whose path begins so is answered like this instead. */
+  /** Returns `answer` for the next request of the API with this path prefix. */
   answerOnce(path, answer) {
     this.#instead = { path, answer };
   }
@@ -84,7 +84,7 @@ export class MockServer {
     const found = ROUTES.map(([method, pattern, answer, role, payloads]) => ({ method, match: pattern.exec(url.pathname), answer, role, payloads }))
       .filter(({ match }) => match !== null)
       .find(({ method }) => method === request.method);
-    if (found === undefined) return { status: 404, body: { code: "not_found", message: "there is nothing here" } };
+    if (found === undefined) return { status: 404, body: { code: "not_found", message: "no such path" } };
     const refusal = this.#sessions.refusal(request, found.role, found.payloads);
     if (refusal !== undefined) return refusal;
     const answered = found.answer(this.state, found.match, { query: url.searchParams, body, response });
@@ -93,7 +93,7 @@ export class MockServer {
   }
 }
 
-/** A broker that does not know the version in paths yet gets most paths without it. */
+/** Older brokers do not have the version in most paths. */
 async function forward({ url, token }, request, text, response) {
   const path = /^\/v1\/(clients|listeners)\b/.test(request.url) ? request.url : request.url.replace(/^\/v1\//, "/");
   const ended = new AbortController();
@@ -108,7 +108,7 @@ async function forward({ url, token }, request, text, response) {
   try {
     for await (const chunk of answer.body) response.write(chunk);
   } catch (error) {
-    // Whoever reads has gone, and the stream with it.
+    // The client has disconnected, which ends the stream.
     if (!ended.signal.aborted) throw error;
   }
   response.end();

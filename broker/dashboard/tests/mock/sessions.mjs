@@ -1,4 +1,4 @@
-// Logging in, as the admin API has it: a cookie that scripts cannot read, and a token against forged requests.
+// Sessions of the admin API: a cookie that scripts cannot read, and a CSRF token.
 
 import { randomUUID } from "node:crypto";
 import { body, like } from "./recorded.mjs";
@@ -30,7 +30,7 @@ export class Sessions {
     return this.#open.get(id);
   }
 
-  /** Answers `/session`. */
+  /** Handles `/session`. */
   answer(request, body) {
     const session = this.of(request);
     switch (request.method) {
@@ -57,7 +57,7 @@ export class Sessions {
     return { status: 200, body: session, headers: { "Set-Cookie": `tautwire_session=${id}; HttpOnly; SameSite=Strict; Path=/` } };
   }
 
-  /** Why a request may not be answered, if it may not. */
+  /** Why a request is refused, if it is. */
   refusal(request, role = "read", needsPayloads = false) {
     const session = this.of(request);
     if (session === undefined) return unauthorized();

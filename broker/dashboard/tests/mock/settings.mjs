@@ -14,20 +14,20 @@ export const SETTING_ROUTES = [
   ["POST", /^\/v1\/explain$/, (_state, _match, { body: asked }) => explain(asked)],
 ];
 
-/** It happened a minute before somebody looks. */
+/** Dates them a minute ago. */
 function lately(samples) {
   return samples.map((sample) => like(sample, { last_ms: Date.now() - 70_000 }));
 }
 
 function contracts() {
-  const told = body("GET /v1/contracts");
-  return like(told, { contracts: told.contracts.map((each) => like(each, { samples: lately(each.samples) })) });
+  const original = body("GET /v1/contracts");
+  return like(original, { contracts: original.contracts.map((each) => like(each, { samples: lately(each.samples) })) });
 }
 
 function contract(name) {
   if (!CONTRACTS.includes(name)) return answer("GET /v1/contracts/none");
-  const told = body(`GET /v1/contracts/${name}`);
-  return like(told, { samples: lately(told.samples) });
+  const original = body(`GET /v1/contracts/${name}`);
+  return like(original, { samples: lately(original.samples) });
 }
 
 function diff(state) {
@@ -36,30 +36,30 @@ function diff(state) {
 }
 
 function reload(state) {
-  const said = diff(state);
-  state.reloads += said.status === undefined ? 1 : 0;
-  return said;
+  const response = diff(state);
+  state.reloads += response.status === undefined ? 1 : 0;
+  return response;
 }
 
 function rules(query) {
   const all = 114;
   const after = Number(query.get("after") ?? 0);
   const limit = Number(query.get("limit") ?? 100);
-  const told = body("GET /v1/rules");
+  const original = body("GET /v1/rules");
   const rule = (number) => {
     const effect = number === 2 ? "deny" : "allow";
     const filter = number === 1 ? "devices/#" : `site/${number}/#`;
     const text = `{ ${effect} = "publish", topics = "${filter}" }`;
-    return like(told.rules[0], { number, listener: number > 110 ? "wss" : null, file: "access.toml", line: number + 8, role: "device", effect, actions: ["publish"], filter, text });
+    return like(original.rules[0], { number, listener: number > 110 ? "wss" : null, file: "access.toml", line: number + 8, role: "device", effect, actions: ["publish"], filter, text });
   };
   const last = Math.min(all, after + limit);
-  return like(told, { all, rules: Array.from({ length: last - after }, (_, at) => rule(after + at + 1)), next: last < all ? String(last) : null });
+  return like(original, { all, rules: Array.from({ length: last - after }, (_, at) => rule(after + at + 1)), next: last < all ? String(last) : null });
 }
 
-/** What begins with `secret/` is denied, as in the recorded rules. */
+/** Topics below `secret/` are denied, as in the recorded rules. */
 function explain({ client_id: clientId, action, topic, filter }) {
   const wanted = topic ?? filter;
-  const told = wanted.startsWith("secret/") ? "secret/1" : "power/1";
-  const said = body(`POST /v1/explain {"client_id":"a","action":"publish","topic":"${told}"}`);
-  return like(said, { request: `${clientId}: ${action} to ${wanted}` });
+  const original = wanted.startsWith("secret/") ? "secret/1" : "power/1";
+  const response = body(`POST /v1/explain {"client_id":"a","action":"publish","topic":"${original}"}`);
+  return like(response, { request: `${clientId}: ${action} to ${wanted}` });
 }

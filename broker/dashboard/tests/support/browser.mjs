@@ -34,7 +34,7 @@ export async function openTab(browser, url, { width = 1280, height = 900, dark =
     if (!allowed.some((pattern) => pattern.test(text))) faults.push(text);
   };
   page.on("pageerror", (error) => fault(`not handled: ${error.message}`));
-  // Violations of the content security policy are told there, too.
+  // Violations of the content security policy are reported there, too.
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) fault(`console: ${message.text()}`);
   });
@@ -53,7 +53,7 @@ export async function logIn(page, token) {
   await page.getByRole("navigation", { name: "Dashboard" }).waitFor();
 }
 
-/** What axe finds, by WCAG 2.2 AA and its own advice; a line each. */
+/** The findings of axe, by WCAG 2.2 AA and its own best practices; a line each. */
 export async function findings(page) {
   await page.evaluate(`if (!window.axe) { ${axeSource} }`);
   const violations = await page.evaluate(async () => {

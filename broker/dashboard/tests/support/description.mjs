@@ -1,4 +1,4 @@
-// Whether an answer is one that the description of the admin API allows. So a stand-in cannot answer what no broker does.
+// Validates responses against the description of the admin API, so that the mock server cannot return what no broker does.
 
 import { readFile } from "node:fs/promises";
 
@@ -6,7 +6,7 @@ const { paths, components } = JSON.parse(await readFile(new URL("../../../../doc
 
 const PATTERNS = Object.entries(paths).map(([path, item]) => ({ item, pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, path.includes("/retained/") ? "(.+)" : "([^/]+)")}$`) }));
 
-/** What is wrong with an answer, a line each. */
+/** The errors of a response, a line each. */
 export function faultsOf(method, path, status, body) {
   const operation = PATTERNS.find(({ item, pattern }) => pattern.test(path) && method.toLowerCase() in item)?.item[method.toLowerCase()];
   if (operation === undefined) return [`there is no ${method} ${path}`];

@@ -1,20 +1,20 @@
-// Many sessions for a real broker, without a connection for each: a mosquitto.db (docs/internals/mosquitto-db.md), of which
-// `tautwire import` makes a data directory.
+// Many sessions for a real broker, without a connection for each: a mosquitto.db (docs/internals/mosquitto-db.md), which `tautwire import`
+// converts to a data directory.
 
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
 
 export const FLEET = 100_000;
-/** So many messages wait for the client of `busy()`. */
+/** The number of messages queued for the client of `busy()`. */
 export const BUSY_MESSAGES = 7;
 const NEVER_S = 0xffff_ffff;
 
 export const nameOf = (number) => `away-${String(number).padStart(6, "0")}`;
-/** The client for which messages wait. */
+/** The client with queued messages. */
 export const busy = () => nameOf(777);
 
-/** Makes a data directory with the sessions of clients that are away. `database`: where the file in between is written. */
+/** Creates a data directory with the sessions of offline clients. `database`: the path of the intermediate file. */
 export async function makeFleet(binary, database, data) {
   const chunks = [Buffer.from("\0\u00b5\0mosquitto db", "latin1"), u32(0), u32(6), chunk(1, u64(1), Buffer.from([1, 8, 0, 0, 0, 0, 0, 0]))];
   const [topic, payload] = [Buffer.from("fleet/news"), Buffer.from("news")];
@@ -48,7 +48,7 @@ function u32(value) {
   return bytes;
 }
 
-/** As a little-endian machine has it. */
+/** Little-endian. */
 function u64(value) {
   const bytes = Buffer.alloc(8);
   bytes.writeBigUInt64LE(BigInt(value));

@@ -1,4 +1,4 @@
-// Answers of a real broker, written down with what changes from one run to the next replaced.
+// Recorded responses of a real broker, with values that vary between runs replaced.
 
 import { readFile } from "node:fs/promises";
 import { clusterAnswers } from "./cluster.mjs";
@@ -7,8 +7,8 @@ import { Scenario, TOKEN, until } from "./scenario.mjs";
 export const RECORDED = new URL("../recorded/answers.json", import.meta.url);
 export const RECORDED_CLUSTER = new URL("../recorded/cluster.json", import.meta.url);
 
-/** Each is asked after the traffic of the scenario, in this order. */
-const ASKED = [
+/** The requests after the traffic of the scenario, in order. */
+const REQUESTS = [
   ["GET", "/v1/overview"],
   ["GET", "/v1/overview/history"],
   ["GET", "/v1/clients"],
@@ -39,7 +39,7 @@ const ASKED = [
   ["DELETE", "/v1/retained?filter=power/3/kwh"],
 ];
 
-/** Runs the scenario and gives the answers, by method and path. */
+/** Runs the scenario and returns the responses, by method and path. */
 export async function record() {
   const scenario = await Scenario.start();
   try {
@@ -51,7 +51,7 @@ export async function record() {
       const said = body === undefined ? "" : ` ${JSON.stringify(body)}`;
       answers[`${method} ${name}${said}`] = normalised(await scenario.ask(method, path, body), scenario.folder);
     };
-    for (const [method, path, body] of ASKED) await ask(method, path, body);
+    for (const [method, path, body] of REQUESTS) await ask(method, path, body);
     const good = await scenario.tapped("power/#", () => scenario.publish("power/1/kwh", '{"kwh":1.5}'));
     answers["GET /v1/tap (message)"] = normalised({ status: 200, body: good }, scenario.folder);
     answers["POST /session"] = normalised(await scenario.ask("POST", "/session", { token: TOKEN }), scenario.folder);
@@ -68,14 +68,14 @@ export async function record() {
   }
 }
 
-/** The answers of a node of a cluster, by method and path. */
+/** The responses of a cluster node, by method and path. */
 export function recordCluster() {
   return clusterAnswers((answer) => normalised(answer));
 }
 
-/** When everything in a recording happens. */
+/** The time of everything in a recording. */
 export const RECORDED_MS = 1_790_000_000_000;
-/** What depends on the machine and the moment. */
+/** Values that depend on the machine and the time. */
 const MEASURED = /^(age_ms|position|end|memory_bytes|memory_limit_bytes|disk_bytes|disk_limit_bytes|held_bytes|connection_bytes|output_bytes|queued_bytes|retained_bytes|bytes_received|bytes_sent|bytes_delivered|sync_p50_us|sync_p99_us|(delivery|acknowledgement)_p(50|99)_us)$/;
 
 function normalised(value, folder, key = "") {
@@ -101,12 +101,12 @@ function member(name, item, owner, folder) {
   return normalised(item, folder, name);
 }
 
-/** One value of each series, so that its name is there. */
+/** One value of each series, so that its name is present. */
 function seriesOf(series) {
   return Object.fromEntries(Object.keys(series).map((name) => [name, [0]]));
 }
 
-/** The answers as they were written down. */
+/** The recorded responses. */
 export async function recorded(file) {
   return JSON.parse(await readFile(file, "utf8"));
 }

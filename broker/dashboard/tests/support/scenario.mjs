@@ -1,4 +1,4 @@
-// A real broker under traffic that breaks contracts, fills a window and drops messages. What this file publishes, it counts itself.
+// A real broker with traffic that violates contracts, fills a window and drops messages. This file counts what it publishes.
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
@@ -30,15 +30,15 @@ everyone = true
 roles = "all"
 `;
 
-/** What the traffic amounts to, by what is sent here. */
+/** The totals of the sent traffic. */
 export const SENT = {
-  /** Payloads that break the contract `power`, in two ways. */
+  /** Payloads that violate the contract `power`, in two ways. */
   powerWrong: 3,
   powerMissing: 2,
   powerGood: 4,
-  /** Payloads that break a contract that only observes; a 3.1.1 client asks for them in another format. */
+  /** Payloads that violate a contract that only observes; a 3.1.1 client requests them in another format. */
   lax: 6,
-  /** The client takes so many at once, and acknowledges none; so many may wait, and the others are dropped. */
+  /** The client's Receive Maximum, of which it acknowledges none; the limit of its queue; and the dropped rest. */
   window: 2,
   queue: 5,
   dropped: 4,
@@ -92,7 +92,7 @@ export class Scenario {
     return this.#folder;
   }
 
-  /** Writes the configuration, which the broker reads when it is told to. */
+  /** Writes the configuration, which the broker reads on reload. */
   async configure(more, threads = 1) {
     const at = (name) => join(this.#folder, name);
     const lines = [
@@ -121,12 +121,12 @@ export class Scenario {
     this.port = found("mqtt")[2];
   }
 
-  /** Asks the admin API: status and body. */
+  /** Sends a request to the admin API: returns status and body. */
   ask(method, path, body) {
     return answerOf(this.url + path, TOKEN, method, body);
   }
 
-  /** Publishes by the admin API; the status says what came of it. */
+  /** Publishes through the admin API; the status is the result. */
   async publish(topic, payload, { times = 1, retain = false, status = 200 } = {}) {
     for (let time = 0; time < times; time += 1) {
       const answer = await this.ask("POST", `/v1/messages/${topic}?qos=1&retain=${retain}`, payload);
@@ -134,7 +134,7 @@ export class Scenario {
     }
   }
 
-  /** A client that stays, once its subscriptions are there. */
+  /** A client that stays connected, returned once it has subscribed. */
   async subscribe(clientId, filters, options = []) {
     const child = spawn(resolve(BINARY), ["sub", "-p", this.port, "-i", clientId, "-q", "1", ...options, ...filters], { stdio: "ignore" });
     this.#clients.push(child);
@@ -143,7 +143,7 @@ export class Scenario {
     return child;
   }
 
-  /** The first message that the tap shows, once `publish` has been called. */
+  /** The first message in the tap after `publish` has been called. */
   async tapped(filter, publish) {
     const answer = await fetch(`${this.url}/v1/tap?filter=${encodeURIComponent(filter)}`, { headers: { Authorization: `Bearer ${TOKEN}` } });
     await publish();
@@ -156,7 +156,7 @@ export class Scenario {
     throw new Error(`the tap has ended: ${text}`);
   }
 
-  /** All of `SENT`. */
+  /** Sends all of `SENT`. */
   async run() {
     await this.subscribe("reader", ["power/#", "$as/json/lax/#"], ["-V", "3.1.1"]);
     await this.publish("power/1/kwh", '{"kwh":"much"}', { times: SENT.powerWrong, status: 422 });
@@ -166,7 +166,7 @@ export class Scenario {
     await this.publish("lax/1", "no JSON", { times: SENT.lax });
     await this.publish("state/1", "{}");
 
-    // It is stopped before anything is published: what is sent to it is never acknowledged.
+    // It is stopped before anything is published, so it never acknowledges.
     const slow = await this.subscribe("slow", ["slow/#"], ["-D", "connect", "receive-maximum", String(SENT.window)]);
     slow.kill("SIGSTOP");
     await this.publish("slow/1", "x", { times: SENT.window + SENT.queue + SENT.dropped });

@@ -168,7 +168,9 @@ impl Node {
                 self.member.disconnected_as_saved(now_ms, client);
             }
             ClusterRequest::Save { client, number, state } => self.member.save(now_ms, client, number, state),
-            ClusterRequest::SetDisconnectSettings { client, terms } => self.member.keep(client, terms),
+            ClusterRequest::SetDisconnectSettings { client, terms } => {
+                self.member.set_disconnect_settings(client, terms)
+            }
             ClusterRequest::RetainedSync { ticket } => self.member.sync_retained(now_ms, ticket),
             ClusterRequest::Left { client, state } => self.member.left(now_ms, client, state),
             ClusterRequest::Received { partition, until } => self.member.mark_received(now_ms, shard, partition, until),

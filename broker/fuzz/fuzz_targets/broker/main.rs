@@ -1,5 +1,5 @@
-//! A whole broker of two shards takes any bytes from any number of connections, cut and delayed in any way: it never
-//! panics, everything that it sends can be decoded, and nothing stays when all connections and sessions have ended.
+//! A whole broker of two shards with arbitrary bytes from any number of connections, split and delayed in any way: it never panics,
+//! everything that it sends can be decoded, and nothing is left when all connections and sessions have ended.
 
 #![no_main]
 
@@ -21,7 +21,7 @@ use support::{NoDelays, SimulatedBroker};
 
 const SHARDS: usize = 2;
 const PEERS_MAX: usize = 12;
-/// Longer than any session may live.
+/// Longer than the expiry of any session.
 const AFTERWARDS_MS: u64 = 400_000;
 
 fuzz_target!(|input: &[u8]| {

@@ -1,4 +1,4 @@
-//! The other end of one connection: it may send anything, and holds the broker to the rules for what comes back.
+//! The peer of one connection: it may send anything, and checks the broker's packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ pub(crate) struct Peer {
     socket: SocketId,
     sent: Vec<u8>,
     input: Vec<u8>,
-    /// What CONNECT said, once it is whole.
+    /// The fields of CONNECT, once it is complete.
     announced: Option<Announced>,
     is_cut: bool,
     has_connack: bool,
-    /// Identifiers of messages on this connection that are not acknowledged to the end.
+    /// Identifiers of messages on this connection that are not fully acknowledged.
     in_flight: BTreeMap<u16, QoS>,
-    /// Identifiers whose exchange was ended before the message has been read here.
+    /// Identifiers whose exchange was completed before the message was read here.
     ended_ahead: BTreeSet<u16>,
 }
 
@@ -56,7 +56,7 @@ impl Peer {
         self.note_sent();
     }
 
-    /// Looks at what has been sent as the broker will: CONNECT first, and what ends exchanges.
+    /// Parses sent bytes as the broker does: CONNECT first, and packets that complete exchanges.
     fn note_sent(&mut self) {
         let mut at = 0;
         let version = self.announced.map_or(ProtocolVersion::V5, |announced| announced.version);
@@ -84,7 +84,7 @@ impl Peer {
         self.sent.drain(..at);
     }
 
-    /// From now on the broker may give the identifier away again.
+    /// From now on the broker may reuse the identifier.
     fn end(&mut self, packet_id: u16) {
         if self.in_flight.remove(&packet_id).is_none() {
             self.ended_ahead.insert(packet_id);
@@ -96,7 +96,7 @@ impl Peer {
         broker.cut(self.socket);
     }
 
-    /// Takes what has come and checks it.
+    /// Reads and checks received bytes.
     pub(crate) fn read(&mut self, broker: &mut SimulatedBroker<Volatile>, most: usize) {
         let bytes = broker.take(self.socket, most);
         self.input.extend_from_slice(&bytes);
@@ -113,7 +113,7 @@ impl Peer {
         self.input = input[at..].to_vec();
     }
 
-    /// Checks the packet at the start of `bytes`; `None` while it is not whole.
+    /// Checks the packet at the start of `bytes`; `None` while it is incomplete.
     fn check(&mut self, bytes: &[u8], announced: Announced) -> Option<usize> {
         let options = DecodeOptions::new(announced.version);
         let (packet, length) = match decode(bytes, &options) {
@@ -147,7 +147,7 @@ impl Peer {
     }
 }
 
-/// Before a CONNECT that can be decoded there is nothing but a CONNACK that refuses, in whichever version.
+/// Before a CONNECT that can be decoded, only a CONNACK with a refusal is allowed, in any version.
 fn check_refusal(bytes: &[u8]) -> Option<usize> {
     let versions = [ProtocolVersion::V5, ProtocolVersion::V3_1_1];
     let decoded = versions.into_iter().find_map(|version| decode(bytes, &DecodeOptions::new(version)).ok());

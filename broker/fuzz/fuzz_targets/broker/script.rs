@@ -1,7 +1,6 @@
-//! An input read as a play: what clients, network and time do, and how it is cut up.
+//! Reads an input as a script: actions of clients, network and time, and how bytes are split.
 //!
-//! Bytes of connections are given as they are, or as packets made from a few bytes, so that mutations of a short input
-//! get far into the broker.
+//! Bytes of connections are raw, or packets built from a few bytes, so that mutations of a short input reach deep into the broker.
 
 use tautwire_protocol::{
     Connect, Delivery, Packet, PacketId, Properties, Property, ProtocolVersion, PubAck, PubComp, PubRec, PubRel,
@@ -11,7 +10,7 @@ use tautwire_protocol::{
 
 use crate::support::Choices;
 
-/// What happens next.
+/// The next action.
 pub(crate) enum Step {
     Connect { shard: usize, room_bytes: usize },
     Send { peer: usize, bytes: Vec<u8> },
@@ -29,7 +28,7 @@ const FILTERS: [&str; 8] = ["t", "t/#", "+/u", "#", "$share/g/#", "$share/g/t", 
 const LENGTHS: [usize; 4] = [0, 3, 900, 5_000];
 const TIMES_MS: [u64; 6] = [0, 1, 300, 5_000, 40_000, 200_000];
 
-/// The rest of an input. When it is used up, all further choices are the first.
+/// The rest of an input. When it is used up, all further choices are 0.
 pub(crate) struct Script<'a> {
     rest: &'a [u8],
     steps: usize,
@@ -76,7 +75,7 @@ impl<'a> Script<'a> {
         })
     }
 
-    /// Bytes as they stand in the input.
+    /// Raw bytes of the input.
     fn raw(&mut self) -> Vec<u8> {
         let length = usize::from(self.byte()).min(self.rest.len());
         let (bytes, rest) = self.rest.split_at(length);
@@ -200,7 +199,7 @@ impl<'a> Script<'a> {
     }
 }
 
-/// A packet's bytes; none where it cannot be said, which a script may want.
+/// A packet's bytes; empty if it cannot be encoded, which a script may request.
 fn bytes(packet: &Packet<'_>, version: ProtocolVersion) -> Vec<u8> {
     let mut bytes = Vec::new();
     match packet.append_to(version, &mut bytes) {

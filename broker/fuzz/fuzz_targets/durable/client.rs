@@ -1,4 +1,4 @@
-//! Clients that say what they mean, and note what the broker promises them.
+//! Clients that send valid packets, and record the broker's acknowledgements.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -14,20 +14,20 @@ use crate::support::{SimulatedBroker, SocketId};
 
 /// At the beginning of each payload, and nowhere else.
 pub(crate) const MARK: u8 = b'=';
-/// Our first packet identifier. Bytes from elsewhere hardly use it.
+/// The first packet identifier of these clients. Raw bytes hardly ever use it.
 const FIRST_ID: u16 = 0x6161;
 const V5: ProtocolVersion = ProtocolVersion::V5;
 
 type Broker = SimulatedBroker<DiskJournal>;
 
-/// One Client Identifier and its present connection.
+/// One Client Identifier and its current connection.
 pub(crate) struct Client {
     pub(crate) name: String,
     socket: Option<SocketId>,
     input: Vec<u8>,
-    /// What has been published on this connection and not been acknowledged: packet identifier, then number.
+    /// Unacknowledged messages of this connection: packet identifier, then number.
     waiting: BTreeMap<u16, usize>,
-    /// What has come, by packet identifier, and its QoS.
+    /// Received messages, by packet identifier, with their QoS.
     received: BTreeMap<u16, QoS>,
     next_id: u16,
 }
@@ -62,7 +62,7 @@ impl Client {
         self.send(broker, &Packet::Connect(connect));
     }
 
-    /// Loses the connection and what is on its way.
+    /// Loses the connection and everything in transit.
     pub(crate) fn cut(&mut self, broker: &mut Broker) {
         if let Some(socket) = self.socket {
             broker.cut(socket);
@@ -70,7 +70,7 @@ impl Client {
         self.forget();
     }
 
-    /// The broker is gone.
+    /// The broker has stopped.
     pub(crate) fn forget(&mut self) {
         self.socket = None;
         self.input.clear();
@@ -78,7 +78,7 @@ impl Client {
         self.received.clear();
     }
 
-    /// Says goodbye; for ever where `ends` says so.
+    /// Disconnects; with `ends`, also ends the session.
     pub(crate) fn leave(&mut self, broker: &mut Broker, ends: bool) {
         let properties = [Property::SessionExpiryInterval(0)];
         let properties = if ends { Properties::from_list(&properties) } else { Properties::EMPTY };
@@ -129,7 +129,7 @@ impl Client {
         self.send(broker, &Packet::Publish(publish));
     }
 
-    /// Acknowledges what has come first, by its next step.
+    /// Acknowledges the oldest received message, by its next step.
     pub(crate) fn acknowledge(&mut self, broker: &mut Broker) {
         let Some((id, qos)) = self.received.pop_first() else { return };
         let Some(packet_id) = PacketId::new(id) else { return };
@@ -140,7 +140,7 @@ impl Client {
         self.send(broker, &packet);
     }
 
-    /// Bytes that may mean anything.
+    /// Sends arbitrary bytes.
     pub(crate) fn send_raw(&mut self, broker: &mut Broker, bytes: &[u8]) {
         if let Some(socket) = self.socket {
             let unmarked: Vec<u8> = bytes.iter().map(|byte| if *byte == MARK { 0 } else { *byte }).collect();
@@ -148,7 +148,7 @@ impl Client {
         }
     }
 
-    /// Takes what has come; gives the numbers of messages that have been acknowledged.
+    /// Reads received bytes; returns the numbers of messages that have been acknowledged.
     pub(crate) fn read(&mut self, broker: &mut Broker) -> Vec<usize> {
         let Some(socket) = self.socket else { return Vec::new() };
         self.input.extend(broker.take(socket, usize::MAX));
@@ -196,7 +196,7 @@ impl Client {
     fn send(&mut self, broker: &mut Broker, packet: &Packet<'_>) {
         let Some(socket) = self.socket else { return };
         let mut bytes = Vec::new();
-        packet.append_to(V5, &mut bytes).unwrap_or_else(|error| panic!("our packets can be said: {error}"));
+        packet.append_to(V5, &mut bytes).unwrap_or_else(|error| panic!("these packets can be encoded: {error}"));
         broker.send(socket, &bytes);
     }
 }

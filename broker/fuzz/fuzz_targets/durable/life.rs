@@ -1,4 +1,4 @@
-//! The log of one life of the broker, on a disk that keeps what was synced.
+//! The log of one run of the broker, on a disk that keeps only synced data.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,22 +13,22 @@ use tautwire_message::MessageId;
 use tautwire_session::{Journal, LogPosition, LogState, NoClusterBox, Record, Replay, SessionNumber};
 
 pub(crate) const SHARDS_MAX: usize = 3;
-/// With so many frames that are not safe, the log takes no more.
-const BEHIND_FRAMES: u64 = 20;
+/// With this many frames that are not durable, the log accepts no more.
+const PENDING_FRAMES_MAX: u64 = 20;
 
-/// What all shards write to.
+/// The log that all shards write to.
 pub(crate) struct Life {
     log: Log<FaultyDisk>,
-    /// By shard: frames taken by the log, and those that are durable.
+    /// By shard: frames accepted by the log, and those that are durable.
     taken: [u64; SHARDS_MAX],
     durable: [u64; SHARDS_MAX],
     has_failed: bool,
-    /// Everything is safe as soon as it is written down.
+    /// Whether everything is durable as soon as it is written.
     pub(crate) is_prompt: bool,
 }
 
 impl Life {
-    /// Makes durable what has been taken, unless the disk fails.
+    /// Makes accepted frames durable, unless the disk fails.
     pub(crate) fn commit(&mut self) {
         match self.log.commit() {
             Ok(_) => self.durable = self.taken,
@@ -36,13 +36,13 @@ impl Life {
         }
     }
 
-    /// Makes a snapshot of what is durable, and lets go of what it covers. It may fail where the power goes meanwhile.
-    pub(crate) fn compact(&mut self, disk: &FaultyDisk, power_goes: bool) {
+    /// Writes a snapshot of durable state, and truncates the log that it covers. It may fail if the power is lost meanwhile.
+    pub(crate) fn compact(&mut self, disk: &FaultyDisk, power_fails: bool) {
         let (log, covered) = (self.log.id(), self.log.durable());
         let head = SnapshotHead { log, epoch: epoch(u64::MAX), covered, now_ms: 0 };
         match compact(disk, head, &mut NoSpillStore, || true) {
             Ok(_) => self.has_failed |= self.log.release(covered).is_err(),
-            Err(CompactError::Log(_)) if power_goes => {}
+            Err(CompactError::Log(_)) if power_fails => {}
             Err(error) => panic!("what has been written cannot be read: {error}"),
         }
     }
@@ -124,7 +124,7 @@ impl Journal for DiskJournal {
 
     fn is_lagging(&self) -> bool {
         let life = self.life.borrow();
-        life.taken.iter().sum::<u64>() - life.durable.iter().sum::<u64>() > BEHIND_FRAMES
+        life.taken.iter().sum::<u64>() - life.durable.iter().sum::<u64>() > PENDING_FRAMES_MAX
     }
 
     fn state(&self) -> LogState {
@@ -132,7 +132,7 @@ impl Journal for DiskJournal {
     }
 }
 
-/// Opens the log; gives what is in it.
+/// Opens the log; returns its content.
 pub(crate) fn open(disk: &FaultyDisk, number: u64, now_ms: u64) -> (Rc<RefCell<Life>>, Replay) {
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let mut recovery = Recovery::new(None);
@@ -141,13 +141,13 @@ pub(crate) fn open(disk: &FaultyDisk, number: u64, now_ms: u64) -> (Rc<RefCell<L
         recovery.frame(frame.body).map_err(|error| error.to_string().into())
     });
     let (log, found) = opened.unwrap_or_else(|error| panic!("the log cannot be opened: {error}"));
-    assert_eq!(found.damage, [], "a crash is no damage");
+    assert_eq!(found.damage, [], "a crash is not damage");
     let (taken, durable) = ([0; SHARDS_MAX], [0; SHARDS_MAX]);
     let life = Life { log, taken, durable, has_failed: false, is_prompt: false };
     (Rc::new(RefCell::new(life)), recovery.finish())
 }
 
-/// What is on the disk while it is written: the newest snapshot, and the log behind it.
+/// The state on the disk while it is written: the newest snapshot, and the log after it.
 pub(crate) fn replay(disk: &FaultyDisk) -> Replay {
     let mut recovery = Recovery::new(None);
     let covered = read_snapshot(disk, &mut recovery);
@@ -161,7 +161,7 @@ pub(crate) fn replay(disk: &FaultyDisk) -> Replay {
     recovery.finish()
 }
 
-/// Takes the newest snapshot; gives what it covers.
+/// Reads the newest snapshot; returns the position that it covers.
 fn read_snapshot(disk: &FaultyDisk, recovery: &mut Recovery<'_>) -> Position {
     let newest = SnapshotReader::newest(disk).unwrap_or_else(|error| panic!("the disk reads: {error}"));
     let Some(mut snapshot) = newest else { return Position::START };

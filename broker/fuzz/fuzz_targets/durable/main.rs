@@ -1,5 +1,5 @@
-//! A whole broker whose log is on a disk that loses what was not synced. It crashes wherever the input says, and begins anew on another
-//! number of threads: whatever was acknowledged is there, once, for those who are away.
+//! A whole broker whose log is on a disk that loses unsynced data. It crashes where the input says, and restarts with another number of
+//! threads: each acknowledged message is there, once, for offline clients.
 
 #![no_main]
 
@@ -33,18 +33,18 @@ const TOPICS: [&str; 3] = ["t", "t/u", "u"];
 const FILTERS: [&str; 4] = ["t/#", "#", "$share/g/#", "$share/h/t/#"];
 const LENGTHS: [usize; 4] = [0, 3, 300, 5_000];
 const TIMES_MS: [u64; 4] = [1, 300, 5_000, 70_000];
-/// In a group of which nobody ever receives anything. The first keeps its session.
+/// In a group of which no member ever receives anything. The first keeps its session.
 const MEMBERS: [&str; 3] = ["member-0", "member-1", "member-2"];
 const GROUP: &str = "$share/all/#";
-/// Never comes back, and is owed everything.
+/// Never reconnects, so all messages are queued for it.
 const OBSERVER: &str = "observer";
 
 fuzz_target!(|input: &[u8]| {
     #[cfg(feature = "mutants")]
-    mutants::put_in();
+    mutants::enable();
     let mut play = Play { rest: input, steps: 0 };
     let mut world = World::new(play.byte(), play.byte());
-    while play.goes_on() {
+    while play.has_more() {
         world.step(&mut play);
     }
     world.end();
@@ -91,7 +91,7 @@ impl World {
         world
     }
 
-    /// Begins a session, and goes.
+    /// Creates a session, and disconnects.
     fn subscribe_for_ever(&mut self, name: &str, filter: &str) {
         let mut client = Client::new(name);
         client.connect(&mut self.broker, 0, false, u32::MAX);
@@ -101,7 +101,7 @@ impl World {
         self.settle();
     }
 
-    /// Until nothing waits, with a log that is always safe.
+    /// Runs until nothing is pending, with a log that is always durable.
     fn settle(&mut self) {
         self.life.borrow_mut().is_prompt = true;
         self.life.borrow_mut().commit();
@@ -157,7 +157,7 @@ impl World {
         self.acknowledged.extend(acknowledged);
     }
 
-    /// The session of a member ends, and what it was owed goes to others. Then it joins them again.
+    /// Ends the session of a member, whose pending messages go to others. Then it rejoins.
     fn end_member(&mut self, which: usize) {
         let member = &mut self.members[1 + which % (MEMBERS.len() - 1)];
         if which & 64 == 0 {
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// The power goes, perhaps in the midst of writing, and comes back.
+    /// Loses the power, perhaps during a write, and restarts.
     fn crash(&mut self, how: u8, which: usize) {
         let power_lost_at = Some(self.disk.operations() + u64::from(how >> 2));
         match how % 4 {
@@ -195,7 +195,7 @@ impl World {
         self.broker.restart(1 + which % SHARDS_MAX, RETAINED, found, |shard| DiskJournal::new(life, shard, last));
     }
 
-    /// All comes to rest. What has been acknowledged is on the disk.
+    /// Waits until everything is settled. Acknowledged messages are on the disk.
     fn end(&mut self) {
         for _ in 0..2 {
             self.settle();
@@ -217,14 +217,14 @@ impl World {
                 _ => {}
             }
         }
-        assert!(names.contains(OBSERVER) && names.contains(MEMBERS[0]), "their sessions last for ever");
+        assert!(names.contains(OBSERVER) && names.contains(MEMBERS[0]), "their sessions do not expire");
         assert_eq!(self.broker.totals().sessions, names.len() as u64);
         for (number, qos) in self.published.iter().enumerate() {
             let is_acknowledged = self.acknowledged.contains(&number);
             let times = |counts: &BTreeMap<usize, usize>| counts.get(&number).copied().unwrap_or_default();
             let (own, shared) = (times(&observed), times(&shared));
             assert!(own <= 1 && (own == 1 || !is_acknowledged), "{qos:?} message {number} is there {own} times");
-            // One of QoS 2 that has been sent to a member is for nobody else.
+            // A QoS 2 message that has been sent to a member is not redispatched.
             let may_miss = !is_acknowledged || *qos == QoS::ExactlyOnce;
             assert!(shared <= 1 && (shared == 1 || may_miss), "{qos:?} message {number} has {shared} members");
         }
@@ -245,14 +245,14 @@ fn count(session: &Session, counts: &mut BTreeMap<usize, usize>) {
     });
 }
 
-/// The rest of an input. When it is used up, all further choices are the first.
+/// The rest of an input. When it is used up, all further choices are 0.
 struct Play<'a> {
     rest: &'a [u8],
     steps: usize,
 }
 
 impl Play<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn has_more(&mut self) -> bool {
         self.steps += 1;
         !self.rest.is_empty() && self.steps <= STEPS_MAX
     }

@@ -1,4 +1,4 @@
-//! A fault that is put in on purpose, to see that the target finds it. `TAUTWIRE_MUTANT` names it, and `mutants.sh` has the names.
+//! A deliberate fault, to verify that the target finds it. `TAUTWIRE_MUTANT` names it, and `mutants.sh` has the names.
 
 use std::sync::OnceLock;
 
@@ -13,8 +13,8 @@ enum Fault {
     Journal(Journal),
 }
 
-/// Puts the fault into what this thread does.
-pub(crate) fn put_in() {
+/// Enables the fault in this thread.
+pub(crate) fn enable() {
     static FAULT: OnceLock<Option<Fault>> = OnceLock::new();
     match FAULT.get_or_init(|| std::env::var("TAUTWIRE_MUTANT").ok().map(|name| named(&name))) {
         Some(Fault::Engine(fault)) => engine::mutate(Some(*fault)),
@@ -33,7 +33,7 @@ fn named(name: &str) -> Fault {
         "SnapshotEndsOneFrameEarly" => Fault::Durable(Durable::SnapshotEndsOneFrameEarly),
         "ForgetsToSync" => Fault::Journal(Journal::ForgetsToSync),
         _ => {
-            eprintln!("there is no fault {name}");
+            eprintln!("unknown fault {name}");
             std::process::exit(2)
         }
     }

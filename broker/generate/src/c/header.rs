@@ -1,4 +1,4 @@
-//! The header: types, and what can be done with the contracts.
+//! The header: types, and functions for the contracts.
 
 use super::{C, Members, code, has_flag};
 use crate::code::Code;
@@ -39,7 +39,7 @@ pub(super) fn generate(c: &C<'_>) -> String {
 
 fn enum_of(code: &mut Code, c: &C<'_>, enumeration: &Enum) {
     let ty = format!("{}_{}", c.package, names::snake(&enumeration.name));
-    let others = if enumeration.repr == Repr::OpenNumber { " Other numbers may come from newer schemas." } else { "" };
+    let others = if enumeration.repr == Repr::OpenNumber { " Newer schemas may add other numbers." } else { "" };
     comment(code, &format!("{}{others}", enumeration.doc));
     code.line(format!("typedef int32_t {ty};"));
     code.open("enum {");
@@ -52,7 +52,7 @@ fn enum_of(code: &mut Code, c: &C<'_>, enumeration: &Enum) {
     code.close("};");
 }
 
-/// The least number has no literal of its own.
+/// The smallest number has no literal.
 fn number(value: i32) -> String {
     if value == i32::MIN { "INT32_MIN".to_owned() } else { value.to_string() }
 }
@@ -87,7 +87,7 @@ fn structure(code: &mut Code, c: &C<'_>, record: &Record) {
     }
     for (at, choice) in record.choices.iter().enumerate() {
         let case = format!("{}_{}", c.package, names::snake(&choice.type_name));
-        code.line(format!("/** Which field of the choice `{}` there is. */", choice.name));
+        code.line(format!("/** The field of the oneof `{}` that is set. */", choice.name));
         code.open(format!("typedef enum {case} {{"));
         code.line(format!("{}_NONE = 0,", names::upper(&case)));
         let arms: Vec<(&Field, &String)> =
@@ -102,7 +102,7 @@ fn structure(code: &mut Code, c: &C<'_>, record: &Record) {
     comment(code, &record.doc);
     code.open(format!("struct {ty} {{"));
     if record.fields.is_empty() {
-        code.line("/** There is nothing in it. */");
+        code.line("/** No members. */");
         code.line("char nothing;");
     }
     for (field, member) in record.fields.iter().zip(&members.fields).filter(|(field, _)| field.choice.is_none()) {
@@ -112,7 +112,7 @@ fn structure(code: &mut Code, c: &C<'_>, record: &Record) {
     for (at, member) in members.choices.iter().enumerate() {
         let choice = &record.choices[at];
         let case = format!("{}_{}", c.package, names::snake(&choice.type_name));
-        code.line(format!("/** The choice `{}`. */", choice.name));
+        code.line(format!("/** The oneof `{}`. */", choice.name));
         code.line(format!("{case} {member}_case;"));
         code.open("union {");
         for (field, arm) in record.fields.iter().zip(&members.arms).filter(|(field, _)| field.choice == Some(at)) {
@@ -154,16 +154,19 @@ fn contract(code: &mut Code, c: &C<'_>, binding: &Binding) {
     let value = c.record(binding.record);
     let topic = format!("{package}_{name}_topic");
     let parameters = parameters(binding);
-    comment(code, &format!("What a topic of the contract `{}` says: `{}`.", binding.contract, binding.topic.text));
+    comment(
+        code,
+        &format!("The parameters of a topic of the contract `{}`: `{}`.", binding.contract, binding.topic.text),
+    );
     code.open(format!("typedef struct {topic} {{"));
     if parameters.is_empty() {
-        code.line("/** There is nothing in it. */");
+        code.line("/** No parameters. */");
         code.line("char nothing;");
     }
     parameters.iter().for_each(|parameter| code.line(format!("tw_bytes {parameter};")));
     code.close(format!("}} {topic};"));
     code.blank();
-    code.line(format!("/** The filter of all topics of the contract `{}`. */", binding.contract));
+    code.line(format!("/** The filter for all topics of the contract `{}`. */", binding.contract));
     code.line(format!(
         "#define {}_FILTER {}",
         names::upper(&format!("{package}_{name}")),
@@ -172,31 +175,31 @@ fn contract(code: &mut Code, c: &C<'_>, binding: &Binding) {
     code.blank();
     for (text, line) in [
         (
-            "Writes a payload. Answers its length, or TW_BUFFER_TOO_SMALL.".to_owned(),
+            "Encodes a payload. Returns its length, or TW_BUFFER_TOO_SMALL.".to_owned(),
             format!("tw_result {package}_encode_{name}(const {value} *value, tw_memory out);"),
         ),
         (
-            "Reads a payload. Views in `value` are of it and of `scratch`, where lists are. Answers 0, CT_PAYLOAD_INVALID or CT_SCRATCH_FULL.".to_owned(),
+            "Decodes a payload. `value` points into the payload and into `scratch`, which holds lists. Returns 0, CT_PAYLOAD_INVALID or CT_SCRATCH_FULL.".to_owned(),
             format!("tw_result {package}_decode_{name}(tw_bytes payload, tw_memory scratch, {value} *value);"),
         ),
         (
-            "Writes a topic name. Answers its length, TW_BUFFER_TOO_SMALL, or TW_ARGUMENT if a level has a character that would change what it means.".to_owned(),
+            "Writes a topic name. Returns its length, TW_BUFFER_TOO_SMALL, or TW_ARGUMENT if a level has a character that is not allowed.".to_owned(),
             format!("tw_result {package}_{name}_topic_name(const {topic} *topic, tw_memory out);"),
         ),
         (
-            "Takes a topic name apart; false if it is none of the contract. Views are of the name.".to_owned(),
+            "Parses a topic name; false if it is not a topic of the contract. `topic` points into the name.".to_owned(),
             format!("bool {package}_{name}_topic_parse(tw_bytes name, {topic} *topic);"),
         ),
         (
-            "Publishes. Answers what tw_client_publish() does, or why topic or payload cannot be written. `work` is for both of them. At QoS 1 and 2 the broker refuses what breaks the contract: TW_EVENT_PUBLISHED then has the reason TW_PAYLOAD_FORMAT_INVALID. `packet_id` may be NULL.".to_owned(),
+            "Publishes. Returns the result of tw_client_publish(), or the error of encoding topic or payload, which both use `work`. At QoS 1 and 2 the broker refuses payloads that violate the contract: TW_EVENT_PUBLISHED then has the reason TW_PAYLOAD_FORMAT_INVALID. `packet_id` may be NULL.".to_owned(),
             format!("tw_result {package}_publish_{name}(tw_client *client, const {topic} *topic, const {value} *value,\n                                tw_qos qos, bool retain, tw_memory work, uint16_t *packet_id);"),
         ),
         (
-            "Subscribes to all topics of the contract. Answers what tw_client_subscribe() does. `packet_id` may be NULL.".to_owned(),
+            "Subscribes to all topics of the contract. Returns the result of tw_client_subscribe(). `packet_id` may be NULL.".to_owned(),
             format!("tw_result {package}_subscribe_{name}(tw_client *client, tw_qos qos, uint16_t *packet_id);"),
         ),
         (
-            "Reads a message. Answers 0, CT_OTHER_TOPIC if it is none of the contract, CT_NOT_TRANSCODED, CT_PAYLOAD_INVALID or CT_SCRATCH_FULL.".to_owned(),
+            "Decodes a message. Returns 0, CT_OTHER_TOPIC if it does not belong to the contract, CT_NOT_TRANSCODED, CT_PAYLOAD_INVALID or CT_SCRATCH_FULL.".to_owned(),
             format!("tw_result {package}_read_{name}(const tw_publish *message, tw_memory scratch, {topic} *topic, {value} *value);"),
         ),
     ] {
@@ -205,7 +208,7 @@ fn contract(code: &mut Code, c: &C<'_>, binding: &Binding) {
     }
 }
 
-/// A prototype in lines of at most 120 characters.
+/// Wraps a prototype into lines of at most 120 characters.
 pub(super) fn wrapped(line: &str) -> String {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let indent = line.find('(').map_or(4, |at| at + 1);

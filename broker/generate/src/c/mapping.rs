@@ -1,4 +1,4 @@
-//! Functions for the forms with names, JSON and MessagePack.
+//! Functions for the named formats, JSON and MessagePack.
 
 use super::protobuf::case;
 use super::{C, Members, condition, has_flag, string};
@@ -58,18 +58,18 @@ fn write(code: &mut Code, c: &C<'_>, record: &Record, members: &Members) {
             continue;
         }
         let condition = condition(field, &value, member);
-        let is_null_said = field.presence == Presence::Required && field.is_nullable;
-        if is_null_said {
+        let writes_null = field.presence == Presence::Required && field.is_nullable;
+        if writes_null {
             code.line(&key);
         }
         if let Some(condition) = &condition {
             code.open(format!("if ({condition}) {{"));
         }
-        if !is_null_said {
+        if !writes_null {
             code.line(&key);
         }
         put_field(code, c, field, &value);
-        if condition.is_some() && is_null_said {
+        if condition.is_some() && writes_null {
             code.between("} else {");
             code.line("ctm_put_null(w);");
         }
@@ -166,7 +166,7 @@ fn read(code: &mut Code, c: &C<'_>, record: &Record, members: &Members) {
     }
     code.open("while (ctm_key(r, &map, &key)) {");
     if record.family == Family::Mapped {
-        // Null is as good as nothing, but for values that are left open.
+        // Null means absent, except for untyped values.
         let open = record.fields.iter().filter(|field| field.kind == Kind::Raw);
         let mut conditions: Vec<String> =
             open.map(|field| format!("!ct_same(key, {})", string(&field.wire_name))).collect();
@@ -256,7 +256,7 @@ fn get_field(code: &mut Code, c: &C<'_>, record: &Record, field: &Field, member:
     }
 }
 
-/// Reads one value to `target`.
+/// Generates code that reads one value into `target`.
 fn get(code: &mut Code, c: &C<'_>, kind: &Kind, target: &str, name: &str) {
     if let Kind::Record(id) = kind {
         let ty = c.record(*id);

@@ -1,4 +1,4 @@
-//! C99 on `tautwire.h`: the caller's buffers, no allocation, views.
+//! C99 on `tautwire.h`: caller-provided buffers, no allocation, views.
 
 mod contracts;
 mod header;
@@ -100,13 +100,13 @@ impl C<'_> {
         format!("{}_{}", self.package, names::snake(&self.api.enumeration(id).name))
     }
 
-    /// The type of one value, by itself: a record is not pointed to.
+    /// The type of one value. A record is not a pointer.
     fn ty(&self, kind: &Kind) -> String {
         match kind {
             Kind::Scalar(scalar) => scalar_type(*scalar).to_owned(),
             Kind::Enum(id) => self.enum_name(*id),
             Kind::Record(id) => self.record(*id),
-            // What lists and maps are that stand in others.
+            // Nested lists and maps.
             Kind::List(_) | Kind::Map(..) | Kind::Raw => "ct_raw".to_owned(),
         }
     }
@@ -117,18 +117,18 @@ impl C<'_> {
     }
 }
 
-/// Names of fields and of choices.
+/// The names of fields and oneofs.
 struct Members {
     fields: Vec<String>,
     choices: Vec<String>,
-    /// In the unions of choices.
+    /// The members of the unions of oneofs.
     arms: Vec<String>,
 }
 
 impl Members {
     fn of(record: &Record) -> Members {
         let mut taken: BTreeSet<String> = names::C_WORDS.iter().map(|word| (*word).to_owned()).collect();
-        // What stands beside a member must be free too.
+        // The derived names of a member must be free too.
         let mut take = |name: &str, beside: &[&str]| {
             let mut free = names::snake(name);
             let all = |name: &str| -> Vec<String> {
@@ -150,7 +150,7 @@ impl Members {
             });
         let fields: Vec<String> = fields.collect();
         let choices = record.choices.iter().map(|choice| take(&choice.name, &["*_case"])).collect();
-        // `none` says that there is none.
+        // `none` is the constant for no field.
         let words: Vec<&str> = names::C_WORDS.iter().copied().chain(["none"]).collect();
         let mut scopes: Vec<names::Scope> = record.choices.iter().map(|_| names::Scope::without(&words)).collect();
         let arms = record.fields.iter().map(|field| match field.choice {
@@ -161,7 +161,7 @@ impl Members {
     }
 }
 
-/// Whether a member `has_…` says that the value is there.
+/// Whether a member `has_…` marks the value as present.
 fn has_flag(field: &Field) -> bool {
     match field.kind {
         Kind::Record(_) => false,
@@ -185,7 +185,7 @@ fn scalar_type(scalar: Scalar) -> &'static str {
     }
 }
 
-/// Whether a value without presence is written.
+/// The condition to write a value without presence.
 fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind {
         Kind::Scalar(Scalar::Bool) => value.to_owned(),
@@ -198,7 +198,7 @@ fn presence_condition(kind: &Kind, value: &str) -> String {
     }
 }
 
-/// The condition under which a field is written; none for one that always is.
+/// The condition to write a field; `None` if it is always written.
 fn condition(field: &Field, value: &str, member: &str) -> Option<String> {
     match field.kind {
         Kind::Record(_) => Some(format!("{value} != NULL")),
@@ -209,7 +209,7 @@ fn condition(field: &Field, value: &str, member: &str) -> Option<String> {
 }
 
 fn string(text: &str) -> String {
-    // Bytes in octal: unlike others, such an escape has an end.
+    // Bytes in octal: unlike other escapes, these have a fixed length.
     let mut out = String::from("\"");
     for byte in text.bytes() {
         match byte {

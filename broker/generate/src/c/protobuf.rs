@@ -85,7 +85,7 @@ fn write_field(code: &mut Code, c: &C<'_>, record: &Record, members: &Members, a
     }
 }
 
-/// The constant that says which field of a choice there is.
+/// The constant for the field of a oneof that is set.
 pub(super) fn case(c: &C<'_>, record: &Record, choice: usize, arm: &str) -> String {
     let ty = format!("{}_{}", c.package, names::snake(&record.choices[choice].type_name));
     format!("{}_{}", names::upper(&ty), arm.to_ascii_uppercase())
@@ -139,7 +139,7 @@ fn read(code: &mut Code, c: &C<'_>, record: &Record, members: &Members) {
     }
 }
 
-/// How many items come for each list, and memory for them: lists may be in pieces.
+/// Generates code that counts the items of each list and allocates memory for them: lists may be split.
 fn count_items(code: &mut Code, c: &C<'_>, record: &Record, members: &Members) {
     let lists: Vec<usize> = (0..record.fields.len()).filter(|at| record.fields[*at].kind.is_sequence()).collect();
     if lists.is_empty() {
@@ -240,7 +240,7 @@ fn read_field(code: &mut Code, c: &C<'_>, record: &Record, members: &Members, at
                     if has_flag(field) {
                         lines.push(format!("m->has_{member} = true;"));
                     }
-                    // A number that a closed enumeration does not know is as good as none.
+                    // A number that a closed enumeration does not have counts as absent.
                     if field.presence == Presence::Required {
                         lines.push(format!("has{} = true;", field.number));
                     }
@@ -253,7 +253,8 @@ fn read_field(code: &mut Code, c: &C<'_>, record: &Record, members: &Members, at
     }
 }
 
-/// Reads one value as `item`; a record goes on with the `existing` one. Then come `lines`, if its enumeration knows it.
+/// Generates code that reads one value as `item`; a record is merged into the `existing` one. Then come `lines`, if its enumeration has the
+/// value.
 fn read_one(code: &mut Code, c: &C<'_>, kind: &Kind, existing: &str, lines: &[String]) {
     if let Kind::Record(id) = kind {
         let ty = c.record(*id);
@@ -268,10 +269,10 @@ fn read_one(code: &mut Code, c: &C<'_>, kind: &Kind, existing: &str, lines: &[St
         return;
     }
     code.line(format!("{} item = ctp_{}(r);", c.ty(kind), kind.binary_name()));
-    when_known(code, c, kind, "item", lines);
+    if_known(code, c, kind, "item", lines);
 }
 
-fn when_known(code: &mut Code, c: &C<'_>, kind: &Kind, value: &str, lines: &[String]) {
+fn if_known(code: &mut Code, c: &C<'_>, kind: &Kind, value: &str, lines: &[String]) {
     let known = known(c, kind, value);
     if let Some(condition) = &known {
         code.open(format!("if ({condition}) {{"));
@@ -282,7 +283,7 @@ fn when_known(code: &mut Code, c: &C<'_>, kind: &Kind, value: &str, lines: &[Str
     }
 }
 
-/// The condition under which a number of a closed enumeration is known.
+/// The condition that a closed enumeration has a number.
 fn known(c: &C<'_>, kind: &Kind, value: &str) -> Option<String> {
     let Kind::Enum(id) = kind else { return None };
     let enumeration = c.api.enumeration(*id);

@@ -29,7 +29,10 @@ fn members(binding: &Binding) -> Vec<String> {
 fn topic(code: &mut Code, binding: &Binding) {
     let ty = format!("{}Topic", names::go(&binding.name));
     let members = members(binding);
-    code.line(format!("// {ty} is what a topic of the contract {} says: {}.", binding.contract, binding.topic.text));
+    code.line(format!(
+        "// {ty} has the parameters of a topic of the contract {}: {}.",
+        binding.contract, binding.topic.text
+    ));
     if members.is_empty() {
         code.line(format!("type {ty} struct{{}}"));
     } else {
@@ -38,7 +41,7 @@ fn topic(code: &mut Code, binding: &Binding) {
         code.close("}");
     }
     code.blank();
-    code.line("// Name gives the topic name. A level with /, +, # or U+0000 is refused with a *PayloadError.");
+    code.line("// Name returns the topic name. A level with /, +, # or U+0000 is rejected with a *PayloadError.");
     code.open(format!("func (t {ty}) Name() (string, error) {{"));
     let mut parts: Vec<String> = Vec::new();
     let mut text = String::new();
@@ -78,7 +81,7 @@ fn parse(code: &mut Code, binding: &Binding, ty: &str, members: &[String]) {
     let count = levels.len();
     if binding.topic.has_rest() {
         code.line(format!("parts := strings.SplitN(name, \"/\", {count})"));
-        // What `#` stands for may be nothing at all [MQTT-4.7.1-2].
+        // `#` may match no level at all [MQTT-4.7.1-2].
         code.open(format!("if len(parts) == {} {{", count - 1));
         code.line("parts = append(parts, \"\")");
         code.close("}");
@@ -104,7 +107,9 @@ fn parse(code: &mut Code, binding: &Binding, ty: &str, members: &[String]) {
 fn publish(code: &mut Code, binding: &Binding, value: &str) {
     let name = names::go(&binding.name);
     code.line(format!("// Publish{name} publishes to {}; see client.Client.Publish. Of the", binding.topic.text));
-    code.line("// publication, topic, payload and content type are set. The broker refuses what breaks the contract:");
+    code.line(
+        "// publication, topic, payload and content type are set. The broker refuses a violation of the contract:",
+    );
     code.line("// client.ErrPublishRefused with packets.ReasonPayloadFormatInvalid, at QoS 1 and 2.");
     code.line(format!("func Publish{name}("));
     code.line(format!(
@@ -144,7 +149,7 @@ fn subscribe(code: &mut Code, binding: &Binding, value: &str) {
     code.line("}");
     let accept = |code: &mut Code| {
         if binding.has_other_formats {
-            code.line("\t// Publishers may use other formats: the broker gives us ours.");
+            code.line("\t// Publishers may use other formats: the broker transcodes to this one.");
             code.line(format!(
                 "\toptions.UserProperties = append(options.UserProperties[:len(options.UserProperties):len(options.UserProperties)],\n\t\tclient.UserProperty{{Name: \"accept\", Value: \"{}\"}})",
                 binding.format.content_type()

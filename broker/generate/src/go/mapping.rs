@@ -1,4 +1,4 @@
-//! Methods for the forms with names, JSON and MessagePack.
+//! Methods for the named formats, JSON and MessagePack.
 
 use tautwire_contracts::Format;
 
@@ -18,14 +18,14 @@ pub(super) fn methods(code: &mut Code, go: &Go<'_>, record: &Record) {
         if !record.formats.contains(&format) {
             continue;
         }
-        code.line(format!("// Marshal{method} gives the value in {method}."));
+        code.line(format!("// Marshal{method} encodes the value as {method}."));
         code.open(format!("func (m *{name}) Marshal{method}() ([]byte, error) {{"));
         code.line(format!("var w {writer}"));
         code.line("m.write(&w)");
         code.line("return w.bytes, nil");
         code.close("}");
         code.blank();
-        code.line(format!("// Unmarshal{method} reads {method}. Its error is a *PayloadError."));
+        code.line(format!("// Unmarshal{method} decodes {method}. Its error is a *PayloadError."));
         code.open(format!("func (m *{name}) Unmarshal{method}(payload []byte) error {{"));
         code.line(format!("*m = {name}{{}}"));
         code.line(format!("r := {reader}(payload)"));
@@ -59,21 +59,21 @@ fn write(code: &mut Code, go: &Go<'_>, record: &Record, name: &str) {
             continue;
         }
         let condition = condition(field, &value);
-        let is_null_said = field.is_nullable && field.presence == Presence::Required;
-        if is_null_said {
+        let writes_null = field.is_nullable && field.presence == Presence::Required;
+        if writes_null {
             code.line(&key);
         }
         if let Some(condition) = &condition {
             code.open(format!("if {condition} {{"));
         }
-        if !is_null_said {
+        if !writes_null {
             code.line(&key);
         }
         if is_pointer(field) && field.kind.record().is_none() {
             value = format!("*{value}");
         }
         write_value(code, go, &field.kind, &value, 0);
-        if condition.is_some() && is_null_said {
+        if condition.is_some() && writes_null {
             code.between("} else {");
             code.line("w.null()");
         }
@@ -134,7 +134,7 @@ fn write_value(code: &mut Code, go: &Go<'_>, kind: &Kind, value: &str, depth: us
     }
 }
 
-/// The name of a variable of a loop within loops.
+/// The name of a variable of a nested loop.
 fn nested(name: &str, depth: usize) -> String {
     if depth == 0 { name.to_owned() } else { format!("{name}{}", depth + 1) }
 }
@@ -157,7 +157,7 @@ fn read(code: &mut Code, go: &Go<'_>, record: &Record, name: &str) {
     let key = if record.fields.is_empty() { "_" } else { "key" };
     code.open(format!("for {key}, ok := r.key(); ok; {key}, ok = r.key() {{"));
     if record.family == Family::Mapped {
-        // Null is as good as nothing, but for values that are left open.
+        // Null means absent, except for untyped values.
         let open: Vec<String> = record
             .fields
             .iter()
@@ -198,7 +198,7 @@ fn read(code: &mut Code, go: &Go<'_>, record: &Record, name: &str) {
         code.open(format!("if !has{at} {{"));
         code.line(format!(
             "r.fail({})",
-            string(&format!("a value of {}, which must be there", record.fields[at].wire_name))
+            string(&format!("a value of the required field {}", record.fields[at].wire_name))
         ));
         code.close("}");
     }
@@ -219,7 +219,7 @@ fn read_field(code: &mut Code, go: &Go<'_>, record: &Record, field: &Field, memb
     }
 }
 
-/// Reads a value, and puts it where `target` says.
+/// Generates code that reads a value and passes it to `target`.
 fn read_into(code: &mut Code, go: &Go<'_>, kind: &Kind, target: &dyn Fn(&str) -> String, depth: usize) {
     match kind {
         Kind::Scalar(scalar) => code.line(target(&read_scalar(*scalar))),

@@ -44,7 +44,7 @@ pub(crate) fn generate(api: &Api, package: &str) -> Sources {
 /// The model with names for Go.
 struct Go<'a> {
     api: &'a Api,
-    /// The types of the fields of choices, by the type of the choice and the field.
+    /// The types of the fields of oneofs, by the type of the oneof and the field.
     arms: BTreeMap<(String, String), String>,
 }
 
@@ -105,20 +105,20 @@ impl<'a> Go<'a> {
     }
 }
 
-/// Whether a field may be nil and is no list, map or slice.
+/// Whether a field is a pointer: it may be nil and is not a list, map or slice.
 fn is_pointer(field: &Field) -> bool {
     match field.kind {
         Kind::List(_) | Kind::Map(..) | Kind::Raw => false,
         Kind::Record(_) => true,
-        // A slice says by itself whether it is there.
+        // A nil slice means absent.
         Kind::Scalar(Scalar::Bytes) => false,
         _ => field.is_optional(),
     }
 }
 
-/// The names of the fields of a record, and of its choices.
+/// The names of the fields of a record, and of its oneofs.
 fn members(record: &Record) -> (Vec<String>, Vec<String>) {
-    // Names of methods are taken.
+    // Names of methods are reserved.
     let mut scope = names::Scope::without(&["MarshalJSON", "UnmarshalJSON"]);
     let fields = record.fields.iter().map(|field| match field.choice {
         None => scope.take(names::go(&field.name)),
@@ -144,7 +144,7 @@ fn scalar_type(scalar: Scalar) -> &'static str {
     }
 }
 
-/// Whether a value without presence is written.
+/// The condition to write a value without presence.
 fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind.scalar() {
         Some(Scalar::Bool) => value.to_owned(),
@@ -158,7 +158,7 @@ fn presence_condition(kind: &Kind, value: &str) -> String {
     }
 }
 
-/// The condition under which a field is written; none for one that always is.
+/// The condition to write a field; `None` if it is always written.
 fn condition(field: &Field, value: &str) -> Option<String> {
     match (&field.kind, field.presence) {
         (Kind::List(_) | Kind::Map(..), Presence::Implicit) => Some(format!("len({value}) > 0")),
@@ -180,7 +180,7 @@ fn code() -> Code {
     Code::new("\t")
 }
 
-/// `package` and the imports that the text needs.
+/// Adds `package` and the imports that the text needs.
 fn with_imports(body: &str) -> String {
     let standard = [
         ("cmp.", "cmp"),

@@ -8,14 +8,14 @@ use crate::names;
 
 pub(super) fn methods(code: &mut Code, go: &Go<'_>, record: &Record) {
     let name = names::go(&record.name);
-    code.line("// MarshalProtobuf gives the binary form.");
+    code.line("// MarshalProtobuf encodes the value in the binary form.");
     code.open(format!("func (m *{name}) MarshalProtobuf() []byte {{"));
     code.line("var w protobufWriter");
     code.line("m.writeProtobuf(&w)");
     code.line("return w.bytes");
     code.close("}");
     code.blank();
-    code.line("// UnmarshalProtobuf reads the binary form. Its error is a *PayloadError.");
+    code.line("// UnmarshalProtobuf decodes the binary form. Its error is a *PayloadError.");
     code.open(format!("func (m *{name}) UnmarshalProtobuf(payload []byte) error {{"));
     code.line(format!("*m = {name}{{}}"));
     code.line("r := newProtobufReader(payload)");
@@ -84,7 +84,7 @@ fn write(code: &mut Code, go: &Go<'_>, record: &Record, name: &str) {
     code.close("}");
 }
 
-/// The keys of a map in their order, so that the same value always gives the same bytes.
+/// The keys of a map in order, so that equal values give equal bytes.
 pub(super) fn sorted_keys(key: Scalar, value: &str) -> String {
     match key {
         Scalar::Bool => format!("sortedBools({value})"),
@@ -110,7 +110,7 @@ fn write_call(kind: &Kind, value: &str) -> String {
     }
 }
 
-/// The method of reader and writer.
+/// The method of the reader and the writer.
 fn method(kind: &Kind) -> &'static str {
     match kind.scalar() {
         Some(Scalar::Float) => "float32",
@@ -145,7 +145,7 @@ fn read(code: &mut Code, go: &Go<'_>, record: &Record, name: &str) {
     code.close("}");
     for field in required {
         code.open(format!("if !has{} {{", field.number));
-        code.line(format!("r.fail(r.at, \"a value of the field {}, which must be there\")", field.name));
+        code.line(format!("r.fail(r.at, \"a value of the required field {}\")", field.name));
         code.close("}");
     }
     code.close("}");
@@ -194,9 +194,9 @@ fn read_field(code: &mut Code, go: &Go<'_>, record: &Record, field: &Field, valu
                 (kind, None) if is_pointer(field) => {
                     code.line(format!("value := {}", read_call(go, kind)));
                     let line = format!("{value} = &value");
-                    when_known(code, go, kind, "value", &line);
+                    if_known(code, go, kind, "value", &line);
                 }
-                // A number that a closed enumeration does not know is as good as none.
+                // A number that a closed enumeration does not have counts as absent.
                 (kind, None) if field.presence == Presence::Required && go.is_closed(kind) => {
                     set(code, go, kind, |item| format!("{value} = {item}\nhas{} = true", field.number));
                 }
@@ -226,17 +226,17 @@ fn read_item(code: &mut Code, go: &Go<'_>, item: &Kind, list: &str) {
     }
 }
 
-/// A line with the value that is read, if the enumeration knows it.
+/// A line with the value that was read, if the enumeration has it.
 fn set(code: &mut Code, go: &Go<'_>, kind: &Kind, line: impl FnOnce(&str) -> String) {
     if go.is_closed(kind) {
         code.line(format!("value := {}", read_call(go, kind)));
-        when_known(code, go, kind, "value", &line("value"));
+        if_known(code, go, kind, "value", &line("value"));
     } else {
         code.line(line(&read_call(go, kind)));
     }
 }
 
-fn when_known(code: &mut Code, go: &Go<'_>, kind: &Kind, value: &str, line: &str) {
+fn if_known(code: &mut Code, go: &Go<'_>, kind: &Kind, value: &str, line: &str) {
     match kind {
         Kind::Enum(id) if go.is_closed(kind) => {
             code.open(format!("if _, ok := {}Names[{value}]; ok {{", variable(&go.enum_name(*id))));
@@ -288,5 +288,5 @@ fn read_entry(code: &mut Code, go: &Go<'_>, key: Scalar, item: &Kind, value: &st
         go.ty(&Kind::Map(key.scalar().unwrap_or(Scalar::String), Box::new(item.clone())))
     ));
     code.close("}");
-    when_known(code, go, item, "item", &format!("{value}[key] = item"));
+    if_known(code, go, item, "item", &format!("{value}[key] = item"));
 }

@@ -28,7 +28,7 @@ pub(super) fn generate(go: &Go<'_>) -> String {
     with_imports(&code.finish())
 }
 
-/// The beginning of a doc comment: it names what it is for.
+/// The beginning of a doc comment with the name of its item.
 fn doc(code: &mut Code, name: &str, text: &str) {
     code.comment("// ", &format!("{name}: {}", lower_first(text)));
 }
@@ -47,7 +47,7 @@ fn enum_of(code: &mut Code, enumeration: &Enum) {
     let name = names::go(&enumeration.name);
     doc(code, &name, &enumeration.doc);
     if enumeration.repr == Repr::OpenNumber {
-        code.line("// Other numbers may come from newer schemas.");
+        code.line("// Newer schemas may add other numbers.");
     }
     let base = if enumeration.repr == Repr::Text { "string" } else { "int32" };
     code.line(format!("type {name} {base}"));
@@ -117,14 +117,14 @@ fn structure(code: &mut Code, go: &Go<'_>, record: &Record) {
         code.line(format!("{member} {}", go.field_type(field)));
     }
     for (choice, member) in record.choices.iter().zip(&choices) {
-        code.line(format!("// The choice `{}`: nil, or one of the types that have its method.", choice.name));
+        code.line(format!("// The oneof `{}`: nil, or one of the types that have its method.", choice.name));
         code.line(format!("{member} {}", names::go(&choice.type_name)));
     }
     code.close("}");
     for (at, choice) in record.choices.iter().enumerate() {
         let interface = names::go(&choice.type_name);
         code.blank();
-        code.line(format!("// {interface} is a field of the choice `{}`.", choice.name));
+        code.line(format!("// {interface} is a field of the oneof `{}`.", choice.name));
         code.line(format!("type {interface} interface{{ is{interface}() }}"));
         for field in record.fields.iter().filter(|field| field.choice == Some(at)) {
             let arm = go.arm(record, field);

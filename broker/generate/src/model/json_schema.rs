@@ -1,4 +1,4 @@
-//! Records of JSON Schemas. What the broker takes has been checked; what types cannot say stays the broker's to check.
+//! Records of JSON Schemas. The broker has checked the schemas; constraints that types cannot express are left to the broker.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ pub(super) fn record(builder: &mut Builder, schema: &Schema, contract: &str) -> 
     Ok(match lower.schema(&document, "#", title)?.kind {
         Kind::Record(id) => id,
         kind => {
-            // A payload that is no object.
+            // A payload that is not an object.
             let key = (schema.file.to_string(), "# alone".to_owned(), Family::Plain);
             if let Some(known) = lower.builder.known_records.get(&key) {
                 return Ok(*known);
             }
             let id = lower.builder.reserve();
             let name = lower.builder.type_name(title, contract);
-            let doc = describe(&document, || format!("What {} describes.", schema.file));
+            let doc = describe(&document, || format!("The payload that {} describes.", schema.file));
             lower.builder.set(id, only(name, doc, Family::Plain, kind));
             lower.builder.known_records.insert(key, id);
             id
@@ -50,12 +50,12 @@ impl From<Kind> for Lowered {
 }
 
 impl Lower<'_> {
-    /// What may stand at `pointer`. `name` is for the type, if it needs one.
+    /// The kind of the subschema at `pointer`. `name` is for its type, if it needs one.
     fn schema(&mut self, schema: &Value, pointer: &str, name: &str) -> Result<Lowered, String> {
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             let path = reference.strip_prefix('#').unwrap_or_default();
             let document = self.document;
-            let target = document.pointer(path).ok_or_else(|| format!("$ref {reference} leads nowhere"))?;
+            let target = document.pointer(path).ok_or_else(|| format!("$ref {reference} does not exist"))?;
             let name = match path.rsplit('/').next() {
                 Some(last) if !last.is_empty() => last.to_owned(),
                 _ => name.to_owned(),
@@ -88,7 +88,7 @@ impl Lower<'_> {
         Ok(Kind::List(Box::new(items)))
     }
 
-    /// What stands in a list or map, where a null is something of its own.
+    /// The kind of an item of a list or map, where null is a value.
     fn element(&mut self, schema: &Value, pointer: &str, name: &str) -> Result<Kind, String> {
         let Lowered { kind, is_nullable } = self.schema(schema, pointer, name)?;
         Ok(if is_nullable { Kind::Raw } else { kind })
@@ -180,7 +180,7 @@ impl Lower<'_> {
     }
 }
 
-/// The types that may stand there, and whether null may too.
+/// The allowed types, and whether null is allowed too.
 fn types(schema: &Value) -> (BTreeSet<&str>, bool) {
     let mut types: BTreeSet<&str> = match schema.get("type") {
         Some(Value::String(name)) => [name.as_str()].into(),
@@ -198,7 +198,7 @@ fn describe(schema: &Value, otherwise: impl FnOnce() -> String) -> String {
     }
 }
 
-/// Text for a comment: in one line, and without what would end the comment.
+/// Text for a comment: on one line, and without comment delimiters.
 fn plain(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     names::comment(&words.chars().filter(|character| !character.is_control()).collect::<String>())

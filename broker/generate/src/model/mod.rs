@@ -1,4 +1,4 @@
-//! What is generated, whatever the language: contracts, records, enumerations.
+//! The language-independent model: contracts, records, enumerations.
 
 mod json_schema;
 mod protobuf;
@@ -13,7 +13,7 @@ use crate::names;
 
 pub(crate) use topic::{Level, Topic};
 
-/// All that is generated from a catalogue.
+/// Everything that is generated from a catalogue.
 pub(crate) struct Api {
     pub(crate) contracts: Vec<Binding>,
     pub(crate) records: Vec<Record>,
@@ -22,17 +22,17 @@ pub(crate) struct Api {
 
 /// A contract.
 pub(crate) struct Binding {
-    /// As the manifest has it.
+    /// The name in the manifest.
     pub(crate) contract: String,
-    /// In capitals, unique however it is written.
+    /// In pascal case, unique in all spellings.
     pub(crate) name: String,
     pub(crate) topic: Topic,
-    /// The first of the contract: what is written and read.
+    /// The first format of the contract, for writing and reading.
     pub(crate) format: Format,
-    /// Others may come, so that ours is asked for.
+    /// Whether payloads may have other formats, so that this one is requested.
     pub(crate) has_other_formats: bool,
     pub(crate) record: RecordId,
-    /// Where the types come from, for comments.
+    /// The source of the types, for comments.
     pub(crate) source: String,
 }
 
@@ -44,61 +44,61 @@ pub(crate) struct EnumId(usize);
 
 /// A message, or an object of a JSON Schema.
 pub(crate) struct Record {
-    /// In capitals, unique however it is written.
+    /// In pascal case, unique in all spellings.
     pub(crate) name: String,
     pub(crate) doc: String,
-    /// By ascending number, or as the schema has them.
+    /// By ascending number, or in schema order.
     pub(crate) fields: Vec<Field>,
     pub(crate) choices: Vec<Choice>,
     pub(crate) family: Family,
-    /// In JSON and MessagePack it is what its only field is.
+    /// Whether JSON and MessagePack replace it by its only field.
     pub(crate) is_transparent: bool,
-    /// The formats in which contracts need it.
+    /// The formats for which contracts need it.
     pub(crate) formats: BTreeSet<Format>,
 }
 
 /// A `oneof`.
 pub(crate) struct Choice {
-    /// As the schema has it.
+    /// The name in the schema.
     pub(crate) name: String,
-    /// Of its type, in capitals, unique however it is written.
+    /// The name of its type in pascal case, unique in all spellings.
     pub(crate) type_name: String,
 }
 
-/// Which of the forms of a message a record is made for: they do not have the same types.
+/// The formats that a record is generated for, as they do not have the same types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     /// Protobuf: fields have numbers.
     Binary,
-    /// JSON and MessagePack of a Protobuf schema: fields have names, zeros are left out, null is as good as nothing.
+    /// JSON and MessagePack of a Protobuf schema: fields have names, zeros are omitted, null means absent.
     Mapped,
     /// A JSON Schema.
     Plain,
 }
 
 pub(crate) struct Field {
-    /// As the schema has it.
+    /// The name in the schema.
     pub(crate) name: String,
-    /// As JSON and MessagePack have it.
+    /// The name in JSON and MessagePack.
     pub(crate) wire_name: String,
-    /// In the binary form.
+    /// The number in the binary form.
     pub(crate) number: u32,
     pub(crate) kind: Kind,
     pub(crate) presence: Presence,
-    /// The choice it belongs to.
+    /// The oneof it belongs to.
     pub(crate) choice: Option<usize>,
-    /// JSON Schema: null is a value.
+    /// Whether null is a value (JSON Schema).
     pub(crate) is_nullable: bool,
-    /// The binary form of a list has one tag for all items.
+    /// Whether the binary form of a list has one tag for all items.
     pub(crate) is_packed: bool,
-    /// Its record contains this one, not in a list.
+    /// Whether its record contains this one, other than in a list.
     pub(crate) is_recursive: bool,
     pub(crate) doc: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// A zero, or an empty list, is as good as nothing.
+    /// A zero, or an empty list, means absent.
     Implicit,
     Optional,
     Required,
@@ -110,9 +110,9 @@ pub(crate) enum Kind {
     Enum(EnumId),
     Record(RecordId),
     List(Box<Kind>),
-    /// Keys are of the first kind.
+    /// A map with keys of the first kind.
     Map(Scalar, Box<Kind>),
-    /// Anything, as its format has it.
+    /// An untyped value, in the encoding of its format.
     Raw,
 }
 
@@ -133,10 +133,10 @@ pub(crate) enum Scalar {
     Double,
     String,
     Bytes,
-    /// A moment and a span of time, where their format has forms for them.
+    /// Timestamp and duration, for formats that support them.
     Timestamp,
     Duration,
-    /// A whole number of a JSON Schema.
+    /// An integer of a JSON Schema.
     Integer,
 }
 
@@ -146,26 +146,26 @@ pub(crate) struct Enum {
     pub(crate) doc: String,
     pub(crate) values: Vec<EnumValue>,
     pub(crate) repr: Repr,
-    /// The number of a value that is not there.
+    /// The number of an absent value.
     pub(crate) default: i32,
-    /// Some format that is written and read has its names.
+    /// Whether a generated format uses its names.
     pub(crate) is_named: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repr {
-    /// A number, which may be one without a name.
+    /// A number, which may have no name.
     OpenNumber,
-    /// A number with a name; others are as good as nothing (proto2).
+    /// A number with a name; others count as absent (proto2).
     ClosedNumber,
-    /// One of some texts.
+    /// One of several strings.
     Text,
 }
 
 pub(crate) struct EnumValue {
-    /// Without what all names begin with.
+    /// The name without the prefix that all names share.
     pub(crate) name: String,
-    /// On the wire, where that has names.
+    /// The name on the wire, if it has names.
     pub(crate) wire_name: String,
     pub(crate) number: i32,
 }
@@ -175,7 +175,7 @@ impl Api {
         Api::build(catalogue, false)
     }
 
-    /// With the messages of Protobuf schemas as JSON has them, whatever the formats of the contracts.
+    /// The model for documents, with the messages of Protobuf schemas in their JSON form, whatever the formats of the contracts.
     pub(crate) fn for_documents(catalogue: &Catalogue) -> Result<Api, GenerateError> {
         Api::build(catalogue, true)
     }
@@ -184,16 +184,16 @@ impl Api {
         if catalogue.contracts().is_empty() {
             return Err(GenerateError {
                 place: "the folder".to_owned(),
-                why: "it has no contracts; say in contracts.toml which there are".to_owned(),
+                why: "it has no contracts; add them to contracts.toml".to_owned(),
             });
         }
         let mut builder = Builder { for_documents, ..Builder::default() };
         let mut taken = BTreeSet::new();
         let names: Vec<String> =
             catalogue.contracts().iter().map(|c| unique(&mut taken, &names::pascal(c.name()))).collect();
-        // What is made of contracts keeps its name; types give way.
+        // Names derived from contracts have precedence over names of types.
         for name in &names {
-            builder.taken.extend(BEHIND_CONTRACTS.map(|what| names::snake(&format!("{name}{what}"))));
+            builder.taken.extend(CONTRACT_SUFFIXES.map(|what| names::snake(&format!("{name}{what}"))));
             builder.taken.extend(BEFORE_CONTRACTS.map(|what| names::snake(&format!("{what}{name}"))));
         }
         let mut contracts = Vec::new();
@@ -221,7 +221,7 @@ impl Api {
         self.contracts.iter().any(|contract| contract.format == format)
     }
 
-    /// Whether some record has fields that are named on the wire.
+    /// Whether any record has fields that are named on the wire.
     pub(crate) fn needs_names(&self) -> bool {
         self.needs(Format::Json) || self.needs(Format::MessagePack)
     }
@@ -254,14 +254,14 @@ impl Api {
                 {
                     let field = &mut self.records[at].fields[place];
                     field.is_recursive = true;
-                    // No value could have an end otherwise.
+                    // Otherwise a value would be infinite.
                     field.presence = Presence::Optional;
                 }
             }
         }
     }
 
-    /// Whether a value of `from` can have one of `to` in it, other than in a list.
+    /// Whether a value of `from` may contain one of `to`, other than in a list.
     fn reaches(&self, from: RecordId, to: RecordId) -> bool {
         let (mut waiting, mut met) = (vec![from], BTreeSet::new());
         while let Some(id) = waiting.pop() {
@@ -280,7 +280,7 @@ impl Api {
 }
 
 impl Kind {
-    /// The record in it.
+    /// The record that it refers to.
     pub(crate) fn record(&self) -> Option<RecordId> {
         match self {
             Kind::Record(id) => Some(*id),
@@ -289,7 +289,7 @@ impl Kind {
         }
     }
 
-    /// The enumeration in it.
+    /// The enumeration that it refers to.
     fn enumeration(&self) -> Option<EnumId> {
         match self {
             Kind::Enum(id) => Some(*id),
@@ -302,7 +302,7 @@ impl Kind {
         matches!(self, Kind::List(_) | Kind::Map(..))
     }
 
-    /// The scalar as which the binary form has it; none for records.
+    /// The scalar type in the binary form; `None` for records.
     pub(crate) fn scalar(&self) -> Option<Scalar> {
         match self {
             Kind::Scalar(scalar) => Some(*scalar),
@@ -311,8 +311,7 @@ impl Kind {
         }
     }
 
-    /// What the schema language of the binary form calls it, after which readers and writers name their functions. Not for
-    /// records, which have functions of their own.
+    /// The type's name in Protobuf, which readers and writers use in function names. Not for records, which have their own functions.
     pub(crate) fn binary_name(&self) -> &'static str {
         match self.scalar() {
             Some(Scalar::Bool) => "bool",
@@ -335,7 +334,7 @@ impl Kind {
         }
     }
 
-    /// How one value is written in the binary form.
+    /// The wire type of one value in the binary form.
     pub(crate) fn wire_type(&self) -> u32 {
         match self.scalar() {
             None | Some(Scalar::String | Scalar::Bytes | Scalar::Timestamp | Scalar::Duration) => 2,
@@ -347,7 +346,7 @@ impl Kind {
 }
 
 impl Record {
-    /// Whether it is of a JSON Schema.
+    /// Whether it belongs to a JSON Schema.
     pub(crate) fn is_plain(&self) -> bool {
         self.family == Family::Plain
     }
@@ -358,18 +357,18 @@ impl Field {
         self.number << 3 | wire_type
     }
 
-    /// Whether a value may be missing, so that its type says so.
+    /// Whether the type must allow absence.
     pub(crate) fn is_optional(&self) -> bool {
         let is_message = matches!(self.kind, Kind::Record(_)) && self.number > 0;
         self.presence == Presence::Optional || self.is_nullable || is_message
     }
 }
 
-/// What is made of the name of a contract.
-const BEHIND_CONTRACTS: [&str; 5] = ["Topic", "TopicName", "TopicParse", "Options", "Parameters"];
+/// Suffixes of names derived from a contract.
+const CONTRACT_SUFFIXES: [&str; 5] = ["Topic", "TopicName", "TopicParse", "Options", "Parameters"];
 const BEFORE_CONTRACTS: [&str; 6] = ["Publish", "Subscribe", "Handle", "Encode", "Decode", "Read"];
 
-/// Names of types that mean something in some language, or in what is generated beside them.
+/// Names of types with a meaning in some language, or in the generated code.
 const RESERVED: &[&str] = &[
     "any",
     "array",
@@ -458,7 +457,7 @@ const RESERVED: &[&str] = &[
     "writer",
 ];
 
-/// Types that are being made.
+/// Types under construction.
 #[derive(Default)]
 struct Builder {
     for_documents: bool,
@@ -497,7 +496,7 @@ impl Builder {
         })
     }
 
-    /// A place for a record that may contain itself.
+    /// Reserves an index for a record that may be recursive.
     fn reserve(&mut self) -> RecordId {
         self.records.push(None);
         RecordId(self.records.len() - 1)
@@ -512,7 +511,7 @@ impl Builder {
         EnumId(self.enums.len() - 1)
     }
 
-    /// A free name of a type: the short one, or the long one.
+    /// A free name for a type: the short one, or the long one.
     fn type_name(&mut self, short: &str, long: &str) -> String {
         let candidates = [short, long].map(|name| {
             let name = names::pascal(name);
@@ -534,7 +533,7 @@ fn unique(taken: &mut BTreeSet<String>, name: &str) -> String {
     free
 }
 
-/// A record that is what its only field is.
+/// A record that is replaced by its only field.
 fn only(name: String, doc: String, family: Family, kind: Kind) -> Record {
     let field = Field {
         name: "value".to_owned(),

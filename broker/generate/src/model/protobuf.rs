@@ -14,7 +14,7 @@ pub(super) fn record(builder: &mut Builder, schema: &Schema, family: Family) -> 
     let message = message.ok_or_else(|| format!("its descriptors have no message {}", schema.message))?;
     Ok(match builder.kind_of(&message, family) {
         Kind::Record(id) => id,
-        // A well-known type that is no object in this form.
+        // A well-known type that is not an object in this form.
         other => builder.wrapper_of(&message, family, other),
     })
 }
@@ -42,7 +42,7 @@ impl Builder {
             let kind = self.field_kind(&field, family);
             let presence = match () {
                 () if field.cardinality() == Cardinality::Required => Presence::Required,
-                // Null is a value of it.
+                // Null is one of its values.
                 () if kind == Kind::Raw => Presence::Optional,
                 () if kind.is_sequence() || !field.supports_presence() => Presence::Implicit,
                 () => Presence::Optional,
@@ -105,7 +105,7 @@ impl Builder {
         })
     }
 
-    /// What a message is in the forms of `family`.
+    /// The kind of a message in the formats of `family`.
     fn kind_of(&mut self, message: &MessageDescriptor, family: Family) -> Kind {
         if let (Some(scalar), Family::Mapped) = (wrapped(message.full_name()), family) {
             return Kind::Scalar(scalar);
@@ -121,7 +121,7 @@ impl Builder {
         }
     }
 
-    /// A record whose only field is what the payload is.
+    /// A record whose only field is the whole payload.
     fn wrapper_of(&mut self, message: &MessageDescriptor, family: Family, kind: Kind) -> RecordId {
         if family == Family::Binary {
             return self.message(message, family);
@@ -167,7 +167,7 @@ fn short_name<'n>(full_name: &'n str, package: &str) -> &'n str {
     full_name.strip_prefix(package).map_or(full_name, |rest| rest.trim_start_matches('.'))
 }
 
-/// What `DoubleValue` and its kin wrap: JSON shows that alone.
+/// The scalar that `DoubleValue` and similar wrap, which JSON shows directly.
 fn wrapped(full_name: &str) -> Option<Scalar> {
     Some(match full_name.strip_prefix("google.protobuf.")?.strip_suffix("Value")? {
         "Double" => Scalar::Double,

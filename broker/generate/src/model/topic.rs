@@ -6,9 +6,9 @@ use crate::names;
 
 /// The topics of a contract.
 pub(crate) struct Topic {
-    /// As it was written.
+    /// The topic pattern as written.
     pub(crate) text: String,
-    /// What is subscribed to.
+    /// The filter to subscribe to.
     pub(crate) filter: String,
     pub(crate) levels: Vec<Level>,
 }
@@ -16,12 +16,12 @@ pub(crate) struct Topic {
 pub(crate) enum Level {
     Fixed(String),
     One(Parameter),
-    /// All levels that are left.
+    /// All remaining levels.
     Rest(Parameter),
 }
 
 pub(crate) struct Parameter {
-    /// As it was written; a level without a name is called after its place.
+    /// The name as written; an unnamed level is named after its position.
     pub(crate) name: String,
 }
 
@@ -39,7 +39,7 @@ impl Topic {
         let mut scope = names::Scope::default();
         for level in &mut levels {
             if let Level::One(parameter) | Level::Rest(parameter) = level {
-                // Unique however they are written.
+                // Unique in all spellings.
                 let mut name = parameter.name.clone();
                 while scope.take(names::snake(&name)) != names::snake(&name) {
                     name.push_str("_x");
@@ -57,7 +57,7 @@ impl Topic {
         })
     }
 
-    /// Whether the last parameter is all levels that are left.
+    /// Whether the last parameter has all remaining levels.
     pub(crate) fn has_rest(&self) -> bool {
         matches!(self.levels.last(), Some(Level::Rest(_)))
     }

@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::model::{Api, Binding, Level};
 use crate::names;
 
-/// The names that the package gives on.
+/// The names that the package exports.
 pub(super) fn names(api: &Api) -> Vec<String> {
     let names = api.contracts.iter().flat_map(|binding| {
         let (upper, snake) = (names::upper(&binding.name), names::snake(&binding.name));
@@ -76,7 +76,7 @@ fn contract(code: &mut Code, api: &Api, binding: &Binding, blocking: bool, types
     code.blank();
     code.line("");
     code.line(format!("{upper}_CODEC: tautwire.Codec[{ty}] = {function}({first}, {second})"));
-    doc(code, &format!("How payloads of the contract `{}` are written and read.", binding.contract));
+    doc(code, &format!("The codec for payloads of the contract `{}`.", binding.contract));
     types.extend([first, second]);
     let members = members(binding);
     code.line(format!(
@@ -87,7 +87,7 @@ fn contract(code: &mut Code, api: &Api, binding: &Binding, blocking: bool, types
     gap(code);
     code.line("@_dataclasses.dataclass(frozen=True)");
     code.open(format!("class {}Parameters:", binding.name));
-    doc(code, &format!("What a topic of the contract `{}` says: {}", binding.contract, binding.topic.text));
+    doc(code, &format!("The parameters of a topic of the contract `{}`: {}", binding.contract, binding.topic.text));
     if !members.is_empty() {
         code.blank();
     }
@@ -134,7 +134,7 @@ fn publish(code: &mut Code, binding: &Binding, ty: &str, members: &[String], blo
     code.close(") -> int:");
     code.open_silently();
     let about = format!(
-        "Publishes to {}, as `Client.publish`. The broker refuses what breaks the contract with reason code 0x99, at QoS 1 and 2.",
+        "Publishes to {}, like `Client.publish`. At QoS 1 and 2 the broker refuses violations with reason code 0x99.",
         binding.topic.text
     );
     doc(code, &about);
@@ -153,7 +153,7 @@ fn subscribe(code: &mut Code, binding: &Binding, ty: &str, blocking: bool) {
     code.line("**options: _Unpack[tautwire.SubscribeOptions],");
     code.close(format!(") -> {subscription}:"));
     code.open_silently();
-    doc(code, &format!("Subscribes to {}, as `Client.subscribe`.", binding.topic.filter));
+    doc(code, &format!("Subscribes to {}, like `Client.subscribe`.", binding.topic.filter));
     let options = if binding.has_other_formats {
         format!("accepting(options, \"{}\")", binding.format.content_type())
     } else {

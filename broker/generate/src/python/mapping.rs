@@ -1,4 +1,4 @@
-//! Functions for the forms with names, JSON and MessagePack.
+//! Functions for the named formats, JSON and MessagePack.
 
 use super::types::gap;
 use super::{Members, doc, may_be_none, presence_condition, string, suffix};
@@ -10,12 +10,12 @@ pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
     let (name, end) = (&record.name, suffix(&record.name));
     let members = Members::of(record);
     code.open(format!("def to_fields_{end}(value: {name}, is_text: bool) -> _t.Any:"));
-    doc(code, "What JSON (`is_text`) or MessagePack has.");
+    doc(code, "Converts to plain values for JSON (`is_text`) or MessagePack.");
     to_fields(code, api, record, &members);
     code.close_silently();
     gap(code);
     code.open(format!("def from_fields_{end}(source: object) -> {name}:"));
-    doc(code, "Reads what JSON or MessagePack has.");
+    doc(code, "Converts from plain values of JSON or MessagePack.");
     match record.family {
         _ if record.is_transparent => {
             if let Some(field) = record.fields.first() {
@@ -79,7 +79,7 @@ fn write_field(code: &mut Code, api: &Api, field: &Field, member: &str) {
     }
 }
 
-/// Of a JSON Schema.
+/// For a JSON Schema.
 fn plain(code: &mut Code, api: &Api, record: &Record, members: &Members) {
     code.line("found = _mapping.fields(source)");
     code.open(format!("return {}(", record.name));
@@ -100,7 +100,7 @@ fn plain(code: &mut Code, api: &Api, record: &Record, members: &Members) {
     code.close(")");
 }
 
-/// Of a Protobuf schema.
+/// For a Protobuf schema.
 fn mapped(code: &mut Code, api: &Api, record: &Record, members: &Members) {
     let found = if record.fields.is_empty() { "" } else { "found = " };
     code.line(format!("{found}_mapping.fields(source)"));
@@ -112,7 +112,7 @@ fn mapped(code: &mut Code, api: &Api, record: &Record, members: &Members) {
             None => format!("value.{member} = field{at}"),
         };
         if field.kind == Kind::Raw {
-            // Null is a value of these.
+            // Null is one of their values.
             code.line(format!("field{at} = _mapping.raw_field(found, {wire})"));
             code.open(format!("if field{at} is not _payload.ABSENT:"));
         } else {
@@ -132,7 +132,7 @@ fn mapped(code: &mut Code, api: &Api, record: &Record, members: &Members) {
     code.line("return value");
 }
 
-/// What becomes of a value.
+/// The expression that converts a value.
 fn from(api: &Api, kind: &Kind, value: &str, depth: usize) -> String {
     match kind {
         Kind::Scalar(scalar) => match scalar {

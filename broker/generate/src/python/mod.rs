@@ -42,12 +42,12 @@ pub(crate) fn generate(api: &Api, blocking: bool) -> Sources {
     add("types.py", &types::generate(api));
     add("contracts.py", &contracts::generate(api, blocking));
     add("__init__.py", &package(api));
-    // Type checkers read the types of a package that says so.
+    // Marks the package as typed for type checkers.
     files.insert("py.typed".to_owned(), HEADER.to_owned());
     files
 }
 
-/// What the package gives.
+/// The package's `__init__.py`.
 fn package(api: &Api) -> String {
     let mut code = code();
     code.line("\"\"\"Contracts: typed topics and payloads.\"\"\"");
@@ -101,7 +101,7 @@ fn string(text: &str) -> String {
     })
 }
 
-/// A docstring.
+/// Adds a docstring.
 fn doc(code: &mut Code, text: &str) {
     let text = text.replace('\\', "\\\\");
     let is_plain = !text.contains("\"\"\"") && !text.ends_with('"');
@@ -109,9 +109,9 @@ fn doc(code: &mut Code, text: &str) {
     code.line(format!("\"\"\"{text}\"\"\""));
 }
 
-/// The names of attributes of a record: of its fields, and of its choices.
+/// The names of a record's attributes: of its fields and oneofs.
 struct Members {
-    /// Of fields of choices, the text that says which.
+    /// For fields of oneofs, the string that selects the field.
     fields: Vec<String>,
     choices: Vec<String>,
 }
@@ -135,12 +135,12 @@ impl Members {
     }
 }
 
-/// The end of the names of functions for a record, or an enumeration.
+/// The suffix of function names for a record or an enumeration.
 fn suffix(name: &str) -> String {
     names::snake(name)
 }
 
-/// The table of all texts of an enumeration of texts.
+/// The table of all strings of an enumeration.
 fn all_of(enumeration: &Enum) -> String {
     format!("{}_ALL", names::upper(&enumeration.name))
 }
@@ -170,7 +170,7 @@ impl Api {
         }
     }
 
-    /// The type of an attribute, and what it is where nothing is given.
+    /// The type of an attribute, and its default.
     fn declaration(&self, record: &Record, field: &Field) -> (String, Option<String>) {
         let ty = self.python_type(&field.kind);
         match (&field.kind, may_be_none(field)) {
@@ -220,7 +220,7 @@ fn scalar_type(scalar: Scalar) -> &'static str {
     }
 }
 
-/// A value of nothing.
+/// The default of a scalar.
 fn zero(scalar: Scalar) -> &'static str {
     match scalar_type(scalar) {
         "bool" => "False",
@@ -233,7 +233,7 @@ fn zero(scalar: Scalar) -> &'static str {
     }
 }
 
-/// Whether a value without presence is written.
+/// The condition to write a value without presence.
 fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind {
         // Minus zero is not the default.
@@ -246,7 +246,7 @@ fn presence_condition(kind: &Kind, value: &str) -> String {
     }
 }
 
-/// Whether a name stands somewhere in the text.
+/// Whether the text contains a name.
 fn mentions(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name)

@@ -9,7 +9,7 @@ pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
     let (name, end) = (&record.name, suffix(&record.name));
     let members = Members::of(record);
     code.open(format!("def write_{end}(value: {name}, out: _protobuf.Writer) -> None:"));
-    doc(code, "Writes the binary form.");
+    doc(code, "Encodes the binary form.");
     for (at, member) in members.choices.iter().enumerate() {
         code.line(format!("choice{at} = value.{member}"));
     }
@@ -19,7 +19,7 @@ pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
     code.close_silently();
     gap(code);
     code.open(format!("def read_{end}(reader: _protobuf.Reader, value: _t.Optional[{name}] = None) -> {name}:"));
-    doc(code, "Reads the binary form, to the end. Fields that are there replace those of `value`, or join them.");
+    doc(code, "Decodes the binary form to its end. Its fields are merged into `value`.");
     code.open("if value is None:");
     code.line(format!("value = {name}()"));
     code.close_silently();
@@ -95,7 +95,7 @@ fn write_call(api: &Api, kind: &Kind, out: &str, value: &str) -> String {
     }
 }
 
-/// The method of reader and writer. None has the name of a type.
+/// The method of the reader and the writer. None has the name of a type.
 fn method(kind: &Kind) -> &'static str {
     match kind.scalar() {
         Some(Scalar::Bool) => "boolean",
@@ -105,7 +105,7 @@ fn method(kind: &Kind) -> &'static str {
     }
 }
 
-/// A tag as it is written.
+/// The encoded tag.
 fn tag(tag: u32) -> String {
     let mut text = String::from("b\"");
     let mut rest = tag;
@@ -121,7 +121,7 @@ fn tag(tag: u32) -> String {
     text
 }
 
-/// Where the numbers of a closed enumeration are checked, those that it does not know are none.
+/// For a closed enumeration whose numbers are checked, unknown numbers are `None`.
 fn is_closed(api: &Api, kind: &Kind) -> bool {
     matches!(kind, Kind::Enum(id) if api.enumeration(*id).repr == Repr::ClosedNumber)
 }
@@ -151,7 +151,7 @@ fn read_fields(code: &mut Code, api: &Api, record: &Record, members: &Members) {
     code.close_silently();
     for field in required {
         code.open(format!("if not has{}:", field.number));
-        let missing = "_payload.PayloadError(\"expected a value, which must be there\")";
+        let missing = "_payload.PayloadError(\"expected a required value\")";
         code.line(format!("raise {missing}.inside({})", string(&field.wire_name)));
         code.close_silently();
     }
@@ -211,7 +211,7 @@ fn read_field(code: &mut Code, api: &Api, field: &Field, member: &str, members: 
     code.close_silently();
 }
 
-/// Reads one value, and does with it what `lines` say. A record goes on with the `existing` one.
+/// Generates code that reads one value and processes it with `lines`. A record is merged into the `existing` one.
 fn take(
     code: &mut Code,
     api: &Api,

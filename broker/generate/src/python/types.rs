@@ -1,4 +1,4 @@
-//! `types.py`: dataclasses and enumerations, and the functions that write and read them.
+//! `types.py`: dataclasses and enumerations, and their encoding and decoding functions.
 
 use tautwire_contracts::Format;
 
@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::model::{Api, Enum, Record, Repr};
 use crate::names;
 
-/// The names that the package gives on.
+/// The names that the package exports.
 pub(super) fn names(api: &Api) -> Vec<String> {
     let enums = api.enums.iter().flat_map(|enumeration| {
         let all = (enumeration.repr == Repr::Text).then(|| all_of(enumeration));
@@ -50,7 +50,7 @@ pub(super) fn generate(api: &Api) -> String {
     let mut out = code();
     out.line("\"\"\"The types of all contracts.\"\"\"");
     out.blank();
-    // Names that no attribute and no type has.
+    // Aliases that no attribute and no type uses.
     out.line("from __future__ import annotations");
     out.blank();
     for (module, alias) in [("dataclasses", "_dataclasses"), ("enum", "_enum"), ("typing", "_t")] {
@@ -67,7 +67,7 @@ pub(super) fn generate(api: &Api) -> String {
     format!("{}\n\n{body}", out.finish())
 }
 
-/// Two empty lines, as there are between definitions.
+/// Adds two empty lines, as between definitions.
 pub(super) fn gap(code: &mut Code) {
     if !code.is_empty() {
         code.blank();
@@ -78,7 +78,7 @@ pub(super) fn gap(code: &mut Code) {
 fn number_enum(code: &mut Code, enumeration: &Enum) {
     let name = &enumeration.name;
     code.open(format!("class {name}(_enum.IntEnum):"));
-    let others = if enumeration.repr == Repr::OpenNumber { " Other numbers may come from newer schemas." } else { "" };
+    let others = if enumeration.repr == Repr::OpenNumber { " Newer schemas may add other numbers." } else { "" };
     doc(code, &format!("{}{others}", enumeration.doc));
     code.blank();
     for (constant, number) in constants(enumeration) {
@@ -108,7 +108,7 @@ fn number_enum(code: &mut Code, enumeration: &Enum) {
         code.line(format!("return _{table}_NUMBERS.get(number, number)"));
     } else {
         code.open(format!("def number_{}(number: int) -> _t.Optional[{name}]:", suffix(name)));
-        doc(code, "The constant of a number; others are as good as nothing.");
+        doc(code, "The constant of a number; `None` for others.");
         code.line(format!("return _{table}_NUMBERS.get(number)"));
     }
     code.close_silently();
@@ -120,12 +120,12 @@ fn text_enum(code: &mut Code, enumeration: &Enum) {
     several(code, &format!("{name} = _t.Literal["), &texts, "]");
     doc(code, &enumeration.doc);
     several(code, &format!("{}: tuple[{name}, ...] = (", all_of(enumeration)), &texts, ")");
-    doc(code, "All of them.");
+    doc(code, "All values.");
     let read = format!("_{}_READ: _t.Callable[[object], {name}]", names::upper(name));
     code.line(format!("{read} = _mapping.one_of({})", all_of(enumeration)));
 }
 
-/// Items between brackets, in one line or several.
+/// Adds items in brackets, on one line or several.
 fn several(code: &mut Code, start: &str, items: &[String], end: &str) {
     let line = format!("{start}{}{}{end}", items.join(", "), if items.len() == 1 && end == ")" { "," } else { "" });
     if line.len() <= LINE_MAX {
@@ -143,7 +143,7 @@ fn dataclass(code: &mut Code, api: &Api, record: &Record) {
     code.open(format!("class {}:", record.name));
     doc(code, &record.doc);
     let mut declared: Vec<(String, &str)> = Vec::new();
-    // What must be given comes first.
+    // Attributes without a default come first.
     for is_given in [true, false] {
         for (field, member) in record.fields.iter().zip(&members.fields).filter(|(field, _)| field.choice.is_none()) {
             let (ty, default) = api.declaration(record, field);
@@ -154,7 +154,7 @@ fn dataclass(code: &mut Code, api: &Api, record: &Record) {
         }
     }
     let docs: Vec<String> =
-        record.choices.iter().map(|choice| format!("The choice `{}`: one of these.", choice.name)).collect();
+        record.choices.iter().map(|choice| format!("The oneof `{}`: one of these.", choice.name)).collect();
     for ((choice, member), about) in record.choices.iter().zip(&members.choices).zip(&docs) {
         declared.push((format!("{member}: _t.Optional[{}] = None", choice.type_name), about));
     }
@@ -168,7 +168,7 @@ fn dataclass(code: &mut Code, api: &Api, record: &Record) {
     code.close_silently();
 }
 
-/// The types of choices: a text that says which field, and its value.
+/// The types of oneofs: a string that selects the field, and its value.
 fn choices(code: &mut Code, api: &Api, record: &Record) {
     let members = Members::of(record);
     for (at, choice) in record.choices.iter().enumerate() {
@@ -178,6 +178,6 @@ fn choices(code: &mut Code, api: &Api, record: &Record) {
             .map(|(field, member)| format!("tuple[_t.Literal[{}], {}]", string(member), api.python_type(&field.kind)))
             .collect();
         several(code, &format!("{} = _t.Union[", choice.type_name), &arms, "]");
-        doc(code, &format!("One field of the choice `{}`, by its name.", choice.name));
+        doc(code, &format!("One field of the oneof `{}`, by its name.", choice.name));
     }
 }

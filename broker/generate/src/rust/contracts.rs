@@ -47,7 +47,7 @@ fn members(binding: &Binding) -> Vec<String> {
 fn topic(code: &mut Code, binding: &Binding) {
     let ty = format!("{}Topic", binding.name);
     let members = members(binding);
-    let fixed = format!("What a topic of the contract `{}` says: `{}`.", binding.contract, binding.topic.text);
+    let fixed = format!("The parameters of a topic of the contract `{}`: `{}`.", binding.contract, binding.topic.text);
     code.comment("/// ", &fixed);
     code.line("#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]");
     if members.is_empty() {
@@ -65,7 +65,7 @@ fn topic(code: &mut Code, binding: &Binding) {
     code.line("/// The topic name.");
     code.line("///");
     code.line("/// # Errors");
-    code.line("/// A level has a character that would change what it means: `/`, `+`, `#` or U+0000.");
+    code.line("/// A level has a character that is not allowed: `/`, `+`, `#` or U+0000.");
     code.open("pub fn name(&self) -> Result<String, PayloadError> {");
     let mut at = 0;
     let mut fixed = String::new();
@@ -111,7 +111,7 @@ fn topic(code: &mut Code, binding: &Binding) {
 }
 
 fn parse(code: &mut Code, binding: &Binding, members: &[String]) {
-    code.line("/// What a topic name says, if it is one of the contract.");
+    code.line("/// Parses a topic name; `None` if it is not a topic of the contract.");
     code.open("pub fn parse(name: &str) -> Option<Self> {");
     let split = if binding.topic.has_rest() {
         format!("name.splitn({}, '/')", binding.topic.levels.len())
@@ -132,7 +132,7 @@ fn parse(code: &mut Code, binding: &Binding, members: &[String]) {
                 at += 1;
             }
             Level::Rest(_) => {
-                // What `#` stands for may be nothing at all [MQTT-4.7.1-2].
+                // `#` may match no level at all [MQTT-4.7.1-2].
                 code.line(format!("let {} = levels.next().unwrap_or_default().to_owned();", members[at]));
                 at += 1;
             }
@@ -145,11 +145,11 @@ fn parse(code: &mut Code, binding: &Binding, members: &[String]) {
     code.close("}");
 }
 
-/// `Some(Self { … })`, in the lines that rustfmt gives it.
+/// Generates `Some(Self { … })`, wrapped as rustfmt does it.
 fn structure(code: &mut Code, members: &[String]) {
     match members {
         [] => code.line("Some(Self {})"),
-        // The width of a structure in one line is at most 18 characters.
+        // rustfmt puts a struct literal on one line up to a width of 18 characters.
         members if members.join(", ").len() <= 18 - 2 => code.line(format!("Some(Self {{ {} }})", members.join(", "))),
         members => {
             code.open("Some(Self {");
@@ -162,13 +162,13 @@ fn structure(code: &mut Code, members: &[String]) {
 fn publish(code: &mut Code, binding: &Binding, value: &str, blocking: bool) {
     let (name, method) = (names::snake(&binding.name), method(binding.format));
     let about = format!(
-        "Publishes to `{}`. `how` sets what else is to go with it, such as the QoS. The broker refuses what breaks the contract with reason code 0x99, at QoS 1 and 2.",
+        "Publishes to `{}`. `how` sets other options, such as the QoS. At QoS 1 and 2 the broker refuses payloads that violate the contract with reason code 0x99.",
         binding.topic.text
     );
     code.comment("/// ", &about);
     code.line("///");
     code.line("/// # Errors");
-    code.line("/// The topic is none, or the client cannot publish.");
+    code.line("/// The topic is not valid, or the client cannot publish.");
     let (fun, wait) = if blocking { ("pub fn", "") } else { ("pub async fn", ".await") };
     code.open(format!("{fun} publish_{name}("));
     code.line("client: &Client,");
@@ -188,7 +188,7 @@ fn publish(code: &mut Code, binding: &Binding, value: &str, blocking: bool) {
 fn subscribe(code: &mut Code, binding: &Binding, value: &str, blocking: bool) {
     let (name, method) = (names::snake(&binding.name), method(binding.format));
     let topic = format!("{}Topic", binding.name);
-    code.line(format!("/// Subscribes to `{}`. `how` sets how, such as the QoS.", binding.topic.filter));
+    code.line(format!("/// Subscribes to `{}`. `how` sets options, such as the QoS.", binding.topic.filter));
     code.line("///");
     code.line("/// # Errors");
     code.line("/// As `Client::subscribe`.");
@@ -199,7 +199,7 @@ fn subscribe(code: &mut Code, binding: &Binding, value: &str, blocking: bool) {
     code.close(format!(") -> Result<ContractSubscription<{topic}, {value}>, ContractError> {{"));
     code.line(format!("    let subscribe = how(Subscribe::to({}));", string(&binding.topic.filter)));
     if binding.has_other_formats {
-        code.line("    // Publishers may use other formats: the broker gives us ours.");
+        code.line("    // Publishers may use other formats: the broker transcodes to this one.");
         code.line(format!(
             "    let accept = Property::UserProperty(\"accept\", \"{}\");",
             binding.format.content_type()

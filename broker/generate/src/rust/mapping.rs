@@ -1,4 +1,4 @@
-//! Methods for the forms with names, JSON and MessagePack.
+//! Methods for the named formats, JSON and MessagePack.
 
 use tautwire_contracts::Format;
 
@@ -15,17 +15,17 @@ pub(super) fn methods(code: &mut Code, api: &Api, record: &Record) {
         if !record.formats.contains(&format) {
             continue;
         }
-        code.line(format!("/// The value in {name}."));
+        code.line(format!("/// Encodes the value as {name}."));
         code.open(format!("pub fn to_{method}(&self) -> Vec<u8> {{"));
         code.line(format!("let mut out = {sink}::default();"));
         code.line("self.write(&mut out);");
         code.line("out.finish()");
         code.close("}");
         code.blank();
-        code.line(format!("/// Reads {name}."));
+        code.line(format!("/// Decodes {name}."));
         code.line("///");
         code.line("/// # Errors");
-        code.line("/// The payload is not what the schema says.");
+        code.line("/// The payload does not match the schema.");
         code.open(format!("pub fn from_{method}(payload: &[u8]) -> Result<Self, PayloadError> {{"));
         code.line(format!("let mut source = {source}::new(payload)?;"));
         code.line("let value = Self::read(&mut source)?;");
@@ -61,16 +61,16 @@ fn write(code: &mut Code, api: &Api, record: &Record, members: &Members) {
             write_value(code, api, &field.kind, "item", true, 0);
             code.close("}");
         } else if field.is_optional() {
-            let is_null_said = field.presence == Presence::Required && field.is_nullable;
-            if is_null_said {
+            let writes_null = field.presence == Presence::Required && field.is_nullable;
+            if writes_null {
                 code.line(&key);
             }
             code.open(format!("if let Some(item) = &{value} {{"));
-            if !is_null_said {
+            if !writes_null {
                 code.line(&key);
             }
             write_value(code, api, &field.kind, "item", true, 0);
-            if is_null_said {
+            if writes_null {
                 code.between("} else {");
                 code.line("out.null();");
             }
@@ -145,7 +145,7 @@ fn write_value(code: &mut Code, api: &Api, kind: &Kind, value: &str, is_referenc
     }
 }
 
-/// The name of a variable of a loop within loops.
+/// The name of a variable of a nested loop.
 fn nested(name: &str, depth: usize) -> String {
     if depth == 0 { name.to_owned() } else { format!("{name}{}", depth + 1) }
 }
@@ -167,7 +167,7 @@ fn read(code: &mut Code, api: &Api, record: &Record, members: &Members) {
     let name = if record.fields.is_empty() { "_key" } else { "key" };
     code.open(format!("while let Some({name}) = source.key()? {{"));
     if record.family == Family::Mapped {
-        // Null is as good as nothing, but for values that are left open.
+        // Null means absent, except for untyped values.
         let open = record.fields.iter().filter(|field| field.kind == Kind::Raw);
         let mut conditions: Vec<String> = open.map(|field| format!("key != {}", string(&field.wire_name))).collect();
         conditions.push("source.null()".to_owned());
@@ -185,7 +185,7 @@ fn read(code: &mut Code, api: &Api, record: &Record, members: &Members) {
                 keys.push(string(&field.name));
             }
             let pattern = format!("{} => {{", keys.join(" | "));
-            // At its depth, 16 spaces stand before it.
+            // At this depth, it is indented by 16 spaces.
             if 16 + pattern.len() <= WIDTH {
                 code.open(pattern);
             } else {
@@ -240,7 +240,7 @@ fn read_field(code: &mut Code, api: &Api, record: &Record, members: &Members, fi
     }
 }
 
-/// Reads a value, and puts it where `target` says.
+/// Generates code that reads a value and passes it to `target`.
 fn read_into(code: &mut Code, api: &Api, kind: &Kind, target: &dyn Fn(&str) -> String, depth: usize) {
     match kind {
         Kind::Scalar(scalar) => code.line(target(match scalar {
@@ -257,7 +257,7 @@ fn read_into(code: &mut Code, api: &Api, kind: &Kind, target: &dyn Fn(&str) -> S
             let ty = api.rust_enum(*id);
             code.line("let text = source.string()?;");
             code.open(format!("let Some(item) = {ty}::named(&text) else {{"));
-            code.line("return Err(source.wrong(\"one of the values that the schema names\"));");
+            code.line("return Err(source.wrong(\"one of the values in the schema\"));");
             code.close("};");
             code.line(target("item"));
         }

@@ -55,7 +55,7 @@ fn code() -> Code {
     Code::new("    ")
 }
 
-/// The widest line that rustfmt writes.
+/// The maximum width of rustfmt.
 const WIDTH: usize = 100;
 
 impl Api {
@@ -105,11 +105,11 @@ fn scalar_type(scalar: Scalar) -> &'static str {
     }
 }
 
-/// Names of fields and of choices.
+/// The names of fields and oneofs.
 struct Members {
     fields: Vec<String>,
     choices: Vec<String>,
-    /// The variants of the choices' types, for fields that belong to one.
+    /// The variants of the types of oneofs, for their fields.
     variants: Vec<String>,
 }
 
@@ -131,10 +131,10 @@ impl Members {
     }
 }
 
-/// A longer name gets a shorter one before something is called on it, as rustfmt breaks long chains of calls.
+/// A longer name gets a short alias before methods are called on it, as rustfmt breaks long method chains.
 const CHAINED_MAX: usize = 28;
 
-/// The field of `self` or a reference to it, and which of the two.
+/// The field of `self` or a reference to it, and which of the two it is.
 fn place(code: &mut Code, kind: &Kind, member: &str) -> (String, bool) {
     let is_called = matches!(
         kind,
@@ -147,7 +147,7 @@ fn place(code: &mut Code, kind: &Kind, member: &str) -> (String, bool) {
     ("field".to_owned(), true)
 }
 
-/// The field of `self`, or a name for it, to change it.
+/// The field of `self`, or an alias for it, to modify it.
 fn place_mut(code: &mut Code, member: &str) -> String {
     if member.len() <= CHAINED_MAX {
         return format!("self.{member}");
@@ -156,7 +156,7 @@ fn place_mut(code: &mut Code, member: &str) -> String {
     "field".to_owned()
 }
 
-/// Whether a value without presence is written.
+/// The condition to write a value without presence.
 fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind {
         Kind::Scalar(Scalar::Bool) => value.to_owned(),
@@ -168,7 +168,7 @@ fn presence_condition(kind: &Kind, value: &str) -> String {
     }
 }
 
-/// A value as an argument: `value` is a reference, or a place.
+/// A value as an argument: `value` is a reference, or a place expression.
 fn argument(kind: &Kind, value: &str, is_reference: bool) -> String {
     let is_copied = !matches!(kind, Kind::Scalar(Scalar::String | Scalar::Bytes) | Kind::Raw);
     match (kind, is_reference) {
@@ -183,10 +183,10 @@ fn string(text: &str) -> String {
     names::quoted(text, |character| format!("\\u{{{:x}}}", u32::from(character)))
 }
 
-/// `head(a, b)tail` in one line, or in as many as rustfmt needs for it at this depth.
+/// Generates `head(a, b)tail` on one line, or wrapped as rustfmt does it at this depth.
 fn call(code: &mut Code, depth: usize, head: &str, arguments: &[String], tail: &str) {
     let line = format!("{head}({}){tail}", arguments.join(", "));
-    // rustfmt gives arguments at most 60 characters in one line.
+    // rustfmt puts arguments on one line up to a width of 60 characters.
     if arguments.join(", ").chars().count() <= 60 && depth * 4 + line.chars().count() <= WIDTH {
         code.line(line);
         return;

@@ -6,17 +6,17 @@ use crate::model::{Api, Field, Kind, Presence, Record, Scalar};
 
 pub(super) fn methods(code: &mut Code, api: &Api, record: &Record) {
     code.open(format!("impl {} {{", record.name));
-    code.line("/// The binary form.");
+    code.line("/// Encodes the binary form.");
     code.open("pub fn to_protobuf(&self) -> Vec<u8> {");
     code.line("let mut out = Writer::default();");
     code.line("self.write_protobuf(&mut out);");
     code.line("out.bytes");
     code.close("}");
     code.blank();
-    code.line("/// Reads the binary form.");
+    code.line("/// Decodes the binary form.");
     code.line("///");
     code.line("/// # Errors");
-    code.line("/// The payload is not what the schema says.");
+    code.line("/// The payload does not match the schema.");
     code.open("pub fn from_protobuf(payload: &[u8]) -> Result<Self, PayloadError> {");
     code.line("let mut value = Self::default();");
     code.line("value.read_protobuf(&mut Reader::new(payload))?;");
@@ -106,7 +106,7 @@ fn write_value(code: &mut Code, kind: &Kind, value: &str, is_reference: bool) {
     code.line(format!("out.{}({});", method(kind), argument(kind, value, is_reference)));
 }
 
-/// The method of reader and writer.
+/// The method of the reader and the writer.
 fn method(kind: &Kind) -> &'static str {
     match kind.scalar() {
         Some(Scalar::Bytes) => "data",
@@ -150,7 +150,7 @@ fn read_fields(code: &mut Code, api: &Api, record: &Record, members: &Members) {
     code.line("Ok(())");
 }
 
-/// Short items as rustfmt fills lines with them.
+/// Short items, filled into lines as rustfmt does it.
 fn filled(code: &mut Code, items: &[String]) {
     const DEPTH: usize = 6 * 4;
     let mut line = String::new();
@@ -216,7 +216,7 @@ fn read_field(code: &mut Code, api: &Api, record: &Record, members: &Members, at
                 (kind, None) if field.is_optional() => {
                     set(code, api, kind, |item| format!("{value} = Some({item});"));
                 }
-                // A number that a closed enumeration does not know is as good as none.
+                // A number that a closed enumeration does not have counts as absent.
                 (kind, None) if field.presence == Presence::Required && api.is_closed(kind) => {
                     set(code, api, kind, |item| format!("{value} = {item};\nhas{} = true;", field.number));
                 }
@@ -242,7 +242,7 @@ fn read_item(code: &mut Code, api: &Api, item: &Kind, list: &str) {
     }
 }
 
-/// A line with the value that is read, if the enumeration knows it.
+/// A line with the value that was read, if the enumeration has it.
 fn set(code: &mut Code, api: &Api, kind: &Kind, line: impl FnOnce(&str) -> String) {
     if api.is_closed(kind) {
         code.line(format!("let item = {};", read_call(api, kind)));

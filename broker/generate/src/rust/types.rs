@@ -67,7 +67,7 @@ fn number_enum(code: &mut Code, enumeration: &Enum) {
     let name = &enumeration.name;
     doc(code, &enumeration.doc);
     if enumeration.repr == Repr::OpenNumber {
-        code.line("/// Other numbers may come from newer schemas.");
+        code.line("/// Newer schemas may add other numbers.");
     }
     let default = if enumeration.default == 0 { "Default, " } else { "" };
     code.line(format!("#[derive(Debug, Clone, Copy, {default}PartialEq, Eq, PartialOrd, Ord, Hash)]"));
@@ -168,13 +168,13 @@ fn structure(code: &mut Code, api: &Api, record: &Record) {
         code.line(format!("pub {member}: {},", api.rust_field_type(field)));
     }
     for (choice, member) in record.choices.iter().zip(&members.choices) {
-        code.line(format!("/// The choice `{}`.", choice.name));
+        code.line(format!("/// The oneof `{}`.", choice.name));
         code.line(format!("pub {member}: Option<{}>,", choice.type_name));
     }
     code.close("}");
     for (at, choice) in record.choices.iter().enumerate() {
         code.blank();
-        code.line(format!("/// One field of the choice `{}`.", choice.name));
+        code.line(format!("/// One field of the oneof `{}`.", choice.name));
         code.line("#[derive(Debug, Clone, PartialEq)]");
         code.open(format!("pub enum {} {{", choice.type_name));
         for (field, variant) in record.fields.iter().zip(&members.variants) {

@@ -15,7 +15,7 @@ pub(super) fn generate(api: &Api) -> String {
         contract(&mut body, api, binding, &mut types);
     }
     let mut out = code();
-    // By its own name nothing of it can be taken for something of a contract.
+    // A namespace import cannot collide with names of contracts.
     out.line("import * as mqtt from \"@tautwire/client\";");
     for (format, name, module) in [
         (Format::Json, "jsonCodec", "./json.js"),
@@ -55,7 +55,7 @@ fn contract(code: &mut Code, api: &Api, binding: &Binding, types: &mut Vec<Strin
             format!("{function}<{ty}>({write}, fromFields{ty})")
         }
     };
-    code.line(format!("/** How payloads of the contract `{}` are written and read. */", binding.contract));
+    code.line(format!("/** The codec for payloads of the contract `{}`. */", binding.contract));
     code.line(format!("export const {lower}Codec = {codec};"));
     code.blank();
     let pattern: Vec<String> = binding.topic.levels.iter().map(level).collect();
@@ -63,7 +63,7 @@ fn contract(code: &mut Code, api: &Api, binding: &Binding, types: &mut Vec<Strin
     code.line(format!("export const {lower}Topic = mqtt.topic({}, {lower}Codec);", string(&pattern.join("/"))));
     code.blank();
     let parameters: Vec<String> = binding.topic.parameters().map(|parameter| names::camel(&parameter.name)).collect();
-    code.line("/** What a topic says. */");
+    code.line("/** The parameters of a topic. */");
     if parameters.is_empty() {
         code.line(format!("export type {name}Parameters = Readonly<Record<never, string>>;"));
     } else {
@@ -82,7 +82,7 @@ fn publish(code: &mut Code, binding: &Binding, ty: &str) {
     let (name, lower) = (&binding.name, names::camel(&binding.name));
     code.line("/**");
     code.line(format!(
-        " * Publishes to {}; see `Client.publish`. The broker checks it: what breaks the contract is",
+        " * Publishes to {}; see `Client.publish`. A payload that violates the contract is",
         names::comment(&binding.topic.text)
     ));
     code.line(" * refused with reason code 0x99 at QoS 1 and 2.");
@@ -105,11 +105,11 @@ fn publish(code: &mut Code, binding: &Binding, ty: &str) {
 fn subscribe(code: &mut Code, binding: &Binding, ty: &str, pattern: &str) {
     let (name, lower) = (&binding.name, names::camel(&binding.name));
     let accept = binding.format.content_type();
-    code.line(format!("/** Options of {{@link subscribe{name}}}; `params` to subscribe to some topics only. */"));
+    code.line(format!("/** Options of {{@link subscribe{name}}}; `params` selects some of the topics. */"));
     code.line(format!("export type {name}Options = mqtt.TopicSubscribeOptions<{pattern}, {ty}>;"));
     code.blank();
     code.line(format!(
-        "/** Subscribes to {}. Iterate the result, or give a handler. */",
+        "/** Subscribes to {}. Iterate over the result, or pass a handler. */",
         names::comment(&binding.topic.filter)
     ));
     code.line(format!(
@@ -117,7 +117,7 @@ fn subscribe(code: &mut Code, binding: &Binding, ty: &str, pattern: &str) {
     ));
     if binding.has_other_formats {
         code.line(format!(
-            "  // Publishers may use other formats: the broker gives us ours.\n  const userProperties = [...(options.userProperties ?? []), [\"accept\", \"{accept}\"] as const];"
+            "  // Publishers may use other formats: the broker transcodes to this one.\n  const userProperties = [...(options.userProperties ?? []), [\"accept\", \"{accept}\"] as const];"
         ));
         code.line("  const asked = { ...options, userProperties };");
     } else {

@@ -1,4 +1,4 @@
-//! Functions for the forms with names, JSON and MessagePack.
+//! Functions for the named formats, JSON and MessagePack.
 
 use super::types::{constant, is_always_there, presence_condition, value_of};
 use super::{choice_name, member, property, string};
@@ -16,10 +16,10 @@ pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
 const OF_ALL_OBJECTS: [&str; 7] =
     ["constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"];
 
-/// Of a JSON Schema: a value is what its format has.
+/// For a JSON Schema: a value has the representation of its format.
 fn plain(code: &mut Code, api: &Api, record: &Record) {
     let name = &record.name;
-    code.line("/** Reads what JSON or MessagePack has. */");
+    code.line("/** Converts from plain values of JSON or MessagePack. */");
     code.open(format!("export function fromFields{name}(source: unknown): {name} {{"));
     if let (true, Some(field)) = (record.is_transparent, record.fields.first()) {
         code.line(format!("return {{ value: {}(source) }};", reader(api, &field.kind, true)));
@@ -27,7 +27,7 @@ fn plain(code: &mut Code, api: &Api, record: &Record) {
         return;
     }
     code.line("const fields = mapping.object(source);");
-    // What must be there is there when the object is made.
+    // Required fields are set when the object is created.
     for (at, field) in record.fields.iter().enumerate() {
         let mut read = reader(api, &field.kind, true);
         if field.is_nullable {
@@ -46,7 +46,7 @@ fn plain(code: &mut Code, api: &Api, record: &Record) {
         .filter(|(_, field)| is_always_there(field))
         .map(|(at, field)| format!("{}: field{at}", property(&field.wire_name)))
         .collect();
-    // A property that all objects have is there for the compiler although it is not.
+    // The compiler assumes properties of all objects, although they are missing here.
     let cast = if record.fields.iter().any(|field| OF_ALL_OBJECTS.contains(&field.wire_name.as_str())) {
         format!(" as unknown as {name}")
     } else {
@@ -67,24 +67,24 @@ fn plain(code: &mut Code, api: &Api, record: &Record) {
     code.close("}");
 }
 
-/// A wrapper: the value of its only field.
+/// For a wrapper: the value of its only field.
 fn transparent(code: &mut Code, api: &Api, record: &Record) {
     let name = &record.name;
     let Some(field) = record.fields.first() else { return };
     let written = from(api, &field.kind, &value_of(field));
     let needs = if written.contains("isText") { "isText" } else { "_isText" };
-    code.line("/** What JSON or MessagePack has in its place. */");
+    code.line("/** Converts to its representation in JSON or MessagePack. */");
     code.open(format!("export function toFields{name}(value: {name}, {needs}: boolean): unknown {{"));
     code.line(format!("return {written};"));
     code.close("}");
     code.blank();
-    code.line("/** Reads what JSON or MessagePack has in its place. */");
+    code.line("/** Converts from its representation in JSON or MessagePack. */");
     code.open(format!("export function fromFields{name}(source: unknown): {name} {{"));
     code.line(format!("return {{ {}: {}(source) }};", property(&field.wire_name), reader(api, &field.kind, false)));
     code.close("}");
 }
 
-/// Of a Protobuf schema.
+/// For a Protobuf schema.
 fn mapped(code: &mut Code, api: &Api, record: &Record) {
     let name = &record.name;
     let mut body = super::code();
@@ -94,14 +94,14 @@ fn mapped(code: &mut Code, api: &Api, record: &Record) {
     let body = body.finish();
     let value = if record.fields.is_empty() { "_value" } else { "value" };
     let is_text = if body.contains("isText") { "isText" } else { "_isText" };
-    code.line("/** What JSON (`isText`) or MessagePack has. */");
+    code.line("/** Converts to plain values for JSON (`isText`) or MessagePack. */");
     code.open(format!("export function toFields{name}({value}: {name}, {is_text}: boolean): unknown {{"));
     code.line("const fields: Record<string, unknown> = {};");
     code.line(body.trim_end());
     code.line("return fields;");
     code.close("}");
     code.blank();
-    code.line("/** Reads what JSON or MessagePack has. */");
+    code.line("/** Converts from plain values of JSON or MessagePack. */");
     code.open(format!("export function fromFields{name}(source: unknown): {name} {{"));
     let fields = if record.fields.is_empty() { "" } else { "const fields = " };
     code.line(format!("{fields}mapping.object(source);"));
@@ -110,7 +110,7 @@ fn mapped(code: &mut Code, api: &Api, record: &Record) {
         let (wire, other) = (string(&field.wire_name), string(&field.name));
         let read = reader(api, &field.kind, false);
         let call = match field.kind {
-            // Null is a value of these.
+            // Null is one of their values.
             Kind::Raw => format!("mapping.field(fields, {wire}, {read})"),
             _ => format!("mapping.mapped(fields, {wire}, {other}, {read})"),
         };
@@ -155,7 +155,7 @@ fn write_field(code: &mut Code, api: &Api, record: &Record, field: &Field) {
     }
 }
 
-/// What becomes of a value.
+/// The expression that converts a value.
 fn from(api: &Api, kind: &Kind, value: &str) -> String {
     match kind {
         Kind::Scalar(scalar) => match scalar {

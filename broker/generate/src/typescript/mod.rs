@@ -56,7 +56,7 @@ impl Api {
         &self.enumeration(id).name
     }
 
-    /// The type of a value; of a plain map where `is_plain`.
+    /// The type of a value; a plain map if `is_plain`.
     fn ts_type(&self, kind: &Kind, is_plain: bool) -> String {
         match kind {
             Kind::Scalar(scalar) => scalar_type(*scalar).to_owned(),
@@ -85,7 +85,7 @@ fn scalar_type(scalar: Scalar) -> &'static str {
     }
 }
 
-/// A value of nothing.
+/// The default of a scalar.
 fn zero(scalar: Scalar) -> &'static str {
     match scalar_type(scalar) {
         "boolean" => "false",
@@ -124,7 +124,7 @@ fn constants(values: &[crate::model::EnumValue]) -> Vec<(String, i32)> {
     values.iter().map(|value| (scope.take(names::pascal(&value.name)), value.number)).collect()
 }
 
-/// What a choice of the record is called: `value` of fields `a` and `b`.
+/// The name of a oneof: `value` of fields `a` and `b`.
 fn choice_name(record: &Record, choice: usize) -> String {
     let mut scope = names::Scope::default();
     for field in record.fields.iter().filter(|field| field.choice.is_none()) {
@@ -134,7 +134,7 @@ fn choice_name(record: &Record, choice: usize) -> String {
     names[choice].clone()
 }
 
-/// `import … from "module";`, of what is needed.
+/// Generates `import … from "module";` for the needed names.
 fn import(code: &mut Code, names: &[String], module: &str) {
     if names.is_empty() {
         return;
@@ -157,7 +157,7 @@ fn import(code: &mut Code, names: &[String], module: &str) {
     }
 }
 
-/// Whether a name stands somewhere in the text.
+/// Whether the text contains a name.
 fn mentions(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$' || c == '.' || c == '"';
     text.match_indices(name).any(|(at, _)| {

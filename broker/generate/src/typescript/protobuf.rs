@@ -8,14 +8,12 @@ use crate::model::{Api, Field, Kind, Presence, Record, Repr, Scalar};
 pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
     let name = &record.name;
     let given = if record.fields.is_empty() { ("_value", "_out") } else { ("value", "out") };
-    code.line("/** Writes the binary form. */");
+    code.line("/** Encodes the binary form. */");
     code.open(format!("export function write{name}({}: {name}, {}: Writer): void {{", given.0, given.1));
     write_fields(code, api, record);
     code.close("}");
     code.blank();
-    code.line(
-        "/** Reads the binary form, to the end. Fields that are there replace those of `value`, or join them. */",
-    );
+    code.line("/** Decodes the binary form to its end. Its fields are merged into `value`. */");
     code.open(format!("export function read{name}(reader: Reader, value: {name} = create{name}()): {name} {{"));
     let required: Vec<&Field> = record.fields.iter().filter(|field| field.presence == Presence::Required).collect();
     for field in &required {
@@ -33,8 +31,7 @@ pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
     code.close("}");
     code.close("}");
     for field in required {
-        let what =
-            format!("new PayloadError(\"expected a value, which must be there\").inside({})", string(&field.wire_name));
+        let what = format!("new PayloadError(\"expected a required value\").inside({})", string(&field.wire_name));
         code.line(format!("if (!has{}) throw {what};", field.number));
     }
     code.line("return value;");
@@ -110,7 +107,7 @@ fn write_call(api: &Api, kind: &Kind, value: &str) -> String {
     }
 }
 
-/// The method of reader and writer.
+/// The method of the reader and the writer.
 fn method(kind: &Kind) -> &'static str {
     match kind.scalar() {
         Some(Scalar::Bytes) => "bytesOf",
@@ -119,7 +116,7 @@ fn method(kind: &Kind) -> &'static str {
     }
 }
 
-/// The condition under which a number of a closed enumeration is known.
+/// The condition that a closed enumeration has a number.
 fn known(api: &Api, kind: &Kind, value: &str) -> Option<String> {
     match kind {
         Kind::Enum(id) if api.enumeration(*id).repr == Repr::ClosedNumber => {
@@ -174,14 +171,14 @@ fn read_field(code: &mut Code, api: &Api, record: &Record, field: &Field) {
             format!("{value} = item;")
         }
     };
-    // A number that a closed enumeration does not know is as good as none.
+    // A number that a closed enumeration does not have counts as absent.
     let set = if field.presence == Presence::Required { format!("{set}\nhas{} = true;", field.number) } else { set };
     push(code, api, &field.kind, &set);
     code.line("break;");
     code.close("}");
 }
 
-/// Reads one value as `item`. A record goes on with the `existing` one.
+/// Generates code that reads one value as `item`. A record is merged into the `existing` one.
 fn read_value(code: &mut Code, api: &Api, kind: &Kind, existing: Option<&str>) {
     if let Kind::Record(id) = kind {
         let more = existing.map(|existing| format!(", {existing}")).unwrap_or_default();
@@ -234,7 +231,7 @@ fn read_entry(code: &mut Code, api: &Api, field: &Field, key: Scalar, item: &Kin
     code.close("}");
 }
 
-/// Constants of numbers and texts are types of their own without one.
+/// Without an annotation, constants of numbers and strings have literal types.
 fn annotation(kind: &Kind) -> &'static str {
     match kind.scalar() {
         Some(Scalar::Bool) => ": boolean",

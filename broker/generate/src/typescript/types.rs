@@ -1,4 +1,4 @@
-//! `types.ts`: interfaces, and the functions that write and read them.
+//! `types.ts`: interfaces, and their encoding and decoding functions.
 
 use tautwire_contracts::Format;
 
@@ -63,7 +63,7 @@ fn enum_of(code: &mut Code, enumeration: &Enum) {
             code.close_silently();
         }
         code.blank();
-        code.line("/** All of them. */");
+        code.line("/** All values. */");
         let name = constant(name);
         let line = format!("export const {name}_ALL = [{}] as const;", texts.join(", "));
         if line.len() <= 120 {
@@ -75,7 +75,7 @@ fn enum_of(code: &mut Code, enumeration: &Enum) {
         }
         return;
     }
-    let others = if enumeration.repr == Repr::OpenNumber { " Other numbers may come from newer schemas." } else { "" };
+    let others = if enumeration.repr == Repr::OpenNumber { " Newer schemas may add other numbers." } else { "" };
     let constants = constants(&enumeration.values);
     code.open(format!("export const {name} = {{"));
     for (constant, number) in &constants {
@@ -131,7 +131,7 @@ fn interface(code: &mut Code, api: &Api, record: &Record) {
             format!("{{ case: {}; value: {ty} }}", string(&field.wire_name))
         });
         let arms: Vec<String> = arms.collect();
-        code.line(format!("/** The choice `{}`: one of these. */", record.choices[at].name));
+        code.line(format!("/** The oneof `{}`: one of these. */", record.choices[at].name));
         let name = property(&choice_name(record, at));
         let line = format!("{name}?: {} | undefined;", arms.join(" | "));
         if line.len() <= 118 {
@@ -153,7 +153,7 @@ fn declaration(api: &Api, record: &Record, field: &Field) -> String {
     if is_always_there(field) { format!("{name}: {ty}{null}") } else { format!("{name}?: {ty}{null} | undefined") }
 }
 
-/// Whether the property is there in every value.
+/// Whether the property is present in every value.
 pub(super) fn is_always_there(field: &Field) -> bool {
     match field.presence {
         Presence::Implicit => true,
@@ -162,10 +162,10 @@ pub(super) fn is_always_there(field: &Field) -> bool {
     }
 }
 
-/// A function that makes a value with zeros for what is not given.
+/// A function that creates a value with defaults for missing fields.
 fn create(code: &mut Code, api: &Api, record: &Record) {
     let name = &record.name;
-    code.line("/** A value with these fields; zeros and empty lists for the others. */");
+    code.line("/** Creates a value with these fields; zeros and empty lists for the others. */");
     if record.fields.is_empty() {
         code.open(format!("export function create{name}(): {name} {{"));
         code.line("return {};");
@@ -199,7 +199,7 @@ pub(super) fn empty(api: &Api, kind: &Kind) -> String {
     }
 }
 
-/// Whether a value without presence is written.
+/// The condition to write a value without presence.
 pub(super) fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind.scalar() {
         Some(Scalar::Bool) => value.to_owned(),

@@ -3,19 +3,20 @@
 
 #include "ct_payload.h"
 
-/* Values with names: JSON and MessagePack. Numbers of JSON are written and read by snprintf and strtod, in the C locale. */
+/* Named values: JSON and MessagePack. JSON numbers are formatted and parsed with snprintf and
+ * strtod, in the C locale. */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** A map or list that is being written. */
+/** A map or list while it is written. */
 typedef struct ctm_opened {
     size_t start;
     size_t count;
 } ctm_opened;
 
-/** A map or list that is being read. */
+/** A map or list while it is read. */
 typedef struct ctm_sequence {
     size_t left;
     bool is_first;
@@ -33,14 +34,14 @@ void ctm_close_map(ct_writer *w, const ctm_opened *map);
 ctm_opened ctm_open_list(ct_writer *w);
 void ctm_put_item(ct_writer *w, ctm_opened *list);
 void ctm_close_list(ct_writer *w, const ctm_opened *list);
-/** A key that is a number. */
+/** A numeric key. */
 void ctm_put_int_key(ct_writer *w, ctm_opened *map, int64_t key);
 void ctm_put_uint_key(ct_writer *w, ctm_opened *map, uint64_t key);
 void ctm_put_null(ct_writer *w);
 void ctm_put_bool(ct_writer *w, bool value);
 void ctm_put_int(ct_writer *w, int64_t value);
 void ctm_put_uint(ct_writer *w, uint64_t value);
-/** Numbers of 64 bits, which most readers of JSON do not have exactly. */
+/** 64-bit numbers, which most JSON parsers cannot represent exactly. */
 void ctm_put_wide_int(ct_writer *w, int64_t value);
 void ctm_put_wide_uint(ct_writer *w, uint64_t value);
 void ctm_put_float(ct_writer *w, float value);
@@ -61,9 +62,9 @@ bool ctm_key(ct_reader *r, ctm_sequence *map, tw_bytes *key);
 ctm_sequence ctm_list(ct_reader *r);
 /** Whether there is another item. */
 bool ctm_item(ct_reader *r, ctm_sequence *list);
-/** How many items or entries are to come. */
+/** The number of remaining items or entries. */
 size_t ctm_count(const ct_reader *r, ctm_sequence sequence, bool is_map);
-/** Takes a null, if one is next. */
+/** Consumes a null, if one is next. */
 bool ctm_null(ct_reader *r);
 bool ctm_bool(ct_reader *r);
 int32_t ctm_int32(ct_reader *r);
@@ -79,15 +80,15 @@ ct_duration ctm_duration(ct_reader *r);
 ct_raw ctm_raw(ct_reader *r);
 /** A value of an enumeration, by name or by number; only by name if `is_closed`. */
 int32_t ctm_enum(ct_reader *r, const ctm_name *names, size_t count, bool is_closed);
-/** Keys that are numbers. */
+/** Numeric keys. */
 int64_t ctm_int_key(ct_reader *r, tw_bytes key, int64_t least, int64_t most);
 uint64_t ctm_uint_key(ct_reader *r, tw_bytes key, uint64_t most);
 bool ctm_bool_key(ct_reader *r, tw_bytes key);
-/** A moment of RFC 3339, and a span of time such as `1.5s`; false for other texts. */
+/** Parse an RFC 3339 timestamp, or a duration such as `1.5s`; false for other texts. */
 bool ctm_parse_timestamp(tw_bytes text, ct_timestamp *time);
 bool ctm_parse_duration(tw_bytes text, ct_duration *duration);
 void ctm_skip(ct_reader *r);
-/** The payload must end here. */
+/** Checks that the payload ends here. */
 void ctm_end(ct_reader *r);
 
 #ifdef __cplusplus

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** The longest text of a number in JSON. */
+/** The longest number in JSON. */
 #define NUMBER_MAX_BYTES 100
 
 typedef enum number_kind { NO_NUMBER, SIGNED, UNSIGNED, FRACTION } number_kind;
 
-/** A number as it came. `whole` is a magnitude, or of two's complement if it is SIGNED. */
+/** A parsed number. `whole` is a magnitude, or two's complement if it is SIGNED. */
 typedef struct number {
     number_kind kind;
     uint64_t whole;
@@ -19,7 +19,8 @@ static void invalid(ct_reader *r) {
     ct_fail(r, CT_PAYLOAD_INVALID);
 }
 
-/** The next byte; of JSON the next one that is no space. 0xC1, which is in neither, at the end. */
+/** The next byte, in JSON after skipping spaces. 0xC1, which is valid in neither format, at the
+ * end. */
 static uint8_t peek(ct_reader *r) {
     while (r->at < r->end) {
         uint8_t byte = r->data[r->at];
@@ -58,7 +59,7 @@ static tw_bytes view(ct_reader *r, uint64_t count) {
     return tw_view(r->data + r->at - (size_t)count, (size_t)count);
 }
 
-/** After the first byte, a number of `size` bytes, the highest first. */
+/** The big-endian number of `size` bytes after the first byte. */
 static uint64_t big(ct_reader *r, unsigned size) {
     tw_bytes bytes;
     uint64_t value = 0;
@@ -134,7 +135,7 @@ bool ctm_item(ct_reader *r, ctm_sequence *list) {
     return goes_on(r, list, ']');
 }
 
-/** The raw text of a string, if one is next: of JSON with its escapes. */
+/** The raw text of a string, if one is next: in JSON with its escapes. */
 static bool raw_text(ct_reader *r, tw_bytes *text, bool *is_escaped) {
     uint8_t first = peek(r);
     size_t start;
@@ -211,7 +212,7 @@ static size_t put_character(uint8_t *out, uint32_t code) {
     return 4;
 }
 
-/** Without escapes, in the scratch memory. It is never longer than with them. */
+/** Decodes escapes into the scratch memory. The result is never longer than the text. */
 static tw_bytes unescaped(ct_reader *r, tw_bytes text) {
     static const char letters[] = "\"\\/bfnrt";
     static const char meanings[] = "\"\\/\b\f\n\r\t";
@@ -300,7 +301,7 @@ bool ctm_bool(ct_reader *r) {
     return false;
 }
 
-/** The number that a text of JSON is. */
+/** Parses a JSON number. */
 static number parsed(tw_bytes text) {
     number found = {NO_NUMBER, 0, 0};
     char copy[NUMBER_MAX_BYTES + 1], *end;
@@ -395,7 +396,7 @@ static number any_number(ct_reader *r) {
     return found;
 }
 
-/** A number without a fraction is a whole one, however it is written. */
+/** A number without a fraction is an integer, in any notation. */
 static number whole_number(ct_reader *r) {
     number found = any_number(r);
     if (found.kind == FRACTION) {

@@ -1,10 +1,10 @@
 #include "ct_mapping.h"
 
 #define DAY_S 86400
-/** From 0000-03-01 to 1970-01-01. */
+/** Days from 0000-03-01 to 1970-01-01. */
 #define DAYS_BEFORE_1970 719468
 
-/** `count` digits of the text; -1 if there are others. */
+/** `count` digits of the text; -1 if there are other characters. */
 static int64_t digits_at(tw_bytes text, size_t at, size_t count) {
     int64_t value = 0;
     for (; count > 0; count--, at++) {
@@ -16,7 +16,8 @@ static int64_t digits_at(tw_bytes text, size_t at, size_t count) {
     return value;
 }
 
-/** Nanoseconds after a point at `at`, which goes to their end; -1 if there are no digits, or more than nine. */
+/** Nanoseconds after a decimal point at `at`, which is advanced to their end; -1 if there are no
+ * digits, or more than nine. */
 static int32_t fraction_at(tw_bytes text, size_t *at) {
     int32_t nanos = 0;
     size_t place;

@@ -5,17 +5,17 @@
 #include <string.h>
 
 #define DAY_S 86400
-/** From 0000-03-01 to 1970-01-01. */
+/** Days from 0000-03-01 to 1970-01-01. */
 #define DAYS_BEFORE_1970 719468
 #define NANOS_PER_SECOND 1000000000
-/** Whole numbers below this are exact. */
+/** Integers below this are exact. */
 #define EXACT_BELOW 9007199254740992.0
 
 static void put_text(ct_writer *w, const char *text) {
     ct_put(w, text, strlen(text));
 }
 
-/** A first byte, and a number of `size` bytes, the highest first. */
+/** Writes a first byte, and a big-endian number of `size` bytes. */
 static void put_headed(ct_writer *w, uint8_t head, uint64_t value, unsigned size) {
     ct_put_byte(w, head);
     while (size-- > 0) {
@@ -29,7 +29,7 @@ static ctm_opened begin(ct_writer *w, uint8_t byte) {
     return opened;
 }
 
-/** What comes before an item or a key. */
+/** Writes what precedes an item or a key. */
 static void count_one(ct_writer *w, ctm_opened *opened) {
     if (w->is_json && opened->count > 0) {
         ct_put_byte(w, ',');
@@ -37,7 +37,8 @@ static void count_one(ct_writer *w, ctm_opened *opened) {
     opened->count++;
 }
 
-/** The head of a map or list of MessagePack: its short form, or one with a length of two or four bytes. */
+/** Writes the header of a MessagePack map or list: its short form, or one with a length of two
+ * or four bytes. */
 static void finish(ct_writer *w, const ctm_opened *opened, uint8_t short_form, uint8_t long_form) {
     uint8_t length[4];
     size_t count = opened->count;
@@ -95,7 +96,7 @@ void ctm_close_list(ct_writer *w, const ctm_opened *list) {
     }
 }
 
-/** Decimal digits, with a sign before them. */
+/** Formats decimal digits with a sign. */
 static tw_bytes decimal(char *out, uint64_t magnitude, bool is_negative) {
     char *end = out + 21, *at = end;
     do {
@@ -196,7 +197,7 @@ void ctm_put_wide_uint(ct_writer *w, uint64_t value) {
     }
 }
 
-/** JSON for a number; `digits` is how many surely are enough. */
+/** Writes a JSON number; `digits` is a number of digits that is certainly enough. */
 static void put_number(ct_writer *w, double value, bool is_float, int least, int digits) {
     char text[40];
     if (value != value) {
@@ -228,7 +229,7 @@ void ctm_put_double(ct_writer *w, double value) {
     if (w->is_json) {
         put_number(w, value, false, 15, 17);
     } else if (is_small && (double)(int64_t)value == value && ct_double_bits(value) != (uint64_t)1 << 63) {
-        /* A whole number is shorter as one. */
+        /* An integer is shorter. */
         ctm_put_int(w, (int64_t)value);
     } else {
         put_headed(w, 0xCB, ct_double_bits(value), 8);
@@ -309,7 +310,7 @@ void ctm_put_bytes(ct_writer *w, tw_bytes value) {
     ct_put(w, value.data, value.len);
 }
 
-/** `number` with at least `width` digits. */
+/** Writes a number with at least `width` digits. */
 static char *put_digits(char *at, uint32_t value, unsigned width) {
     unsigned place;
     for (place = width; place-- > 0;) {
@@ -319,7 +320,7 @@ static char *put_digits(char *at, uint32_t value, unsigned width) {
     return at + width;
 }
 
-/** Three, six or nine digits, whichever is enough. */
+/** Writes three, six or nine digits, the fewest that are enough. */
 static char *put_fraction(char *at, uint32_t nanos) {
     if (nanos == 0) {
         return at;
@@ -348,7 +349,7 @@ static void put_moment(ct_writer *w, ct_timestamp value) {
     month += month < 10 ? 3 : -9;
     year += era * 400 + (month <= 2 ? 1 : 0);
     if (year < 0 || year > 9999) {
-        /* No form for it: the broker refuses what is written. */
+        /* It has no representation: the broker refuses the result. */
         ctm_put_null(w);
         return;
     }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/** Properties of a message or a subscription: a content type. */
+/** Room for the properties of a message or a subscription: a content type. */
 #define CT_PROPERTIES_BYTES 64
 
 ct_writer ct_writer_on(tw_memory out, bool is_json) {
@@ -107,7 +107,7 @@ bool ct_is_utf8(const uint8_t *text, size_t len) {
                 return false;
             }
         }
-        /* Too long for what they say, halves of pairs, and what is beyond U+10FFFF. */
+        /* Overlong forms, surrogates, and code points above U+10FFFF. */
         if ((first == 0xE0 && text[at + 1] < 0xA0) || (first == 0xED && text[at + 1] > 0x9F) ||
             (first == 0xF0 && text[at + 1] < 0x90) || (first == 0xF4 && text[at + 1] > 0x8F)) {
             return false;

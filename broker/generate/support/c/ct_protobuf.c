@@ -77,7 +77,7 @@ void ctp_close(ct_writer *w, size_t start) {
     }
 }
 
-/** Where bytes of the payload begin; NULL if there are fewer. */
+/** The bytes of the payload; NULL if there are fewer. */
 static const uint8_t *take(ct_reader *r, uint64_t count) {
     static const uint8_t nothing[1] = {0};
     if (r->error != 0 || count > r->end - r->at) {

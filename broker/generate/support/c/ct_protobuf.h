@@ -16,7 +16,7 @@ void ctp_put_fixed32(ct_writer *w, uint32_t value);
 void ctp_put_fixed64(ct_writer *w, uint64_t value);
 void ctp_put_bytes(ct_writer *w, tw_bytes value);
 void ctp_put_time(ct_writer *w, int64_t seconds, int32_t nanos);
-/** Begins a value that has its length before it, and ends it. */
+/** Begin and end a length-delimited value. */
 size_t ctp_open(ct_writer *w);
 void ctp_close(ct_writer *w, size_t start);
 
@@ -33,9 +33,10 @@ static inline void ctp_put_string(ct_writer *w, tw_bytes value) { ctp_put_bytes(
 static inline void ctp_put_timestamp(ct_writer *w, ct_timestamp value) { ctp_put_time(w, value.seconds, value.nanos); }
 static inline void ctp_put_duration(ct_writer *w, ct_duration value) { ctp_put_time(w, value.seconds, value.nanos); }
 
-/** Number and wire type of the value that follows; 0 at the end. */
+/** Number and wire type of the next value; 0 at the end. */
 uint32_t ctp_tag(ct_reader *r);
-/** Passes over the value of a field; one of `numbers` would be written in another way, and is an error. */
+/** Skips the value of an unknown field. A field of `numbers` has a wrong wire type, which is an
+ * error. */
 void ctp_unknown(ct_reader *r, uint32_t tag, const uint32_t *numbers, size_t count);
 void ctp_skip(ct_reader *r, uint32_t tag);
 uint64_t ctp_uint64(ct_reader *r);
@@ -49,10 +50,11 @@ tw_bytes ctp_bytes(ct_reader *r);
 tw_bytes ctp_string(ct_reader *r);
 ct_timestamp ctp_timestamp(ct_reader *r);
 ct_duration ctp_duration(ct_reader *r);
-/** Goes into a value with its length before it. The answer is for ctp_leave(). */
+/** Enters a length-delimited value. Pass the result to ctp_leave(). */
 size_t ctp_enter(ct_reader *r);
 void ctp_leave(ct_reader *r, size_t outer);
-/** How many items the packed list that follows has; passes over it. `size`: bytes of each, 0 for numbers of any length. */
+/** The number of items in the next packed list, which is skipped. `size`: bytes of each item, 0
+ * for variable-length numbers. */
 size_t ctp_count_packed(ct_reader *r, size_t size);
 
 static inline uint32_t ctp_uint32(ct_reader *r) { return (uint32_t)ctp_uint64(r); }
@@ -61,7 +63,7 @@ static inline int32_t ctp_int32(ct_reader *r) { return (int32_t)(uint32_t)ctp_ui
 static inline bool ctp_bool(ct_reader *r) { return ctp_uint64(r) != 0; }
 static inline int32_t ctp_sfixed32(ct_reader *r) { return (int32_t)ctp_fixed32(r); }
 static inline int64_t ctp_sfixed64(ct_reader *r) { return (int64_t)ctp_fixed64(r); }
-/** Whether a packed list goes on. */
+/** Whether a packed list has more items. */
 static inline bool ctp_more(const ct_reader *r) { return r->at < r->end; }
 
 #ifdef __cplusplus

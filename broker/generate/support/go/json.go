@@ -16,7 +16,8 @@ type jsonWriter struct {
 	bytes []byte
 }
 
-// comma separates a value from the one before it. What is written before tells: a value never ends so.
+// comma separates a value from the one before it. The last byte shows whether it is the first: a value never ends with
+// an opening bracket or a colon.
 func (w *jsonWriter) comma() {
 	if count := len(w.bytes); count > 0 {
 		switch w.bytes[count-1] {
@@ -107,7 +108,7 @@ func (w *jsonWriter) raw(value Raw) {
 type jsonReader struct {
 	bytes []byte
 	at    int
-	// isFirst says that a map or list has just begun.
+	// isFirst is true at the beginning of a map or list.
 	isFirst bool
 	depth   int
 	err     error
@@ -124,7 +125,7 @@ func (r *jsonReader) fail(expected string) {
 
 func (r *jsonReader) failed() bool { return r.err != nil }
 
-// finish says what was wrong, if anything, or that more follows.
+// finish returns the error, if any, or one for trailing bytes.
 func (r *jsonReader) finish() error {
 	if r.next(); r.err == nil && r.at < len(r.bytes) {
 		r.fail("the end of the payload")
@@ -132,7 +133,7 @@ func (r *jsonReader) finish() error {
 	return r.err
 }
 
-// next gives the next byte that is no space; 0 at the end.
+// next returns the next byte after spaces; 0 at the end.
 func (r *jsonReader) next() byte {
 	for ; r.at < len(r.bytes); r.at++ {
 		switch b := r.bytes[r.at]; b {
@@ -171,7 +172,7 @@ func (r *jsonReader) open(b byte, expected string) {
 	r.isFirst = true
 }
 
-// goesOn says whether another key or item follows.
+// goesOn reports whether another key or item follows.
 func (r *jsonReader) goesOn(end byte) bool {
 	if r.err != nil {
 		return false
@@ -296,7 +297,7 @@ func (r *jsonReader) timestamp() time.Time {
 	text, ok := r.text()
 	value, err := time.Parse(time.RFC3339Nano, strings.ToUpper(text))
 	if !ok || err != nil {
-		r.fail("a moment of RFC 3339")
+		r.fail("an RFC 3339 timestamp")
 	}
 	return value.UTC()
 }
@@ -311,7 +312,7 @@ func (r *jsonReader) raw() Raw {
 	return Raw(string(r.bytes[start:r.at]))
 }
 
-// pass passes over a value.
+// pass skips a value.
 func (r *jsonReader) pass() {
 	switch b := r.next(); b {
 	case '{':

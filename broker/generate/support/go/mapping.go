@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Raw is a value that the schema leaves open, as its format has it.
+// Raw is an untyped value in the encoding of its format.
 type Raw []byte
 
-// mappingWriter writes values that have names: JSON or MessagePack.
+// mappingWriter writes named values: JSON or MessagePack.
 type mappingWriter interface {
 	openMap()
 	key(name string)
@@ -24,7 +24,7 @@ type mappingWriter interface {
 	bool(value bool)
 	int(value int64)
 	uint(value uint64)
-	// wideInt and wideUint are for numbers of 64 bits, which most readers of JSON do not have exactly.
+	// wideInt and wideUint write 64-bit numbers, which most JSON parsers cannot represent exactly.
 	wideInt(value int64)
 	wideUint(value uint64)
 	float32(value float32)
@@ -35,20 +35,20 @@ type mappingWriter interface {
 	raw(value Raw)
 }
 
-// mappingReader reads them. After an error it gives zeros, and no more keys and items.
+// mappingReader reads them. After an error it returns zeros, and no more keys and items.
 type mappingReader interface {
 	openMap()
-	// key gives the next key; false at the end of the map.
+	// key returns the next key; false at the end of the map.
 	key() (string, bool)
 	openList()
-	// item says whether there is another item.
+	// item reports whether there is another item.
 	item() bool
-	// null takes a null, if one is next.
+	// null consumes a null, if one is next.
 	null() bool
 	bool() bool
-	// number takes a number, or a text that is one where the format writes some so.
+	// number reads a number, or a string with one if the format uses that.
 	number() number
-	// text takes a text, if one is next.
+	// text reads a string, if one is next.
 	text() (string, bool)
 	data() []byte
 	timestamp() time.Time
@@ -57,7 +57,7 @@ type mappingReader interface {
 	failed() bool
 }
 
-// number is a number as it came.
+// number is a parsed number.
 type number struct {
 	kind  byte // i, u, f; 0 for none
 	int   int64
@@ -75,7 +75,7 @@ func readInt(r mappingReader, bits int) int64 {
 		value, ok = int64(n.float), n.float == math.Trunc(n.float) && n.float >= -(1<<63) && n.float < 1<<63
 	}
 	if !ok || value<<(64-bits)>>(64-bits) != value {
-		r.fail(fmt.Sprintf("a whole number of %d bits", bits))
+		r.fail(fmt.Sprintf("an integer of %d bits", bits))
 		return 0
 	}
 	return value
@@ -91,7 +91,7 @@ func readUint(r mappingReader, bits int) uint64 {
 		value, ok = uint64(n.float), n.float == math.Trunc(n.float) && n.float >= 0 && n.float < 1<<64
 	}
 	if !ok || value<<(64-bits)>>(64-bits) != value {
-		r.fail(fmt.Sprintf("a whole number of %d bits from 0 on", bits))
+		r.fail(fmt.Sprintf("an unsigned integer of %d bits", bits))
 		return 0
 	}
 	return value
@@ -124,12 +124,12 @@ func readDuration(r mappingReader) time.Duration {
 	digits, hasUnit := strings.CutSuffix(text, "s")
 	magnitude := strings.TrimPrefix(digits, "-")
 	if !hasUnit || magnitude == "" || strings.Trim(magnitude, "0123456789.") != "" {
-		r.fail("seconds with an s behind them, such as 1.5s, of at most 292 years")
+		r.fail("seconds with the suffix s, such as 1.5s, of at most 292 years")
 		return 0
 	}
 	duration, err := time.ParseDuration(text)
 	if err != nil {
-		r.fail("seconds with an s behind them, such as 1.5s, of at most 292 years")
+		r.fail("seconds with the suffix s, such as 1.5s, of at most 292 years")
 	}
 	return duration
 }
@@ -154,11 +154,11 @@ func writeEnum[E ~int32](w mappingWriter, value E, names map[E]string) {
 	}
 }
 
-// readOneOf reads one of some texts.
+// readOneOf reads one of several strings.
 func readOneOf[E ~string](r mappingReader, all []E) E {
 	text := readString(r)
 	if !slices.Contains(all, E(text)) {
-		r.fail("one of the values that the schema names")
+		r.fail("one of the values in the schema")
 	}
 	return E(text)
 }
@@ -172,14 +172,14 @@ func writeDuration(w mappingWriter, value time.Duration) {
 	w.string(sign + strconv.FormatInt(seconds, 10) + fraction(nanos) + "s")
 }
 
-// keyText gives the key of a map as the text that it is there.
+// keyText returns the key of a map as a string.
 func keyText[K ~bool | ~int32 | ~int64 | ~uint32 | ~uint64](key K) string { return fmt.Sprint(key) }
 
-// keyInt and keyUint read keys of maps, which are text.
+// keyInt and keyUint parse keys of maps, which are strings.
 func keyInt(r mappingReader, key string, bits int) int64 {
 	value, err := strconv.ParseInt(key, 10, bits)
 	if err != nil {
-		r.fail(fmt.Sprintf("a whole number of %d bits as the key", bits))
+		r.fail(fmt.Sprintf("an integer of %d bits as the key", bits))
 	}
 	return value
 }
@@ -187,7 +187,7 @@ func keyInt(r mappingReader, key string, bits int) int64 {
 func keyUint(r mappingReader, key string, bits int) uint64 {
 	value, err := strconv.ParseUint(key, 10, bits)
 	if err != nil {
-		r.fail(fmt.Sprintf("a whole number of %d bits from 0 on as the key", bits))
+		r.fail(fmt.Sprintf("an unsigned integer of %d bits as the key", bits))
 	}
 	return value
 }
@@ -199,10 +199,10 @@ func keyBool(r mappingReader, key string) bool {
 	return key == "true"
 }
 
-// skip passes over a value.
+// skip skips a value.
 func skip(r mappingReader) { r.raw() }
 
-// fraction gives three, six or nine digits, whichever is enough.
+// fraction returns three, six or nine digits, the fewest that are enough.
 func fraction(nanos int64) string {
 	if nanos == 0 {
 		return ""

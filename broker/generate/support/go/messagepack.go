@@ -12,11 +12,11 @@ import (
 // messagePackWriter writes MessagePack, each value in its shortest form.
 type messagePackWriter struct {
 	bytes []byte
-	// open are the maps and lists that are being written, the innermost last.
+	// open are the open maps and lists, the innermost last.
 	open []opened
 }
 
-// opened is a map or list whose length is written when it is known.
+// opened is a map or list whose length is written when it is closed.
 type opened struct {
 	start, count int
 }
@@ -26,7 +26,7 @@ func (w *messagePackWriter) begin() {
 	w.bytes = append(w.bytes, 0)
 }
 
-// end writes the head of a map or list: its short form, or one with a length of two or four bytes.
+// end writes the header of a map or list: its short form, or one with a length of two or four bytes.
 func (w *messagePackWriter) end(short, long byte) {
 	last := w.open[len(w.open)-1]
 	w.open = w.open[:len(w.open)-1]
@@ -161,7 +161,7 @@ func (w *messagePackWriter) raw(value Raw) {
 type messagePackReader struct {
 	bytes []byte
 	at    int
-	// left counts what is to come of the maps and lists that are being read, the innermost last.
+	// left counts the remaining items of the open maps and lists, the innermost last.
 	left []int
 	err  error
 }
@@ -179,7 +179,7 @@ func (r *messagePackReader) fail(expected string) {
 
 func (r *messagePackReader) failed() bool { return r.err != nil }
 
-// finish says what was wrong, if anything, or that more follows.
+// finish returns the error, if any, or one for trailing bytes.
 func (r *messagePackReader) finish() error {
 	if r.at < len(r.bytes) {
 		r.fail("the end of the payload")
@@ -187,7 +187,7 @@ func (r *messagePackReader) finish() error {
 	return r.err
 }
 
-// peek gives the first byte of the next value; one that is never used at the end.
+// peek returns the first byte of the next value; an unused one at the end.
 func (r *messagePackReader) peek() byte {
 	if r.at < len(r.bytes) {
 		return r.bytes[r.at]
@@ -204,7 +204,7 @@ func (r *messagePackReader) take(count int) []byte {
 	return r.bytes[r.at-count : r.at]
 }
 
-// big takes a number of size bytes.
+// big reads a big-endian number of size bytes.
 func (r *messagePackReader) big(size int) uint64 {
 	var value uint64
 	for _, b := range r.take(size) {
@@ -376,7 +376,7 @@ func (r *messagePackReader) raw() Raw {
 	return slices.Clone(r.bytes[start:r.at])
 }
 
-// pass passes over a value.
+// pass skips a value.
 func (r *messagePackReader) pass() {
 	switch first := r.peek(); {
 	case first&0xf0 == 0x80 || first == 0xde || first == 0xdf:

@@ -10,18 +10,18 @@ import (
 	"github.com/tautwire/tautwire/clients/go/client"
 )
 
-// depthMax bounds how deep values may be nested.
+// depthMax is the maximum nesting of values.
 const depthMax = 100
 
-// PayloadError says what is wrong with a payload, or with a value or topic that was to be published.
+// PayloadError describes an invalid payload, or an invalid value or topic to publish.
 type PayloadError struct {
-	// Expected is what should have been there.
+	// Expected is what was expected.
 	Expected string
-	// Offset is the place in the payload, in bytes; -1 where that says nothing.
+	// Offset is the offset in the payload, in bytes; -1 if unknown.
 	Offset int
 }
 
-// Error gives one line: what was expected, and where.
+// Error returns one line: what was expected, and where.
 func (e *PayloadError) Error() string {
 	if e.Offset < 0 {
 		return "expected " + e.Expected
@@ -32,20 +32,20 @@ func (e *PayloadError) Error() string {
 // Received is a message of a contract.
 type Received[T, V any] struct {
 	*client.Message
-	// Topic is what the topic says.
+	// Topic has the parameters of the topic.
 	Topic T
-	// Value is the payload.
+	// Value is the decoded payload.
 	Value *V
 }
 
-// Subscription gives the messages of a contract.
+// Subscription delivers the messages of a contract.
 type Subscription[T, V any] struct {
 	*client.Subscription
 	receive func(*client.Message) (*Received[T, V], error)
 }
 
-// Messages gives the messages one after another. A payload that is not what the contract says comes with an error that does not
-// end the loop: Received has the message then, without a value. Other errors end it, as they do in client.Subscription.Messages.
+// Messages returns the messages one after another. An invalid payload comes with an error that does not end the loop:
+// Received then has the message without a value. Other errors end it, as in client.Subscription.Messages.
 func (s *Subscription[T, V]) Messages(ctx context.Context) iter.Seq2[*Received[T, V], error] {
 	return func(yield func(*Received[T, V], error) bool) {
 		for message, err := range s.Subscription.Messages(ctx) {
@@ -60,7 +60,7 @@ func (s *Subscription[T, V]) Messages(ctx context.Context) iter.Seq2[*Received[T
 	}
 }
 
-// transcodingError is the user property of a message that the broker could not turn into the format that was asked for.
+// transcodingError is the user property of a message that the broker could not transcode to the requested format.
 const transcodingError = "tautwire-transcoding-error"
 
 func receive[T, V any](
@@ -96,7 +96,7 @@ func subscribe[T, V any](
 	return &Subscription[T, V]{Subscription: subscription, receive: receive}, nil
 }
 
-// sortedBools gives the keys of a map, false before true.
+// sortedBools returns the keys of a map, false before true.
 func sortedBools[V any](entries map[bool]V) []bool {
 	var keys []bool
 	for _, key := range []bool{false, true} {
@@ -107,7 +107,7 @@ func sortedBools[V any](entries map[bool]V) []bool {
 	return keys
 }
 
-// level says whether the text can be one level of a topic.
+// level checks that the text can be one level of a topic.
 func level(name, text string) error {
 	if strings.ContainsAny(text, "/+#\x00") {
 		return &PayloadError{Expected: "no /, +, # and U+0000 in " + name, Offset: -1}
@@ -115,7 +115,7 @@ func level(name, text string) error {
 	return nil
 }
 
-// levels says whether the text can be the last levels of a topic.
+// levels checks that the text can be the last levels of a topic.
 func levels(name, text string) error {
 	if strings.ContainsAny(text, "+#\x00") {
 		return &PayloadError{Expected: "no +, # and U+0000 in " + name, Offset: -1}

@@ -70,13 +70,13 @@ func (w *protobufWriter) secondsAndNanos(seconds, nanos int64) {
 	w.close(start)
 }
 
-// open begins a value that has its length before it.
+// open begins a length-delimited value.
 func (w *protobufWriter) open() int {
 	w.bytes = append(w.bytes, 0)
 	return len(w.bytes)
 }
 
-// close writes the length of what has been written since open.
+// close writes the length of the bytes since open.
 func (w *protobufWriter) close(start int) {
 	length := len(w.bytes) - start
 	if length < 0x80 {
@@ -89,7 +89,8 @@ func (w *protobufWriter) close(start int) {
 	w.bytes[start-1] = prefix[0]
 }
 
-// protobufReader reads values in the binary form of Protocol Buffers. After an error it gives zeros, and no more tags.
+// protobufReader reads values in the binary form of Protocol Buffers. After an error it returns zeros, and no more
+// tags.
 type protobufReader struct {
 	bytes   []byte
 	at, end int
@@ -108,7 +109,7 @@ func (r *protobufReader) fail(offset int, expected string) {
 	r.at, r.end = 0, 0
 }
 
-// tag gives number and wire type of the value that follows; 0 at the end.
+// tag returns number and wire type of the next value; 0 at the end.
 func (r *protobufReader) tag() uint32 {
 	if r.at >= r.end {
 		return 0
@@ -124,7 +125,7 @@ func (r *protobufReader) tag() uint32 {
 	return uint32(tag)
 }
 
-// unknown passes over the value of a field that is none of numbers, which would be written in another way.
+// unknown skips the value of an unknown field. A field of numbers has a wrong wire type, which is an error.
 func (r *protobufReader) unknown(tag uint32, numbers ...uint32) {
 	if slices.Contains(numbers, tag>>3) {
 		r.fail(r.at, fmt.Sprintf("another wire type of field %d", tag>>3))
@@ -140,7 +141,7 @@ func (r *protobufReader) unknown(tag uint32, numbers ...uint32) {
 	case 5:
 		r.take(4)
 	default:
-		r.fail(r.at, "a wire type that is no group")
+		r.fail(r.at, "a wire type other than a group")
 	}
 }
 
@@ -208,7 +209,7 @@ func (r *protobufReader) string() string {
 	return string(bytes)
 }
 
-// duration gives a span of time, of at most 292 years.
+// duration reads a duration of at most 292 years.
 func (r *protobufReader) duration() time.Duration {
 	start := r.at
 	seconds, nanos := r.secondsAndNanos()
@@ -236,10 +237,10 @@ func (r *protobufReader) secondsAndNanos() (seconds, nanos int64) {
 	return seconds, nanos
 }
 
-// more says whether a packed list goes on.
+// more reports whether a packed list has more items.
 func (r *protobufReader) more() bool { return r.at < r.end }
 
-// enter goes into a value with its length before it. Its answer is for leave.
+// enter enters a length-delimited value. Pass its result to leave.
 func (r *protobufReader) enter() int {
 	outer := r.end
 	start := r.at
@@ -261,7 +262,7 @@ func (r *protobufReader) leave(outer int) {
 	}
 }
 
-// take gives bytes as a view of the payload.
+// take returns bytes as a view of the payload.
 func (r *protobufReader) take(count uint64) []byte {
 	if count > uint64(r.end-r.at) {
 		r.fail(r.at, "a value within the payload")

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def json_codec(to: Callable[[T, bool], Any], read: Callable[[object], T]) -> tautwire.Codec[T]:
-    """Payloads in JSON. `to` makes what JSON has out of a value, `read` a value out of what JSON has."""
+    """Payloads in JSON. `to` converts a value to plain JSON values, `read` converts it back."""
     return tautwire.Codec(
         lambda value: _text(to(value, True)),
         lambda payload: read(_parsed(payload)),
@@ -25,13 +25,13 @@ def json_codec(to: Callable[[T, bool], Any], read: Callable[[object], T]) -> tau
 
 
 class _HasPlain(Exception):
-    """The encoder of the standard library cannot write a number as it should be."""
+    """Encodes JSON; the standard library cannot format numbers as needed."""
 
 
 def _refuse(value: object) -> NoReturn:
     if isinstance(value, Plain):
         raise _HasPlain
-    raise PayloadError(f"expected what JSON has, not {type(value).__name__}")
+    raise PayloadError(f"expected a JSON value, not {type(value).__name__}")
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_refuse).encode
@@ -45,7 +45,7 @@ def _text(value: Any) -> str:
         _write(value, parts)
         return "".join(parts)
     except ValueError as error:
-        raise PayloadError("expected a finite number, and no value within itself") from error
+        raise PayloadError("expected finite numbers and no recursive values") from error
 
 
 def _write(value: Any, parts: list[str]) -> None:
@@ -77,7 +77,7 @@ def _parsed(payload: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise PayloadError("expected JSON", len(text[: error.pos].encode())) from None
     except (ValueError, RecursionError):
-        raise PayloadError("expected JSON with numbers and depths within limits") from None
+        raise PayloadError("expected JSON with numbers and nesting within limits") from None
     if text.count("[") + text.count("{") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
         raise PayloadError(f"expected values nested at most {DEPTH_MAX} deep")
     if "\\u" in text:
@@ -102,11 +102,11 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def _check_pairs(value: Any) -> None:
-    """An escape may be half of a surrogate pair, which UTF-8 cannot hold."""
+    """Rejects escapes of unpaired surrogates, which UTF-8 cannot represent."""
     try:
         _encode(value).encode()
     except UnicodeEncodeError:
-        raise PayloadError("expected characters, not halves of surrogate pairs") from None
+        raise PayloadError("expected no unpaired surrogates") from None
     except ValueError:
-        # Numbers beyond those of 64 bits.
+        # Integers beyond 64 bits.
         pass

@@ -1,6 +1,6 @@
-"""Values with names: what JSON and MessagePack have in common.
+"""Named values: functions shared by JSON and MessagePack.
 
-Readers take what a decoder gives. All of them raise `PayloadError`.
+Readers take the values of a decoder. All of them raise `PayloadError`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound=str)
 
 EXACT_BELOW = 2**53
-"""Whole numbers below have one `float` each."""
+"""Integers below this are exact as `float`."""
 DAY_S = 86_400
 DAYS_BEFORE_1970 = datetime.date(1970, 1, 1).toordinal()
 
@@ -51,7 +51,7 @@ def fields(value: object) -> dict[str, Any]:
 
 
 def optional(found: Mapping[str, Any], name: str, read: Callable[[object], T]) -> Optional[T]:
-    """The field, if it is there."""
+    """The field, if present."""
     if name not in found:
         return None
     try:
@@ -61,7 +61,7 @@ def optional(found: Mapping[str, Any], name: str, read: Callable[[object], T]) -
 
 
 def required(found: Mapping[str, Any], name: str, read: Callable[[object], T]) -> T:
-    """The field, which must be there."""
+    """The required field."""
     if name not in found:
         raise missing(name)
     try:
@@ -71,14 +71,14 @@ def required(found: Mapping[str, Any], name: str, read: Callable[[object], T]) -
 
 
 def mapped(found: Mapping[str, Any], name: str, other: str, read: Callable[[object], T]) -> Optional[T]:
-    """The field by either of its names, if it is there and not null."""
+    """The field by either of its names, if present and not null."""
     there = name if name in found else other
     return None if found.get(there) is None else optional(found, there, read)
 
 
 def missing(name: str) -> PayloadError:
-    """The error for a field that is not there."""
-    return _wrong("a value, which must be there").inside(name)
+    """The error for a missing field."""
+    return _wrong("a required value").inside(name)
 
 
 def or_none(read: Callable[[object], T]) -> Callable[[object], Optional[T]]:
@@ -103,7 +103,7 @@ def items(read: Callable[[object], T]) -> Callable[[object], list[T]]:
 
 
 def entries(key: Callable[[str], K], read: Callable[[object], T]) -> Callable[[object], dict[K, T]]:
-    """The entries of a map. `key` reads keys from text."""
+    """The entries of a map. `key` parses keys."""
 
     def read_entries(value: object) -> dict[K, T]:
         found = fields(value)
@@ -122,7 +122,7 @@ def raw_field(found: Mapping[str, Any], name: str) -> Any:
 
 
 def raw_required(found: Mapping[str, Any], name: str) -> Any:
-    """The field, which must be there."""
+    """The required field."""
     return required(found, name, raw)
 
 
@@ -139,13 +139,13 @@ def boolean(value: object) -> bool:
 
 
 def one_of(texts: Sequence[S]) -> Callable[[object], S]:
-    """One of some texts."""
+    """One of several strings."""
     known = {str(text): text for text in texts}
 
     def read(value: object) -> S:
         found = known.get(value) if isinstance(value, str) else None
         if found is None:
-            raise _wrong("one of the values that the schema names")
+            raise _wrong("one of the values in the schema")
         return found
 
     return read
@@ -164,9 +164,9 @@ def enumeration(named: Mapping[str, K], numbered: Callable[[int], Optional[T]]) 
 
 
 def integer(value: object) -> int:
-    """A whole number of a JSON Schema."""
+    """An integer of a JSON Schema."""
     if isinstance(value, str):
-        raise _wrong("a whole number")
+        raise _wrong("an integer")
     return int64(value)
 
 
@@ -197,7 +197,7 @@ def _whole(value: object, least: int, most: int) -> int:
     elif isinstance(value, str) and _WHOLE.fullmatch(value):
         number = int(value)
     if number is None or not least <= number <= most:
-        raise _wrong(f"a whole number from {least} to {most}")
+        raise _wrong(f"an integer from {least} to {most}")
     return number
 
 
@@ -236,13 +236,13 @@ def timestamp(value: object) -> Timestamp:
         return Timestamp(value.seconds, value.nanoseconds)
     parts = _MOMENT.fullmatch(value) if isinstance(value, str) else None
     if parts is None:
-        raise _wrong("a moment of RFC 3339")
+        raise _wrong("an RFC 3339 timestamp")
     year, month, day, hour, minute, second = (int(part) for part in parts.groups()[:6])
     try:
         days = datetime.date(year, month, day).toordinal() - DAYS_BEFORE_1970
         datetime.time(hour, minute, second)
     except ValueError:
-        raise _wrong("a moment of RFC 3339") from None
+        raise _wrong("an RFC 3339 timestamp") from None
     offset_s = (int(parts[9] or 0) * 60 + int(parts[10] or 0)) * (-60 if parts[8] == "-" else 60)
     nanos = int((parts[7] or "").ljust(9, "0"))
     return Timestamp(days * DAY_S + hour * 3600 + minute * 60 + second - offset_s, nanos)
@@ -251,7 +251,7 @@ def timestamp(value: object) -> Timestamp:
 def duration(value: object) -> Duration:
     parts = _SPAN.fullmatch(value) if isinstance(value, str) else None
     if parts is None:
-        raise _wrong("seconds with an s behind them, such as 1.5s")
+        raise _wrong("seconds with the suffix s, such as 1.5s")
     sign = -1 if parts[1] else 1
     return Duration(sign * int(parts[2]), sign * int((parts[3] or "").ljust(9, "0")))
 
@@ -262,11 +262,11 @@ def bool_key(text: str) -> bool:
     return text == "true"
 
 
-# Writing. `is_text`: for JSON, which has no bytes, no moments and no numbers of 64 bits.
+# Writing. `is_text`: for JSON, which has no bytes, timestamps and 64-bit numbers.
 
 
 class Plain:
-    """A number that JSON is to have without an exponent, or with its sign, other than Python writes it."""
+    """A number that JSON has in another notation than Python: without an exponent, or with its sign."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -297,11 +297,11 @@ def from_integer(value: int) -> int:
 def _within(value: int, least: int, most: int) -> int:
     if least <= value <= most:
         return value
-    raise _wrong(f"a whole number from {least} to {most}")
+    raise _wrong(f"an integer from {least} to {most}")
 
 
 def from_double(value: float, is_text: bool) -> Union[int, float, str, Plain]:
-    """A number without a fraction is written without a point. JSON has no exponent from 1e-6 up to 1e21."""
+    """An integer is written without a decimal point, and 1e-6 up to 1e21 without an exponent."""
     is_minus_zero = value == 0 and math.copysign(1.0, value) < 0
     if not is_text:
         is_whole = abs(value) < EXACT_BELOW and float(value).is_integer() and not is_minus_zero
@@ -330,7 +330,7 @@ def _without_exponent(value: float) -> str:
 
 
 def from_single(value: float, is_text: bool) -> Union[int, float, str, Plain]:
-    """A number as short as its 32 bits allow."""
+    """The shortest form of a 32-bit number."""
     exact = _single(value)
     if not is_text or not math.isfinite(exact):
         return from_double(exact, is_text)
@@ -363,7 +363,7 @@ def from_timestamp(value: Timestamp, is_text: bool) -> Union[messagepack.Timesta
     try:
         date = datetime.date.fromordinal(days + DAYS_BEFORE_1970)
     except (ValueError, OverflowError):
-        raise _wrong("a moment of the years 1 to 9999") from None
+        raise _wrong("a timestamp in the years 1 to 9999") from None
     time = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
     return f"{date.isoformat()}T{time}{_fraction(value.nanos)}Z"
 
@@ -382,7 +382,7 @@ def _key(key: Union[str, int]) -> str:
 
 
 def _fraction(nanos: int) -> str:
-    """Three, six or nine digits, whichever is enough."""
+    """Three, six or nine digits, the fewest that are enough."""
     if not 0 <= nanos <= 999_999_999:
         raise _wrong("nanoseconds from 0 to 999,999,999")
     if nanos == 0:

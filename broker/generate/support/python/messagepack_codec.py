@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def messagepack_codec(to: Callable[[T, bool], Any], read: Callable[[object], T]) -> tautwire.Codec[T]:
-    """Payloads in MessagePack. `to` makes what MessagePack has out of a value, `read` a value out of what it has."""
+    """Payloads in MessagePack. `to` converts a value to plain values, `read` converts it back."""
 
     def encode(value: T) -> bytes:
         try:

@@ -1,4 +1,4 @@
-"""Payloads, and what can be wrong with them."""
+"""Payloads and their errors."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Optional, Union
 import tautwire
 
 DEPTH_MAX = 100
-"""Values that are nested deeper than this are refused."""
+"""Maximum nesting of values."""
 
 _EPOCH = _datetime.datetime(1970, 1, 1, tzinfo=_datetime.timezone.utc)
 
 
 class PayloadError(tautwire.MqttError):
-    """A payload, or a value to be sent, that is not what its contract says. Its code is `payload_invalid`."""
+    """A payload or value that does not match its contract. Its code is `payload_invalid`."""
 
     path: str
-    """The way to the field, such as `readings[2].unit`; empty for the payload itself."""
+    """The path of the field, such as `readings[2].unit`; empty for the payload itself."""
     offset: Optional[int]
-    """The byte of the payload; `None` where that is not known."""
+    """The offset in the payload in bytes; `None` if unknown."""
 
     def __init__(self, what: str, offset: Optional[int] = None) -> None:
         super().__init__("payload_invalid")
@@ -32,7 +32,7 @@ class PayloadError(tautwire.MqttError):
         self._explain()
 
     def inside(self, step: Union[str, int]) -> PayloadError:
-        """The same, found inside a field or an item."""
+        """Adds a field or an item in front of the path."""
         name = f"[{step}]" if isinstance(step, int) else step
         self.path = name + self.path if not self.path or self.path.startswith("[") else f"{name}.{self.path}"
         self._explain()
@@ -52,7 +52,7 @@ def no_entries() -> dict[Any, Any]:
 
 
 def is_something(value: float) -> bool:
-    """Whether it is no zero. Minus zero is none."""
+    """Whether it differs from zero. Minus zero does."""
     return value != 0 or math.copysign(1.0, value) < 0
 
 
@@ -76,45 +76,45 @@ class Absent:
 
 
 ABSENT = Absent()
-"""Stands for a field that is not there, where `None` is a value that may be."""
+"""Marks an absent field where `None` is a valid value."""
 
 
 @dataclass(frozen=True, order=True)
 class Timestamp:
-    """A moment: seconds since 1970-01-01T00:00:00Z, and 0 to 999,999,999 nanoseconds after them."""
+    """A timestamp: seconds since 1970-01-01T00:00:00Z, and 0 to 999,999,999 nanoseconds."""
 
     seconds: int = 0
     nanos: int = 0
 
     @classmethod
     def of(cls, moment: _datetime.datetime) -> Timestamp:
-        """The moment of a datetime. Raises `PayloadError` where its time zone is not known."""
+        """Converts a datetime. Raises `PayloadError` if it has no time zone."""
         if moment.utcoffset() is None:
             raise PayloadError("expected a datetime with a time zone")
         since = moment - _EPOCH
         return cls(since.days * 86_400 + since.seconds, since.microseconds * 1000)
 
     def datetime(self) -> _datetime.datetime:
-        """The moment in UTC, without what is less than a microsecond."""
+        """The datetime in UTC, truncated to microseconds."""
         return _EPOCH + _datetime.timedelta(seconds=self.seconds, microseconds=self.nanos // 1000)
 
 
 @dataclass(frozen=True)
 class Duration:
-    """A span of time; both numbers have the same sign."""
+    """A duration; both numbers have the same sign."""
 
     seconds: int = 0
     nanos: int = 0
 
     @classmethod
     def of(cls, span: _datetime.timedelta) -> Duration:
-        """The same span."""
+        """Converts a timedelta."""
         microseconds = span // _datetime.timedelta(microseconds=1)
         sign = -1 if microseconds < 0 else 1
         seconds, rest = divmod(abs(microseconds), 1_000_000)
         return cls(sign * seconds, sign * rest * 1000)
 
     def timedelta(self) -> _datetime.timedelta:
-        """The same span, without what is less than a microsecond."""
+        """The timedelta, truncated to microseconds."""
         sign = -1 if self.nanos < 0 else 1
         return _datetime.timedelta(seconds=self.seconds, microseconds=sign * (abs(self.nanos) // 1000))

@@ -33,13 +33,13 @@ def protobuf_codec(
 
 
 class Writer:
-    """Writes values one after another. Its methods raise `PayloadError` where a number does not fit."""
+    """Writes values one after another. Its methods raise `PayloadError` if a number does not fit."""
 
     def __init__(self) -> None:
         self.out = bytearray()
 
     def tag(self, tag: bytes) -> None:
-        """Number and wire type of the value that follows."""
+        """Number and wire type of the next value."""
         self.out += tag
 
     def uint32(self, value: int) -> None:
@@ -90,10 +90,10 @@ class Writer:
         try:
             self.data(value.encode())
         except UnicodeEncodeError as error:
-            raise PayloadError("expected a string without halves of surrogate pairs") from error
+            raise PayloadError("expected a string without unpaired surrogates") from error
 
     def data(self, value: Union[bytes, bytearray]) -> None:
-        """Bytes with their length before them."""
+        """Length-delimited bytes."""
         self._varint(len(value))
         self.out += value
 
@@ -109,7 +109,7 @@ class Writer:
         self.data(inner.out)
 
     def message(self, write: Callable[[T, Writer], None], value: T) -> None:
-        """A message with its length before it."""
+        """A length-delimited message."""
         inner = Writer()
         write(value, inner)
         self.data(inner.out)
@@ -125,7 +125,7 @@ class Writer:
 def _within(value: int, least: int, most: int) -> int:
     if least <= value <= most:
         return value
-    raise PayloadError(f"expected a whole number from {least} to {most}")
+    raise PayloadError(f"expected an integer from {least} to {most}")
 
 
 class Reader:
@@ -138,7 +138,7 @@ class Reader:
         self._depth_left = DEPTH_MAX
 
     def tag(self) -> int:
-        """Number and wire type of the value that follows; 0 at the end."""
+        """Number and wire type of the next value; 0 at the end."""
         if self._at >= self._end:
             return 0
         start = self._at
@@ -148,7 +148,7 @@ class Reader:
         return tag
 
     def unknown(self, tag: int, numbers: tuple[int, ...]) -> None:
-        """Passes over the value of a field that is none of `numbers`, which would be written in another way."""
+        """Skips the value of an unknown field. A field of `numbers` has a wrong wire type."""
         if tag >> 3 in numbers:
             raise PayloadError(f"expected another wire type of field {tag >> 3}", self._at)
         wire_type = tag & 7
@@ -161,7 +161,7 @@ class Reader:
         elif wire_type == 5:
             self._take(4)
         else:
-            raise PayloadError("expected a wire type that is no group", self._at)
+            raise PayloadError("expected a wire type other than a group", self._at)
 
     def uint64(self) -> int:
         start = at = self._at
@@ -231,7 +231,7 @@ class Reader:
             raise PayloadError("expected UTF-8", start) from None
 
     def data(self) -> bytes:
-        """Bytes with their length before them."""
+        """Length-delimited bytes."""
         start = self._take(self._size())
         return bytes(self._bytes[start : self._at])
 
@@ -264,14 +264,14 @@ class Reader:
         return items
 
     def message(self, read: Callable[[Reader, Optional[T]], T], existing: Optional[T] = None) -> T:
-        """A message with its length before it. What is there already goes on with it."""
+        """A length-delimited message, merged into an existing one."""
         end = self.enter()
         value = read(self, existing)
         self.leave(end)
         return value
 
     def enter(self) -> int:
-        """Goes into a value with a length before it. Give the answer to `leave`."""
+        """Enters a length-delimited value. Pass the result to `leave`."""
         outer = self._end
         start = self._take(self._size())
         self._depth_left -= 1
@@ -282,7 +282,7 @@ class Reader:
         return outer
 
     def leave(self, end: int) -> None:
-        """Goes out of the value, to its end."""
+        """Leaves the value, after its end."""
         self._at = self._end
         self._end = end
         self._depth_left += 1

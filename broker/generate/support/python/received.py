@@ -12,7 +12,7 @@ V = TypeVar("V")
 P = TypeVar("P")
 
 TRANSCODING_ERROR = "tautwire-transcoding-error"
-"""Says that the broker could not turn the payload into the format that was asked for."""
+"""Marks a message that the broker could not transcode to the requested format."""
 
 
 @dataclass(frozen=True)
@@ -20,30 +20,30 @@ class Received(Generic[V, P]):
     """A message of a contract."""
 
     message: tautwire.Message
-    """The message as it came."""
+    """The received message."""
     parameters: P
-    """What its topic says."""
+    """The parameters of its topic."""
     error: Optional[tautwire.MqttError]
-    """Why the payload could not be read."""
+    """Why the payload could not be decoded."""
     _value: Optional[V]
 
     @property
     def value(self) -> V:
-        """Its payload. Raises `MqttError` with the code `payload_invalid` where it could not be read."""
+        """The payload. Raises `MqttError` with the code `payload_invalid` if it could not be decoded."""
         if self.error is not None or self._value is None:
             raise self.error or tautwire.MqttError("payload_invalid")
         return self._value
 
 
 def accepting(options: tautwire.SubscribeOptions, content_type: str) -> tautwire.SubscribeOptions:
-    """Publishers may use other formats: the broker is asked for this one."""
+    """Publishers may use other formats: requests this one from the broker."""
     given = options.get("user_properties", ())
     listed = list(given.items()) if isinstance(given, Mapping) else list(given)
     return {**options, "user_properties": [*listed, ("accept", content_type)]}
 
 
 def received(typed: tautwire.TypedMessage[V], parameters: Callable[..., P]) -> Received[V, P]:
-    """A message with its payload read."""
+    """A message with its decoded payload."""
     message, levels = typed.message, parameters(**typed.params)
     for name, why in message.user_properties:
         if name == TRANSCODING_ERROR:

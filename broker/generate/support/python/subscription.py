@@ -14,11 +14,11 @@ P = TypeVar("P")
 
 
 class ContractSubscription(Generic[V, P]):
-    """The messages of a contract, in the order in which they came. For `async with`, `await`, or a loop, as `tautwire.Subscription`."""
+    """The messages of a contract, in order of arrival. For `async with`, `await`, or a loop, like `tautwire.Subscription`."""
 
     def __init__(self, subscription: tautwire.Subscription[tautwire.TypedMessage[V]], parameters: Callable[..., P]) -> None:
         self.subscription = subscription
-        """The subscription of the client."""
+        """The client's subscription."""
         self._parameters = parameters
 
     def __await__(self) -> Generator[Any, None, ContractSubscription[V, P]]:
@@ -34,11 +34,11 @@ class ContractSubscription(Generic[V, P]):
         return _Loop(self.subscription, self._parameters)
 
     async def next(self, timeout: Optional[float] = None) -> Received[V, P]:
-        """The next message, as `tautwire.Subscription.next`."""
+        """The next message, like `tautwire.Subscription.next`."""
         return received(await self.subscription.next(timeout), self._parameters)
 
     async def unsubscribe(self) -> None:
-        """Ends the subscription, as `tautwire.Subscription.unsubscribe`."""
+        """Ends the subscription, like `tautwire.Subscription.unsubscribe`."""
         await self.subscription.unsubscribe()
 
     async def _begun(self) -> ContractSubscription[V, P]:
@@ -47,7 +47,7 @@ class ContractSubscription(Generic[V, P]):
 
 
 class _Loop(Generic[V, P]):
-    """One loop. When it is left, that over the subscription ends with it."""
+    """One loop. Leaving it ends the inner loop over the subscription."""
 
     def __init__(self, subscription: tautwire.Subscription[tautwire.TypedMessage[V]], parameters: Callable[..., P]) -> None:
         self._messages = subscription.__aiter__()

@@ -15,11 +15,11 @@ P = TypeVar("P")
 
 
 class ContractSubscription(Generic[V, P]):
-    """The messages of a contract, in the order in which they came. For `with`, or a loop, as `blocking.Subscription`."""
+    """The messages of a contract, in order of arrival. For `with`, or a loop, like `blocking.Subscription`."""
 
     def __init__(self, subscription: blocking.Subscription[tautwire.TypedMessage[V]], parameters: Callable[..., P]) -> None:
         self.subscription = subscription
-        """The subscription of the client."""
+        """The client's subscription."""
         self._parameters = parameters
 
     def __enter__(self) -> ContractSubscription[V, P]:
@@ -32,16 +32,16 @@ class ContractSubscription(Generic[V, P]):
         return _Loop(self.subscription, self._parameters)
 
     def next(self, timeout: Optional[float] = None) -> Received[V, P]:
-        """The next message, as `blocking.Subscription.next`."""
+        """The next message, like `blocking.Subscription.next`."""
         return received(self.subscription.next(timeout), self._parameters)
 
     def unsubscribe(self) -> None:
-        """Ends the subscription, as `blocking.Subscription.unsubscribe`."""
+        """Ends the subscription, like `blocking.Subscription.unsubscribe`."""
         self.subscription.unsubscribe()
 
 
 class _Loop(Generic[V, P]):
-    """One loop. When it is left, that over the subscription ends with it."""
+    """One loop. Leaving it ends the inner loop over the subscription."""
 
     def __init__(self, subscription: blocking.Subscription[tautwire.TypedMessage[V]], parameters: Callable[..., P]) -> None:
         self._messages = subscription.__iter__()

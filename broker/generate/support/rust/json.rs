@@ -18,7 +18,7 @@ impl JsonSink {
         self.out.into_bytes()
     }
 
-    /// What separates a value from the one before it. What is written before tells: a value never ends so.
+    /// Separates a value from the one before it; no value ends with `{`, `[` or `:`.
     fn comma(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with(['{', '[', ':']) {
             self.out.push(',');
@@ -30,7 +30,7 @@ impl JsonSink {
         let _ = write!(self.out, "{value}");
     }
 
-    /// Whether the number is none, which is written by name.
+    /// Writes NaN and infinities by name; returns whether it did.
     fn named(&mut self, value: f64) -> bool {
         if value.is_nan() {
             self.string("NaN");
@@ -41,7 +41,7 @@ impl JsonSink {
     }
 }
 
-/// Numbers that are written without an exponent.
+/// Whether a number is written without an exponent.
 fn is_plain(magnitude: f64) -> bool {
     magnitude == 0.0 || (1e-6..1e21).contains(&magnitude)
 }
@@ -168,7 +168,7 @@ impl Sink for JsonSink {
 pub(super) struct JsonSource<'a> {
     text: &'a str,
     at: usize,
-    /// A map or list has just begun.
+    /// At the beginning of a map or list.
     is_first: bool,
     depth: usize,
 }
@@ -185,7 +185,7 @@ impl<'a> JsonSource<'a> {
         })
     }
 
-    /// The next byte that is no space; 0 at the end.
+    /// The next byte after spaces; 0 at the end.
     fn next(&mut self) -> u8 {
         let rest = &self.text.as_bytes()[self.at..];
         let spaces = rest
@@ -236,7 +236,7 @@ impl<'a> JsonSource<'a> {
         Err(self.wrong("a comma or the end of the list or object"))
     }
 
-    /// The text of a string whose first quote has been taken, with the last one.
+    /// Reads the rest of a string after its first quote.
     fn quoted(&mut self) -> Read<String> {
         let mut text = String::new();
         let mut start = self.at;
@@ -300,7 +300,7 @@ impl<'a> JsonSource<'a> {
         }
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     fn pass(&mut self) -> Read<()> {
         match self.next() {
             b'{' => {
@@ -325,7 +325,7 @@ impl<'a> JsonSource<'a> {
     }
 }
 
-/// A number by the grammar of JSON, which is narrower than that of the standard library.
+/// Parses a number by the grammar of JSON, which is narrower than that of the standard library.
 fn parse_number(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
@@ -430,7 +430,7 @@ impl Source for JsonSource<'_> {
 
     fn timestamp(&mut self) -> Read<Timestamp> {
         let text = self.string()?;
-        parse_timestamp(&text).ok_or_else(|| self.wrong("a moment of RFC 3339"))
+        parse_timestamp(&text).ok_or_else(|| self.wrong("an RFC 3339 timestamp"))
     }
 
     fn raw(&mut self) -> Read<Raw> {

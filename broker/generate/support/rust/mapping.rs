@@ -1,4 +1,4 @@
-//! Values with names: what JSON and MessagePack have in common.
+//! Named values: functions shared by JSON and MessagePack.
 
 use super::payload::{Duration, PayloadError, Raw, Timestamp};
 
@@ -16,7 +16,7 @@ pub(super) trait Sink {
     fn bool(&mut self, value: bool);
     fn int(&mut self, value: i64);
     fn uint(&mut self, value: u64);
-    /// Numbers of 64 bits, which most readers of JSON do not have exactly.
+    /// 64-bit numbers, which most JSON parsers cannot represent exactly.
     fn wide_int(&mut self, value: i64);
     fn wide_uint(&mut self, value: u64);
     fn float(&mut self, value: f32);
@@ -46,7 +46,7 @@ pub(super) trait Sink {
     }
 }
 
-/// A number as it came.
+/// A parsed number.
 #[derive(Clone, Copy)]
 pub(super) enum Number {
     Whole(i128),
@@ -62,26 +62,26 @@ pub(super) trait Source {
     fn open_list(&mut self) -> Read<()>;
     /// Whether there is another item.
     fn item(&mut self) -> Read<bool>;
-    /// Takes a null, if one is next.
+    /// Consumes a null, if one is next.
     fn null(&mut self) -> bool;
     fn bool(&mut self) -> Read<bool>;
-    /// A number, or a text that is one where the format writes some so.
+    /// A number, or a string with one if the format uses that.
     fn number(&mut self) -> Read<Option<Number>>;
-    /// A text, if one is next.
+    /// A string, if one is next.
     fn text(&mut self) -> Read<Option<String>>;
     fn data(&mut self) -> Read<Vec<u8>>;
     fn timestamp(&mut self) -> Read<Timestamp>;
     fn raw(&mut self) -> Read<Raw>;
-    /// The payload ends here.
+    /// Checks that the payload ends here.
     fn end(&mut self) -> Read<()>;
 
     fn wrong(&self, expected: &str) -> PayloadError {
         PayloadError::new(expected, self.offset())
     }
 
-    /// The error for a field that must be there.
+    /// The error for a missing required field.
     fn missing(&self, name: &str) -> PayloadError {
-        self.wrong(&format!("a value of {name}, which must be there"))
+        self.wrong(&format!("a value of the required field {name}"))
     }
 
     fn int<T: TryFrom<i128>>(&mut self) -> Read<T> {
@@ -90,7 +90,7 @@ pub(super) trait Source {
             Some(Number::Fraction(value)) if value.trunc() == value => Some(value as i128),
             _ => None,
         };
-        let expected = "a whole number in the range of its type";
+        let expected = "an integer in the range of its type";
         whole
             .and_then(|value| T::try_from(value).ok())
             .ok_or_else(|| self.wrong(expected))
@@ -114,7 +114,7 @@ pub(super) trait Source {
 
     fn duration(&mut self) -> Read<Duration> {
         let text = self.string()?;
-        let expected = "seconds with an s behind them, such as 1.5s";
+        let expected = "seconds with the suffix s, such as 1.5s";
         parse_duration(&text).ok_or_else(|| self.wrong(expected))
     }
 
@@ -126,18 +126,18 @@ pub(super) trait Source {
         }
     }
 
-    /// A key of a map that is no text otherwise.
+    /// A key of a map whose keys are not strings.
     fn parsed<T: std::str::FromStr>(&mut self, key: &str) -> Read<T> {
         key.parse().map_err(|_| self.wrong("another key"))
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     fn skip(&mut self) -> Read<()> {
         self.raw().map(drop)
     }
 }
 
-/// Three, six or nine digits, whichever is enough.
+/// Three, six or nine digits, the fewest that are enough.
 pub(super) fn fraction(nanos: u32) -> String {
     match nanos {
         0 => String::new(),
@@ -173,10 +173,10 @@ fn parse_fraction(digits: &str) -> Option<i32> {
 }
 
 const DAY_S: i64 = 86_400;
-/// From 0000-03-01 to 1970-01-01.
+/// Days from 0000-03-01 to 1970-01-01.
 const DAYS_BEFORE_1970: i64 = 719_468;
 
-/// A moment of RFC 3339.
+/// Parses an RFC 3339 timestamp.
 pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let number = |from: usize, to: usize| {
         let digits = text.get(from..to)?;
@@ -213,7 +213,7 @@ pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
         }
         _ => return None,
     };
-    // Years begin in March, so that the day of a leap year is its last.
+    // Years begin in March, so that a leap day is the last day.
     let shifted_year = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let leap_days =
@@ -228,7 +228,7 @@ pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     })
 }
 
-/// The moment in UTC.
+/// The timestamp in UTC.
 pub(super) fn format_timestamp(value: Timestamp) -> String {
     let (year, month, day) = date(value.seconds.div_euclid(DAY_S));
     let second = value.seconds.rem_euclid(DAY_S);

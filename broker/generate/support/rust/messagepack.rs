@@ -7,7 +7,7 @@ use super::payload::{DEPTH_MAX, PayloadError, Raw, Timestamp};
 #[derive(Default)]
 pub(super) struct MessagePackSink {
     out: Vec<u8>,
-    /// Where the maps and lists begin that are being written, and how long they are, the innermost last.
+    /// Start and length of the open maps and lists, the innermost last.
     open: Vec<(usize, usize)>,
 }
 
@@ -21,7 +21,7 @@ impl MessagePackSink {
         self.out.push(0);
     }
 
-    /// The head of a map or list: its short form, or one with a length of two or four bytes.
+    /// The header of a map or list: its short form, or one with a length of two or four bytes.
     fn close(&mut self, short: u8, long: u8) {
         let Some((start, count)) = self.open.pop() else {
             return;
@@ -176,7 +176,7 @@ impl Sink for MessagePackSink {
 pub(super) struct MessagePackSource<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// What is to come of the maps and lists that are being read, the innermost last.
+    /// Remaining items of the open maps and lists, the innermost last.
     left: Vec<usize>,
 }
 
@@ -189,7 +189,7 @@ impl<'a> MessagePackSource<'a> {
         })
     }
 
-    /// The first byte of the next value; one that is never used at the end.
+    /// The first byte of the next value; an unused one at the end.
     fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0xc1)
     }
@@ -205,7 +205,7 @@ impl<'a> MessagePackSource<'a> {
         }
     }
 
-    /// A number of `size` bytes after the first byte of a value.
+    /// The big-endian number of `size` bytes after the first byte of a value.
     fn big(&mut self, size: usize) -> Read<u64> {
         self.at += 1;
         let bytes = self.take(size)?;
@@ -244,7 +244,7 @@ impl<'a> MessagePackSource<'a> {
         Ok(Timestamp { seconds, nanos })
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     fn pass(&mut self) -> Read<()> {
         match self.peek() {
             0x80..=0x8f | 0xde | 0xdf => {

@@ -1,17 +1,17 @@
-//! Payloads, and what can be wrong with them.
+//! Payloads and their errors.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How deep values may be nested.
+/// Maximum nesting of values.
 pub(super) const DEPTH_MAX: usize = 100;
 
-/// Why a payload is not what its contract says, or a topic cannot be made.
+/// Why a payload does not match its contract, or a topic is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadError {
-    /// What should have been there.
+    /// What was expected.
     pub expected: String,
-    /// Where in the payload, in bytes; `None` where that says nothing.
+    /// The offset in the payload, in bytes; `None` if unknown.
     pub offset: Option<usize>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for PayloadError {
 
 impl std::error::Error for PayloadError {}
 
-/// A moment: seconds since 1970-01-01T00:00:00Z, and 0 to 999,999,999 nanoseconds after them.
+/// A timestamp: seconds since 1970-01-01T00:00:00Z, and 0 to 999,999,999 nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     /// Seconds.
@@ -45,7 +45,7 @@ pub struct Timestamp {
     pub nanos: i32,
 }
 
-/// A span of time; both numbers have the same sign.
+/// A duration; both numbers have the same sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration {
     /// Seconds.
@@ -73,11 +73,11 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// A value that the schema leaves open, as its format has it. Empty is null.
+/// An untyped value in the encoding of its format. Empty means null.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Raw(pub Vec<u8>);
 
-/// Whether the text can be one level of a topic, or, as `rest`, its last levels.
+/// Checks that the text can be a level of a topic, or, with `rest`, its last levels.
 pub(super) fn check_level(name: &str, text: &str, rest: bool) -> Result<(), PayloadError> {
     if text.contains(['+', '#', '\0']) || (!rest && text.contains('/')) {
         let characters = if rest {

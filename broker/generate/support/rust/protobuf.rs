@@ -101,13 +101,13 @@ impl Writer {
         self.close(start);
     }
 
-    /// Begins a value that has its length before it.
+    /// Begins a length-delimited value.
     pub(super) fn open(&mut self) -> usize {
         self.bytes.push(0);
         self.bytes.len()
     }
 
-    /// Writes the length of what has been written since `open`.
+    /// Writes the length of the bytes since `open`.
     pub(super) fn close(&mut self, start: usize) {
         let length = self.bytes.len() - start;
         if length < 0x80 {
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Number and wire type of the value that follows; `None` at the end.
+    /// Number and wire type of the next value; `None` at the end.
     pub(super) fn tag(&mut self) -> Read<Option<u32>> {
         if self.at >= self.end {
             return Ok(None);
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over the value of a field that is none of `numbers`, which would be written in another way.
+    /// Skips the value of an unknown field. A field of `numbers` has a wrong wire type.
     pub(super) fn unknown(&mut self, tag: u32, numbers: &[u32]) -> Read<()> {
         let number = tag >> 3;
         if numbers.contains(&number) {
@@ -162,13 +162,13 @@ impl<'a> Reader<'a> {
             1 => self.take(8).map(drop),
             2 => self.view().map(drop),
             5 => self.take(4).map(drop),
-            _ => Err(PayloadError::new("a wire type that is no group", self.at)),
+            _ => Err(PayloadError::new("a wire type other than a group", self.at)),
         }
     }
 
-    /// The error for a field that must be there.
+    /// The error for a missing required field.
     pub(super) fn missing(&self, name: &str) -> PayloadError {
-        let expected = format!("a value of the field {name}, which must be there");
+        let expected = format!("a value of the required field {name}");
         PayloadError::new(expected, self.at)
     }
 
@@ -276,12 +276,12 @@ impl<'a> Reader<'a> {
         Ok(time)
     }
 
-    /// Whether a packed list goes on.
+    /// Whether a packed list has more items.
     pub(super) fn has_more(&self) -> bool {
         self.at < self.end
     }
 
-    /// Goes into a value with its length before it. The answer is for `leave`.
+    /// Enters a length-delimited value. Pass the result to `leave`.
     pub(super) fn enter(&mut self) -> Read<usize> {
         let (start, outer) = (self.at, self.end);
         let length = self.view()?.len();

@@ -6,18 +6,18 @@ use tautwire_client::{Error, Message, Subscription};
 
 use super::payload::PayloadError;
 
-/// Says that the broker could not turn the payload into the format that was asked for.
+/// Marks a message that the broker could not transcode to the requested format.
 const TRANSCODING_ERROR: &str = "tautwire-transcoding-error";
 
-/// Why a message was not published, or cannot be read.
+/// Why a message was not published, or cannot be decoded.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ContractError {
     /// The client failed, or the server refused.
     Client(Error),
-    /// The payload, or what the topic was to be made of, is not what the contract says.
+    /// The payload, or a parameter of the topic, does not match the contract.
     Payload(PayloadError),
-    /// The broker could not turn the payload into the format that was asked for; why it could not.
+    /// The broker could not transcode the payload to the requested format; the reason.
     Transcoding(String),
 }
 
@@ -26,7 +26,9 @@ impl fmt::Display for ContractError {
         match self {
             Self::Client(error) => error.fmt(f),
             Self::Payload(error) => error.fmt(f),
-            Self::Transcoding(why) => write!(f, "the broker has no payload in this format: {why}"),
+            Self::Transcoding(why) => {
+                write!(f, "the broker could not transcode the payload to this format: {why}")
+            }
         }
     }
 }
@@ -50,28 +52,28 @@ impl From<PayloadError> for ContractError {
 pub struct Received<T, V> {
     /// The message.
     pub message: Message,
-    /// What its topic says.
+    /// The parameters of its topic.
     pub topic: T,
-    /// Its payload.
+    /// The decoded payload.
     pub value: V,
 }
 
-/// A message that is not what the contract says.
+/// A message that does not match the contract.
 #[derive(Debug, Clone)]
 pub struct Rejected {
     /// The message.
     pub message: Message,
-    /// What is wrong with it.
+    /// The reason.
     pub why: ContractError,
 }
 
-/// What is made of a message.
+/// Decodes a message.
 pub(super) type Read<T, V> = fn(&str, &[u8]) -> Result<(T, V), PayloadError>;
 
-/// The messages of a contract, in the order in which they came.
+/// The messages of a contract, in order of arrival.
 #[derive(Debug)]
 pub struct ContractSubscription<T, V> {
-    /// The subscription of the client.
+    /// The client's subscription.
     pub subscription: Subscription,
     read: Read<T, V>,
 }

@@ -1,8 +1,9 @@
 import { PayloadError, type Duration, type Timestamp } from "./payload.js";
 
-// Readers take what JSON.parse, or the decoder of MessagePack, gives. All of them throw a PayloadError.
+// Readers take the values of JSON.parse or of the MessagePack decoder. All of them throw a
+// PayloadError.
 
-/** A moment as MessagePack has it. */
+/** A timestamp in MessagePack. */
 export class Moment {
   constructor(readonly time: Timestamp) {}
 }
@@ -24,7 +25,7 @@ function own(fields: Readonly<Record<string, unknown>>, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name] : undefined;
 }
 
-/** The field, if it is there. */
+/** The field, if present. */
 export function field<T>(fields: Readonly<Record<string, unknown>>, name: string, read: Read<T>): T | undefined {
   const value = own(fields, name);
   if (value === undefined) return undefined;
@@ -35,7 +36,7 @@ export function field<T>(fields: Readonly<Record<string, unknown>>, name: string
   }
 }
 
-/** The field by either of its names, if it is there and not null. */
+/** The field by either of its names, if present and not null. */
 export function mapped<T>(
   fields: Readonly<Record<string, unknown>>,
   name: string,
@@ -46,9 +47,9 @@ export function mapped<T>(
   return own(fields, found) === null ? undefined : field(fields, found, read);
 }
 
-/** The error for a field that is not there. */
+/** The error for a missing field. */
 export function missing(name: string): PayloadError {
-  return wrong("a value, which must be there").inside(name);
+  return wrong("a required value").inside(name);
 }
 
 export function orNull<T>(read: Read<T>): Read<T | null> {
@@ -68,7 +69,7 @@ export function list<T>(read: Read<T>): Read<T[]> {
   };
 }
 
-/** A map with keys of any kind. `key` reads them from text. */
+/** A map with keys of any type. `key` parses them. */
 export function map<K, V>(key: (text: string) => K, read: Read<V>): Read<Map<K, V>> {
   return (value) => {
     const entries = new Map<K, V>();
@@ -78,7 +79,7 @@ export function map<K, V>(key: (text: string) => K, read: Read<V>): Read<Map<K, 
   };
 }
 
-/** A map that stays an object. */
+/** A map as a plain object. */
 export function dictionary<T>(read: Read<T>): Read<Record<string, T>> {
   return (value) => {
     const fields = object(value);
@@ -100,7 +101,7 @@ export function bool(value: unknown): boolean {
   return value;
 }
 
-/** One of some texts. */
+/** One of several strings. */
 export function oneOf<T extends string>(texts: readonly T[]): Read<T> {
   return (value) => {
     const found = texts.find((text) => text === value);
@@ -119,9 +120,9 @@ export function enumeration(values: Readonly<Record<string, number>>): Read<numb
   };
 }
 
-/** A whole number that JavaScript has exactly. */
+/** An integer that JavaScript can represent exactly. */
 export function integer(value: unknown): number {
-  if (typeof value !== "number" || !Number.isSafeInteger(value)) throw wrong("a whole number from -(2^53-1) to 2^53-1");
+  if (typeof value !== "number" || !Number.isSafeInteger(value)) throw wrong("an integer from -(2^53-1) to 2^53-1");
   return value;
 }
 
@@ -146,7 +147,7 @@ function whole(value: unknown, least: bigint, most: bigint): bigint {
   if (typeof value === "bigint") number = value;
   else if (typeof value === "number" && Number.isInteger(value)) number = BigInt(value);
   else if (typeof value === "string" && /^-?(0|[1-9]\d{0,19})$/.test(value)) number = BigInt(value);
-  if (number === undefined || number < least || number > most) throw wrong(`a whole number from ${least} to ${most}`);
+  if (number === undefined || number < least || number > most) throw wrong(`an integer from ${least} to ${most}`);
   return number;
 }
 
@@ -180,31 +181,32 @@ export function timestamp(value: unknown): Timestamp {
       ? /^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)$/.exec(value)
       : null;
   const milliseconds = parts === null ? NaN : Date.parse(`${parts[1]}T${parts[2]}${(parts[4] ?? "").toUpperCase()}`);
-  if (parts === null || Number.isNaN(milliseconds)) throw wrong("a moment of RFC 3339");
+  if (parts === null || Number.isNaN(milliseconds)) throw wrong("an RFC 3339 timestamp");
   return { seconds: BigInt(milliseconds / 1000), nanos: Number((parts[3] ?? "").padEnd(9, "0")) };
 }
 
 export function duration(value: unknown): Duration {
   const parts = typeof value === "string" ? /^(-?)(\d{1,12})(?:\.(\d{1,9}))?s$/.exec(value) : null;
-  if (parts === null) throw wrong("seconds with an s behind them, such as 1.5s");
+  if (parts === null) throw wrong("seconds with the suffix s, such as 1.5s");
   const sign = parts[1] === "-" ? -1 : 1;
   const nanos = Number((parts[3] ?? "").padEnd(9, "0"));
   return { seconds: BigInt(sign) * BigInt(parts[2] ?? "0"), nanos: nanos === 0 ? 0 : sign * nanos };
 }
 
-/** Keys of maps are text. */
+/** Keys of maps are strings. */
 export function boolKey(text: string): boolean {
   if (text !== "true" && text !== "false") throw wrong('"true" or "false" as the key');
   return text === "true";
 }
 
-// What becomes of values. `isText`: for JSON, which has no bytes, no moments and no numbers of 64 bits.
+// Conversion to plain values. `isText`: for JSON, which has no bytes, timestamps and 64-bit
+// numbers.
 
 export function fromDouble(value: number, isText: boolean): unknown {
   return isText && !Number.isFinite(value) ? String(value) : value;
 }
 
-/** A number as short as its 32 bits allow. */
+/** The shortest form of a 32-bit number. */
 export function fromFloat(value: number, isText: boolean): unknown {
   const single = Math.fround(value);
   if (!isText) return single;
@@ -252,7 +254,7 @@ export function fromMap<K, V>(values: ReadonlyMap<K, V>, from: (value: V) => unk
   return Object.fromEntries(Array.from(values, ([key, value]) => [String(key), from(value)]));
 }
 
-/** Three, six or nine digits, whichever is enough. */
+/** Three, six or nine digits, the fewest that are enough. */
 function fraction(nanos: number): string {
   if (nanos === 0) return "";
   const digits = String(nanos).padStart(9, "0");

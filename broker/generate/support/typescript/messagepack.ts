@@ -3,7 +3,7 @@ import { msgpack } from "@tautwire/client/msgpack";
 import { Moment, type Read } from "./mapping.js";
 import { DEPTH_MAX, PayloadError } from "./payload.js";
 
-/** Moments with all their nanoseconds. */
+/** Timestamps with all their nanoseconds. */
 const moment = {
   type: -1,
   class: Moment,
@@ -42,7 +42,7 @@ const moment = {
   },
 };
 
-/** Payloads in MessagePack. `to` makes what MessagePack has out of a value, `from` a value out of what it has. */
+/** Payloads in MessagePack. `to` converts a value to plain values, `from` converts it back. */
 export function messagePackCodec<T>(to: (value: T, isText: boolean) => unknown, from: Read<T>): PayloadCodec<T> {
   const extensions = [moment];
   const codec = msgpack({ encoder: { extensions }, decoder: { extensions, strictUtf8: true, maxDepth: DEPTH_MAX }, parse: from });

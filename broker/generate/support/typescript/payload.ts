@@ -1,8 +1,8 @@
-/** A payload, or a value to be sent, that is not what its contract says. */
+/** A payload or value that does not match its contract. */
 export class PayloadError extends Error {
-  /** The way to the field, such as `readings[2].unit`; empty for the payload itself. */
+  /** The path of the field, such as `readings[2].unit`; empty for the payload itself. */
   path = "";
-  /** The byte of the payload; -1 where that is not known. */
+  /** The offset in the payload in bytes; -1 if unknown. */
   readonly offset: number;
   private readonly what: string;
 
@@ -14,7 +14,7 @@ export class PayloadError extends Error {
     this.explain();
   }
 
-  /** The same, found inside a field or an item. */
+  /** Adds a field or an item in front of the path. */
   inside(step: string | number): this {
     const name = typeof step === "number" ? `[${step}]` : step;
     this.path = this.path === "" || this.path.startsWith("[") ? name + this.path : `${name}.${this.path}`;
@@ -28,29 +28,29 @@ export class PayloadError extends Error {
   }
 }
 
-/** A moment: seconds since 1970-01-01T00:00:00Z, and 0 to 999,999,999 nanoseconds after them. */
+/** A timestamp: seconds since 1970-01-01T00:00:00Z, and 0 to 999,999,999 nanoseconds. */
 export interface Timestamp {
   seconds: bigint;
   nanos: number;
 }
 
-/** A span of time; both numbers have the same sign. */
+/** A duration; both numbers have the same sign. */
 export interface Duration {
   seconds: bigint;
   nanos: number;
 }
 
-/** The moment of a date. */
+/** Converts a Date. */
 export function timestampOf(date: Date): Timestamp {
   const milliseconds = date.getTime();
   const seconds = Math.floor(milliseconds / 1000);
   return { seconds: BigInt(seconds), nanos: (milliseconds - seconds * 1000) * 1_000_000 };
 }
 
-/** The date of a moment, without what is less than a millisecond. */
+/** The Date of a timestamp, truncated to milliseconds. */
 export function dateOf(timestamp: Timestamp): Date {
   return new Date(Number(timestamp.seconds) * 1000 + Math.floor(timestamp.nanos / 1_000_000));
 }
 
-/** Values that are nested deeper than this are refused. */
+/** Maximum nesting of values. */
 export const DEPTH_MAX = 100;

@@ -25,12 +25,12 @@ export class Writer {
   private view = new DataView(this.bytes.buffer);
   private length = 0;
 
-  /** What has been written. */
+  /** The written bytes. */
   finish(): Uint8Array {
     return this.bytes.subarray(0, this.length);
   }
 
-  /** Number and wire type of the value that follows. */
+  /** Number and wire type of the next value. */
   tag(tag: number): void {
     this.uint32(tag);
   }
@@ -112,7 +112,7 @@ export class Writer {
 
   string(value: string): void {
     const start = this.open();
-    // No character of a string has more than three bytes.
+    // A UTF-16 code unit takes at most three bytes.
     this.room(value.length * 3);
     this.length += encoder.encodeInto(value, this.bytes.subarray(this.length)).written;
     this.close(start);
@@ -139,13 +139,13 @@ export class Writer {
     this.close(start);
   }
 
-  /** Begins a value that has its length before it. */
+  /** Begins a length-delimited value. */
   open(): number {
     this.room(1);
     return this.length++;
   }
 
-  /** Writes the length of what has been written since `open`. */
+  /** Writes the length of the bytes since `open`. */
   close(start: number): void {
     const length = this.length - start - 1;
     let extra = 0;
@@ -179,7 +179,7 @@ export class Reader {
     this.end = bytes.length;
   }
 
-  /** Number and wire type of the value that follows; 0 at the end. */
+  /** Number and wire type of the next value; 0 at the end. */
   tag(): number {
     if (this.at >= this.end) return 0;
     const start = this.at;
@@ -188,7 +188,7 @@ export class Reader {
     return Number(tag);
   }
 
-  /** Passes over the value of a field that is none of `numbers`, which would be written in another way. */
+  /** Skips the value of an unknown field. A field of `numbers` has a wrong wire type. */
   unknown(tag: number, numbers: readonly number[]): void {
     if (numbers.includes(tag >>> 3)) throw new PayloadError(`expected another wire type of field ${tag >>> 3}`, this.at);
     switch (tag & 7) {
@@ -205,7 +205,7 @@ export class Reader {
         this.take(4);
         return;
       default:
-        throw new PayloadError("expected a wire type that is no group", this.at);
+        throw new PayloadError("expected a wire type other than a group", this.at);
     }
   }
 
@@ -277,7 +277,7 @@ export class Reader {
     }
   }
 
-  /** Memory of its own. */
+  /** A copy of the bytes. */
   bytesOf(): Uint8Array {
     const start = this.take(this.size());
     return this.bytes.slice(start, this.at);
@@ -302,7 +302,7 @@ export class Reader {
     this.leave(end);
   }
 
-  /** Goes into a value with a length before it. Give the answer to `leave`. */
+  /** Enters a length-delimited value. Pass the result to `leave`. */
   enter(): number {
     const outer = this.end;
     const start = this.take(this.size());

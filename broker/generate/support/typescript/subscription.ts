@@ -5,13 +5,14 @@ export type Received<T, P> =
   | { readonly message: Message<T, P>; readonly parameters: P; readonly value: T; readonly error?: undefined }
   | { readonly message: Message<T, P>; readonly parameters: P; readonly value?: undefined; readonly error: MqttError };
 
-/** Is called with each message. A promise that it returns delays the acknowledgement. */
+/** Called with each message. A promise that it returns delays the acknowledgement. */
 export type Handler<T, P> = (received: Received<T, P>) => unknown;
 
-/** Says that the broker could not turn the payload into the format that was asked for. */
+/** Marks a message that the broker could not transcode to the requested format. */
 const TRANSCODING_ERROR = "tautwire-transcoding-error";
 
-/** A message with its payload read. A payload that is not what the contract says is an error, not an exception. */
+/** A message with its decoded payload. A payload that does not match the contract is an error,
+ * not an exception. */
 export function received<T, P>(message: Message<T, P>): Received<T, P> {
   const parameters = message.params;
   const why = message.properties.userProperties?.find(([name]) => name === TRANSCODING_ERROR);
@@ -24,7 +25,7 @@ export function received<T, P>(message: Message<T, P>): Received<T, P> {
   }
 }
 
-/** Messages of a contract: iterate them. Leaving the loop ends the subscription. */
+/** The messages of a contract: iterate over them. Leaving the loop ends the subscription. */
 export class ContractSubscription<T, P> implements AsyncIterable<Received<T, P>> {
   constructor(readonly subscription: Subscription<T, P>) {}
 
@@ -33,7 +34,7 @@ export class ContractSubscription<T, P> implements AsyncIterable<Received<T, P>>
     return this.subscription.ready;
   }
 
-  /** Ends the subscription, and its loops once they have taken what is waiting. */
+  /** Ends the subscription, and its loops once they have processed pending messages. */
   unsubscribe(): Promise<void> {
     return this.subscription.unsubscribe();
   }

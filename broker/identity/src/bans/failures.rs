@@ -1,4 +1,4 @@
-//! Bans by rule: who fails too often.
+//! Automatic bans after too many failures.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,32 +7,32 @@ use super::network::Network;
 use crate::limits::{CLIENT_ID_BYTES_MAX, FAILURES_COUNTED_MAX, FAILURES_KEYS_MAX, USER_NAME_BYTES_MAX};
 use crate::{AuthAttempt, Now};
 
-/// Who fails `count` times within `within_s` seconds is banned for `ban_s` seconds.
+/// Bans a subject for `ban_s` seconds after `count` failures within `within_s` seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailureRule {
-    /// Whose failures are counted together.
+    /// The subject whose failures are counted.
     pub by: FailureKey,
-    /// From 1 to [`FAILURES_COUNTED_MAX`].
+    /// The number of failures, from 1 to [`FAILURES_COUNTED_MAX`].
     pub count: usize,
-    /// The time in which so many are too many.
+    /// The length of the time window.
     pub within_s: u64,
     /// How long the ban lasts.
     pub ban_s: u64,
 }
 
-/// Whose failures are counted together.
+/// The subject whose failures are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKey {
     /// An IPv4 address, or an IPv6 network of 64 bits.
     Address,
-    /// A Client Identifier. Anybody can use it, so anybody can have it banned.
+    /// A Client Identifier. Anybody can use it, and so get it banned.
     ClientId,
-    /// A user name. Anybody can use it, so anybody can have it banned.
+    /// A user name. Anybody can use it, and so get it banned.
     User,
 }
 
 impl FailureKey {
-    /// Who it is in an attempt. A name that nobody can have is not kept: it may be as long as a packet allows.
+    /// The subject of an attempt. Invalid names are not stored: they may be as long as a packet allows.
     pub(super) fn subject(self, attempt: &AuthAttempt) -> Option<BanTarget> {
         match self {
             FailureKey::Address => {
@@ -50,11 +50,11 @@ impl FailureKey {
     }
 }
 
-/// When somebody has failed, for each rule. Strangers choose names: those that one rule counts by take no room of another.
+/// Times of failures, for each rule. Clients choose names, so each rule has its own table that others cannot fill.
 #[derive(Debug, Default)]
 pub(super) struct Failures(Vec<FailureTimes>);
 
-/// When somebody has failed, for one rule.
+/// Times of failures, for one rule.
 #[derive(Debug, Default)]
 struct FailureTimes {
     times: HashMap<BanTarget, VecDeque<u64>>,
@@ -62,7 +62,7 @@ struct FailureTimes {
 }
 
 impl Failures {
-    /// Notes a failure, for the rule of this index. `Some(true)`: there are too many now. `None`: there is no room to note it.
+    /// Records a failure for the rule with this index. `Some(true)`: the limit is reached. `None`: the table is full.
     pub(super) fn record(&mut self, index: usize, rule: &FailureRule, who: BanTarget, now: Now) -> Option<bool> {
         if self.0.len() <= index {
             self.0.resize_with(index + 1, FailureTimes::default);
@@ -73,7 +73,7 @@ impl Failures {
 
 impl FailureTimes {
     fn record(&mut self, rule: &FailureRule, who: BanTarget, now_s: u64) -> Option<bool> {
-        // Names that strangers have made up do not stay until there is no room for others.
+        // Made-up names are removed before the table is full.
         if now_s.saturating_sub(self.last_cleanup_s) >= rule.within_s.max(1) {
             self.remove_expired(rule.within_s, now_s);
         }
@@ -93,7 +93,7 @@ impl FailureTimes {
         Some(is_too_many)
     }
 
-    /// Forgets who has not failed for long, once a second at most. Whether there is room now.
+    /// Removes subjects without recent failures, at most once a second. Returns whether there is room now.
     fn remove_expired(&mut self, within_s: u64, now_s: u64) -> bool {
         if self.last_cleanup_s == now_s {
             return false;
@@ -120,14 +120,14 @@ mod tests {
             assert_eq!(noted.record(&rule, BanTarget::User(format!("stranger-{number}").into()), 1_000), Some(false));
         }
         assert_eq!(noted.record(&rule, BanTarget::User("late".into()), 1_059), Some(false));
-        assert_eq!(noted.times.len(), 10_001, "they still count");
+        assert_eq!(noted.times.len(), 10_001, "they are still counted");
         assert_eq!(noted.record(&rule, BanTarget::User("late".into()), 1_060), Some(false));
         assert_eq!(noted.times.len(), 1);
         assert!(noted.times.capacity() < 100, "{}", noted.times.capacity());
         assert_eq!(
             noted.record(&rule, BanTarget::User("late".into()), 1_061),
             Some(true),
-            "whose failures count is not forgotten"
+            "counted failures are not removed"
         );
     }
 }

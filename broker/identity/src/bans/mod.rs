@@ -1,4 +1,4 @@
-//! Who is not let in, whatever it proves.
+//! Clients that are refused whatever their credentials.
 
 mod failures;
 mod network;

@@ -7,20 +7,20 @@ use std::str::FromStr;
 /// An address, or a network: `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network {
-    /// IPv4 is `::ffff:0:0/96`, as its addresses look on sockets for both.
+    /// IPv4 is `::ffff:0:0/96`, as on dual-stack sockets.
     bits: u128,
     prefix: u8,
 }
 
-/// Bits before an IPv4 address.
+/// Prefix length of IPv4-mapped addresses.
 const IPV4_PREFIX: u8 = 96;
 /// The longest prefix.
 pub(super) const PREFIX_MAX: u8 = 128;
-/// What one customer of a network usually has.
+/// The prefix that a customer of a network usually gets.
 const IPV6_CUSTOMER_PREFIX: u8 = 64;
 
 impl Network {
-    /// The network of an address that has this prefix of it. `prefix` counts bits of the whole: for IPv4 add 96.
+    /// The network of this prefix length around an address. `prefix` counts bits of the IPv6 form: for IPv4 add 96.
     pub(super) fn around(address: IpAddr, prefix: u8) -> Network {
         let bits = match address.to_canonical() {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -30,13 +30,13 @@ impl Network {
         Network { bits: bits.to_bits() & mask, prefix }
     }
 
-    /// The address alone.
+    /// A single address.
     #[must_use]
     pub fn of(address: IpAddr) -> Network {
         Network::around(address, PREFIX_MAX)
     }
 
-    /// What one client may use: an IPv4 address, or an IPv6 network of 64 bits, of which a client can take any address.
+    /// The addresses that one client may use: an IPv4 address, or an IPv6 network of 64 bits, of which a client can take any address.
     #[must_use]
     pub fn of_client(address: IpAddr) -> Network {
         let prefix = if address.to_canonical().is_ipv4() { PREFIX_MAX } else { IPV6_CUSTOMER_PREFIX };
@@ -47,7 +47,7 @@ impl Network {
         self.prefix
     }
 
-    /// Whether the address is in it.
+    /// Whether the network contains the address.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         Network::around(address, self.prefix) == self
@@ -59,7 +59,7 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Network, String> {
         let wrong =
-            || format!("{} is no address and no network; write 192.0.2.0/24 or 2001:db8::/32", text.escape_debug());
+            || format!("{} is not an address or network; write 192.0.2.0/24 or 2001:db8::/32", text.escape_debug());
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
@@ -76,7 +76,7 @@ impl FromStr for Network {
         };
         let network = Network::around(address, prefix);
         if network.bits != Network::around(address, PREFIX_MAX).bits {
-            return Err(format!("{text} has bits behind its prefix; the network is {network}"));
+            return Err(format!("{text} has bits set after its prefix; the network is {network}"));
         }
         Ok(network)
     }

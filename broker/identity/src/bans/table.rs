@@ -1,4 +1,4 @@
-//! The bans that hold.
+//! The table of bans.
 
 use core::net::IpAddr;
 use std::collections::{HashMap, HashSet};
@@ -11,12 +11,12 @@ use super::network::{Network, PREFIX_MAX};
 use crate::limits::{BAN_REASON_BYTES_MAX, BANS_MAX};
 use crate::{AuthAttempt, Now};
 
-/// Who is banned.
+/// What a ban applies to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BanTarget {
     /// A Client Identifier.
     ClientId(Box<str>),
-    /// A user: who says that it is one, and who has been authenticated as one.
+    /// A user: clients that claim to be the user, and those authenticated as it.
     User(Box<str>),
     /// All addresses of a network.
     Network(Network),
@@ -25,48 +25,48 @@ pub enum BanTarget {
 /// A ban.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ban {
-    /// Who is banned.
+    /// What it applies to.
     pub who: BanTarget,
-    /// When it ends, in seconds since 1970; `None`: when it is taken back.
+    /// When it ends, in seconds since 1970; `None`: when it is removed.
     pub until_unix_s: Option<u64>,
-    /// Why, for operators; clients are not told.
+    /// The reason, for operators; clients do not see it.
     pub why: Box<str>,
 }
 
-/// Why a ban is not taken.
+/// Why a ban is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BanError {
-    /// There are [`BANS_MAX`].
+    /// There are [`BANS_MAX`] bans already.
     Full,
     /// The reason is longer than [`BAN_REASON_BYTES_MAX`].
     Reason,
 }
 
-/// What has happened since the start.
+/// Counters since startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BanCounters {
-    /// Attempts and connections that were refused by a ban.
+    /// Attempts and connections that a ban has refused.
     pub refused: u64,
-    /// Bans that rules have made.
+    /// Bans that rules have added.
     pub by_rule: u64,
-    /// Bans and failures that were not noted, because a table was full.
+    /// Bans and failures that were not recorded because a table was full.
     pub not_recorded: u64,
 }
 
-/// All bans, and the failures that may become bans. It outlives chains, and threads share it.
+/// All bans, and the failures that may lead to bans. It outlives chains, and threads share it.
 #[derive(Debug, Default)]
 pub struct Bans {
     rules: RwLock<Vec<FailureRule>>,
     rule_ban_callback: BanCallback,
     table: Mutex<Table>,
-    /// How many bans there are, so that nobody takes the lock where there is none.
+    /// The number of bans, so that the lock is not taken if there are none.
     count: AtomicUsize,
     refused: AtomicU64,
     by_rule: AtomicU64,
     not_recorded: AtomicU64,
 }
 
-/// Who is told of bans by rule.
+/// The callback for bans by rule.
 #[derive(Default)]
 struct BanCallback(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
@@ -79,11 +79,11 @@ impl fmt::Debug for BanCallback {
 #[derive(Debug, Default)]
 struct Table {
     bans: HashMap<BanTarget, (Option<u64>, Box<str>)>,
-    /// Those of them that hold on several brokers, and are kept elsewhere.
+    /// Those of them that several brokers share, and that are stored elsewhere.
     shared: HashSet<BanTarget>,
-    /// Bans of networks, by the length of their prefix.
+    /// The prefix lengths of banned networks.
     prefixes: Prefixes,
-    /// When bans that are over were last looked for, because the table was full.
+    /// When expired bans were last removed because the table was full.
     last_cleanup_s: Option<u64>,
     failures: Failures,
 }
@@ -92,19 +92,19 @@ struct Table {
 struct Prefixes([u32; PREFIX_MAX as usize + 1]);
 
 impl Bans {
-    /// No bans, and rules by which there will be some.
+    /// An empty table with these rules.
     #[must_use]
     pub fn new(rules: Vec<FailureRule>) -> Bans {
         Bans { rules: RwLock::new(rules), ..Bans::default() }
     }
 
-    /// Calls `callback` after each attempt by which a rule has banned somebody, so that who is there already can be looked at. It must take no
-    /// time: a thread that serves clients may call it. The first one counts.
+    /// Calls `callback` after each attempt for which a rule has added a ban, so that existing connections can be checked. It must return at
+    /// once: a thread that serves clients may call it. Only the first callback is registered.
     pub fn on_rule_ban(&self, callback: impl Fn() + Send + Sync + 'static) {
         let _ = self.rule_ban_callback.0.set(Box::new(callback));
     }
 
-    /// From now on these are the rules. Where they are others, failures of before do not count; bans stay.
+    /// Replaces the rules. If they differ, earlier failures are discarded; bans are kept.
     pub fn set_rules(&self, rules: Vec<FailureRule>) {
         let mut held = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         if *held != rules {
@@ -113,10 +113,10 @@ impl Bans {
         }
     }
 
-    /// Bans somebody, or changes the ban.
+    /// Adds or replaces a ban.
     ///
     /// # Errors
-    /// There are too many, or the reason is too long.
+    /// There are too many bans, or the reason is too long.
     pub fn add(&self, ban: Ban, now: Now) -> Result<(), BanError> {
         if ban.why.len() > BAN_REASON_BYTES_MAX {
             return Err(BanError::Reason);
@@ -128,7 +128,7 @@ impl Bans {
         added
     }
 
-    /// From now on these are the bans that this broker shares with others, in place of those that it shared before. There may be any number of them.
+    /// Replaces the bans that this broker shares with others. Their number is not limited.
     pub fn share(&self, bans: Vec<Ban>, now: Now) {
         let mut table = self.table();
         for who in std::mem::take(&mut table.shared) {
@@ -140,39 +140,39 @@ impl Bans {
         }
     }
 
-    /// Takes a ban back. Whether there was one.
+    /// Removes a ban. Returns whether there was one.
     pub fn remove(&self, who: &BanTarget) -> bool {
         self.table().remove(who)
     }
 
-    /// The bans that hold, in order.
+    /// The active bans, in order.
     #[must_use]
     pub fn list(&self, now: Now) -> Vec<Ban> {
         self.list_of(now, |_, _| true)
     }
 
-    /// Those of them that are not [shared](Bans::share).
+    /// The active bans that are not [shared](Bans::share).
     #[must_use]
     pub fn list_own(&self, now: Now) -> Vec<Ban> {
         self.list_of(now, |table, who| !table.shared.contains(who))
     }
 
-    fn list_of(&self, now: Now, is_meant: impl Fn(&Table, &BanTarget) -> bool) -> Vec<Ban> {
+    fn list_of(&self, now: Now, predicate: impl Fn(&Table, &BanTarget) -> bool) -> Vec<Ban> {
         let table = self.table();
-        let holding = table.bans.iter().filter(|(who, (until, _))| is_active(*until, now) && is_meant(&table, who));
+        let holding = table.bans.iter().filter(|(who, (until, _))| is_active(*until, now) && predicate(&table, who));
         let ban = |(who, (until, why)): (&BanTarget, &(Option<u64>, Box<str>))| Ban {
             who: who.clone(),
             until_unix_s: *until,
             why: why.clone(),
         };
         let mut bans: Vec<Ban> = holding.map(ban).collect();
-        // Threads that serve clients may wait for the table.
+        // Release the lock: threads that serve clients may wait for it.
         drop(table);
         bans.sort_by(|a, b| a.who.cmp(&b.who));
         bans
     }
 
-    /// Whether nobody from this address is let in: known as soon as a connection is accepted.
+    /// Whether an address is banned: checked as soon as a connection is accepted.
     #[must_use]
     pub fn has_address(&self, address: IpAddr, now: Now) -> bool {
         self.is_any() && self.callback(self.table().has_address(address, now))
@@ -184,19 +184,19 @@ impl Bans {
         self.is_any() && self.table().prefixes.0.iter().any(|count| *count > 0)
     }
 
-    /// Whether a user or a Client Identifier is banned.
+    /// Whether a user or a Client Identifier is banned. Counts as a refusal if so.
     #[must_use]
     pub fn has(&self, who: &BanTarget, now: Now) -> bool {
         self.callback(self.is_banned(who, now))
     }
 
-    /// The same for somebody who asks and does not connect: it does not count as a refusal.
+    /// As [`Self::has`], for a query: it does not count as a refusal.
     #[must_use]
     pub fn is_banned(&self, who: &BanTarget, now: Now) -> bool {
         self.is_any() && self.table().has(who, now)
     }
 
-    /// Who of those that an attempt names is banned.
+    /// The first banned target that an attempt names.
     pub(crate) fn find(&self, attempt: &AuthAttempt, now: Now) -> Option<BanTarget> {
         if !self.is_any() {
             return None;
@@ -213,7 +213,7 @@ impl Bans {
         found
     }
 
-    /// Notes that an attempt has failed, and bans who fails too often. Who has been banned by it.
+    /// Records a failed attempt, and adds bans by rule. Returns the new targets.
     pub(crate) fn failed(&self, attempt: &AuthAttempt, now: Now) -> Vec<BanTarget> {
         let mut banned = Vec::new();
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
@@ -248,7 +248,7 @@ impl Bans {
         banned
     }
 
-    /// What has happened since the start.
+    /// The counters since startup.
     #[must_use]
     pub fn counters(&self) -> BanCounters {
         BanCounters {
@@ -258,7 +258,7 @@ impl Bans {
         }
     }
 
-    /// Whether anybody is banned, or was and has not been looked for since. Takes no lock.
+    /// Whether there are any bans, including expired ones that have not been removed. Takes no lock.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
@@ -274,7 +274,7 @@ impl Bans {
     }
 }
 
-/// The table, whose size is told when the lock is given back.
+/// The locked table. Its size is published when the lock is released.
 struct LockedTable<'b> {
     table: MutexGuard<'b, Table>,
     count: &'b AtomicUsize,
@@ -302,12 +302,12 @@ impl Drop for LockedTable<'_> {
 
 impl Table {
     fn add(&mut self, ban: Ban, now: Now) -> Result<(), BanError> {
-        // What several brokers have agreed on is not this one's to change.
+        // This broker cannot change a ban that several brokers share.
         if self.shared.contains(&ban.who) && self.has(&ban.who, now) {
             return Ok(());
         }
         if !self.bans.contains_key(&ban.who) && self.bans.len() >= BANS_MAX {
-            // Once a second, or many who fail would keep a thread busy with it.
+            // At most once a second, or many failing clients would keep a thread busy.
             if self.last_cleanup_s.replace(now.unix_s) == Some(now.unix_s) {
                 return Err(BanError::Full);
             }
@@ -347,7 +347,7 @@ impl Table {
         was_there
     }
 
-    /// Whether a ban of exactly this holds. One that is over is taken out.
+    /// Whether exactly this target is banned. Removes the ban if it has expired.
     fn has(&mut self, who: &BanTarget, now: Now) -> bool {
         match self.bans.get(who) {
             Some((until, _)) if is_active(*until, now) => true,
@@ -396,7 +396,7 @@ impl fmt::Display for BanTarget {
 impl fmt::Display for BanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BanError::Full => write!(f, "there are {BANS_MAX} bans, and may not be more [ban_limit]"),
+            BanError::Full => write!(f, "there are {BANS_MAX} bans, which is the maximum [ban_limit]"),
             BanError::Reason => write!(f, "the reason is longer than {BAN_REASON_BYTES_MAX} bytes [ban_reason]"),
         }
     }

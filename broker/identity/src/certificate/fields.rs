@@ -1,4 +1,4 @@
-//! What a certificate says of its holder.
+//! The fields of a certificate that name its holder.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::fmt::Write as _;
@@ -16,14 +16,14 @@ use crate::{Certificate, Now};
 
 macro_rules! fields {
     ($($variant:ident = $name:literal;)*) => {
-        /// A part of a certificate that names its holder.
+        /// A field of a certificate that names its holder.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Field { $($variant,)* }
 
         impl Field {
             pub(crate) const ALL: &'static [Field] = &[$(Field::$variant),*];
 
-            /// As it is called in rules, and as a claim.
+            /// Its name in rules, and as a claim.
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Field::$variant => $name,)* }
             }
@@ -46,10 +46,10 @@ fields! {
 }
 
 impl Field {
-    /// Whether a name in this field is one of `asked`.
-    fn is(self, asked: Field) -> bool {
+    /// Whether a name in this field is one of `other`.
+    fn is(self, other: Field) -> bool {
         let is_alternative = matches!(self, Field::Dns | Field::Email | Field::Uri | Field::Ip);
-        self == asked || (asked == Field::AlternativeName && is_alternative)
+        self == other || (other == Field::AlternativeName && is_alternative)
     }
 }
 
@@ -57,14 +57,15 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANISATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 const ORGANISATIONAL_UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
 
-/// What a certificate says of its holder: names of its subject (`cn`, `o`, `ou`), alternative names (`dns`, `email`, `uri`, `ip`, or any of
-/// them as `san`), the common name of who has issued it (`issuer`), its serial number and the SHA-256 of the whole (`serial`, `fingerprint`, in lower-case hexadecimal).
+/// The fields of a certificate: names of its subject (`cn`, `o`, `ou`), alternative names (`dns`, `email`, `uri`, `ip`, or any of them as
+/// `san`), the common name of its issuer (`issuer`), its serial number and the SHA-256 of the whole (`serial`, `fingerprint`, in lower-case
+/// hexadecimal).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CertificateFields(Vec<(Field, String)>);
 
 impl CertificateFields {
-    /// Reads a certificate in DER. Names that no client of MQTT could have are left out: empty ones, long ones, and such with
-    /// control characters, by which one name could be taken for another.
+    /// Reads a certificate in DER. Names that no MQTT client could have are skipped: empty ones, long ones, and those with control
+    /// characters, by which one name could be mistaken for another.
     #[must_use]
     pub fn read(der: &[u8]) -> Option<CertificateFields> {
         if der.len() > CERTIFICATE_BYTES_MAX {
@@ -101,7 +102,7 @@ impl CertificateFields {
         Some(fields)
     }
 
-    /// What is known of a certificate.
+    /// The fields of a certificate.
     pub(crate) fn of(certificate: &Certificate) -> Option<CertificateFields> {
         match certificate {
             Certificate::Der(der) => CertificateFields::read(der),
@@ -126,18 +127,18 @@ impl CertificateFields {
         self.0.iter().filter(move |(known, _)| known.is(field)).map(|(_, value)| &**value)
     }
 
-    /// All of it, as names and values.
+    /// All fields, as names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(field, value)| (field.name(), &**value))
     }
 }
 
 impl Certificate {
-    /// Whether it is not valid any more. TLS looks at the time when a client shows its certificate; one that resumes a session shows none.
+    /// Whether it has expired. TLS checks this only when a client presents its certificate; a resumed session presents none.
     pub(crate) fn has_expired(&self, now: Now) -> bool {
         match self {
             Certificate::Der(der) => not_after_unix_s(der).is_some_and(|until_s| until_s < now.unix_s),
-            // The proxy has looked at it.
+            // The proxy has checked it.
             Certificate::CommonName(_) => false,
         }
     }

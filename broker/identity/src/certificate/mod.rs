@@ -1,4 +1,4 @@
-//! Names from client certificates. TLS has verified the certificate; here it is only read.
+//! Names from client certificates. TLS has verified the certificate; here it is only parsed.
 
 mod fields;
 mod rules;

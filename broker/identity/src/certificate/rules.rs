@@ -1,4 +1,4 @@
-//! Which names the holder of a certificate gets.
+//! Rules that map certificates to users.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,37 +7,37 @@ use super::{CertificateFields, Field};
 use crate::limits::{CLIENT_ID_BYTES_MAX, USER_NAME_BYTES_MAX};
 use crate::{Certificate, Principal, Refusal, RefusalCode};
 
-/// Rules for certificates: the first whose conditions hold, and whose names are there, says who the client is.
+/// Rules for certificates: the first that matches, and whose templates can be filled, gives the client's identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateRules {
-    /// In the order in which they are tried.
+    /// The rules, in the order in which they are tried.
     pub rules: Vec<CertificateRule>,
 }
 
-/// For which certificates it is, and which names they give.
+/// Conditions on a certificate, and the names it gives.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CertificateRule {
     /// Patterns for fields. For each, some value of its field must match.
     pub when: Vec<Pattern>,
     /// The user. Without it, the holder is anonymous.
     pub user: Option<Template>,
-    /// The Client Identifier, whatever the client says itself. Without it, the client has its own.
+    /// The Client Identifier, whatever the client requests. Without it, the client chooses its own.
     pub client_id: Option<Template>,
     /// Names of roles, for access rules.
     pub roles: Vec<Box<str>>,
 }
 
-/// A field of a certificate, and text that a value of it must be: `*` stands for any run of characters, once at most.
+/// A pattern for a certificate field: `*` matches any run of characters, and may occur at most once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     field: Field,
     before: Box<str>,
-    /// What stands behind the star, if there is one.
+    /// The text after the star, if there is one.
     after: Option<Box<str>>,
 }
 
-/// Text with fields in it: `{cn}`, `{o}`, `{ou}`, `{dns}`, `{email}`, `{uri}`, `{ip}`, `{san}`, `{issuer}`, `{serial}`, `{fingerprint}`. Of
-/// several values it takes the first. `{*}` is what the star of the rule's first pattern with a star stands for.
+/// A template with fields: `{cn}`, `{o}`, `{ou}`, `{dns}`, `{email}`, `{uri}`, `{ip}`, `{san}`, `{issuer}`, `{serial}`, `{fingerprint}`. It
+/// uses the first of several values. `{*}` is the text that the star of the rule's first pattern with a star matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
@@ -48,7 +48,7 @@ enum Piece {
     Star,
 }
 
-/// Why a text is no pattern or template, and what to do.
+/// An invalid pattern or template, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError(String);
 
@@ -64,20 +64,20 @@ impl CertificateRules {
     /// The common name is the user.
     ///
     /// # Panics
-    /// Never: the text is a template.
+    /// Never: the template is valid.
     #[must_use]
     pub fn common_name() -> CertificateRules {
         let user = Some(Template(vec![Piece::Field(Field::CommonName)]));
         CertificateRules { rules: vec![CertificateRule { user, ..CertificateRule::default() }] }
     }
 
-    /// Who the holder of a certificate is.
+    /// The principal of a certificate's holder.
     pub(crate) fn principal(&self, certificate: &Certificate) -> Result<Principal, Refusal> {
         let fields = CertificateFields::of(certificate).ok_or_else(|| {
             Refusal::new(RefusalCode::Certificate, "the client's certificate is valid, but its names cannot be read")
         })?;
         self.rules.iter().find_map(|rule| rule.principal(&fields)).ok_or_else(|| {
-            let log = format!("no certificate rule is for the client's certificate{}", RuleDisplay(&fields));
+            let log = format!("no certificate rule matches the client's certificate{}", RuleDisplay(&fields));
             Refusal::new(RefusalCode::NoRule, log)
         })
     }
@@ -111,12 +111,12 @@ impl Pattern {
     /// A pattern for the field called `field`.
     ///
     /// # Errors
-    /// There is no such field, or more than one star.
+    /// There is no such field, or the pattern has more than one star.
     pub fn new(field: &str, pattern: &str) -> Result<Pattern, RuleError> {
         let field = named(field)?;
         let (before, after) = match pattern.split_once('*') {
             Some((_, after)) if after.contains('*') => {
-                return Err(RuleError(format!("{pattern}: a pattern has one * at most")));
+                return Err(RuleError(format!("{pattern}: a pattern may have only one *")));
             }
             Some((before, after)) => (before, Some(after.into())),
             None => (pattern, None),
@@ -124,7 +124,7 @@ impl Pattern {
         Ok(Pattern { field, before: before.into(), after })
     }
 
-    /// What the star stands for in a value that matches; empty where there is no star.
+    /// The text that the star matches; empty if there is no star.
     fn matched<'v>(&self, value: &'v str) -> Option<&'v str> {
         let rest = value.strip_prefix(&*self.before)?;
         match &self.after {
@@ -135,16 +135,16 @@ impl Pattern {
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// A brace has no counterpart, or there is no such field.
+    /// A brace is unbalanced, or there is no such field.
     pub fn new(text: &str) -> Result<Template, RuleError> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some((before, behind)) = rest.split_once('{') {
-            let (name, behind) = behind
-                .split_once('}')
-                .ok_or_else(|| RuleError(format!("{text}: a brace is not closed; a field is {{cn}}, for example")))?;
+            let (name, behind) = behind.split_once('}').ok_or_else(|| {
+                RuleError(format!("{text}: a brace is not closed; write a field as {{cn}}, for example"))
+            })?;
             pieces.push(Piece::Text(before.into()));
             pieces.push(if name == "*" { Piece::Star } else { Piece::Field(named(name)?) });
             rest = behind;
@@ -152,15 +152,15 @@ impl Template {
         pieces.push(Piece::Text(rest.into()));
         pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
         if pieces.is_empty() {
-            return Err(RuleError("a name is not empty".to_owned()));
+            return Err(RuleError("a name must not be empty".to_owned()));
         }
         if pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if text.contains('}'))) {
-            return Err(RuleError(format!("{text}: a brace is not opened; a field is {{cn}}, for example")));
+            return Err(RuleError(format!("{text}: a brace is not opened; write a field as {{cn}}, for example")));
         }
         Ok(Template(pieces))
     }
 
-    /// The name, if the certificate has all that it needs.
+    /// The filled template, if the certificate has all fields.
     fn filled(&self, fields: &CertificateFields, star: Option<&str>, bytes_max: usize) -> Option<Arc<str>> {
         let mut name = String::new();
         for piece in &self.0 {
@@ -178,7 +178,7 @@ fn named(name: &str) -> Result<Field, RuleError> {
     let known = || Field::ALL.iter().copied();
     known().find(|field| field.name() == name).ok_or_else(|| {
         let names: Vec<&str> = known().map(Field::name).collect();
-        RuleError(format!("a certificate has no field {}; there are {}", name.escape_debug(), names.join(", ")))
+        RuleError(format!("unknown certificate field {}; known fields are {}", name.escape_debug(), names.join(", ")))
     })
 }
 

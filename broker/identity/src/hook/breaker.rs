@@ -1,13 +1,13 @@
-//! Whether it makes sense to ask.
+//! A circuit breaker.
 
 use super::HookSettings;
 use crate::Now;
 
-/// Opens after too many failures, one after the other. Then one request tries from time to time.
+/// Opens after consecutive failures. While it is open, one request is allowed from time to time.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     failures: u32,
-    /// While it is open: when the next request may try.
+    /// While it is open: when the next request is allowed.
     open_until_ms: Option<u64>,
 }
 
@@ -18,7 +18,7 @@ impl Breaker {
             None => true,
             Some(until_ms) if now.steady_ms < until_ms => false,
             Some(_) => {
-                // This one tries; the others wait for what becomes of it.
+                // This request is the probe; the others wait for its result.
                 self.open_until_ms = Some(now.steady_ms.saturating_add(settings.open_s * 1_000));
                 true
             }

@@ -1,19 +1,19 @@
-//! What a hook has answered.
+//! Cached responses of a hook.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::document::HookDecision;
 use crate::Now;
 
-/// What stands for an attempt.
+/// Identifies an attempt.
 pub(super) type CacheKey = [u8; 32];
 
-/// Answers, each for a time. The oldest make room for new ones.
+/// Responses with an expiry. The oldest are evicted when the cache is full.
 #[derive(Debug)]
 pub(super) struct Cache {
     entries_max: usize,
     entries: HashMap<CacheKey, (u64, HookDecision)>,
-    /// Keys in the order in which they came, with when they end; a key that has come again is here twice.
+    /// Keys in insertion order, with their expiry; a key that was inserted again occurs twice.
     order: VecDeque<(CacheKey, u64)>,
 }
 
@@ -23,11 +23,11 @@ impl Cache {
     }
 
     pub(super) fn get(&mut self, key: &CacheKey, now: Now) -> Option<HookDecision> {
-        let (until_ms, verdict) = self.entries.get(key)?;
-        (now.steady_ms < *until_ms).then(|| verdict.clone())
+        let (until_ms, decision) = self.entries.get(key)?;
+        (now.steady_ms < *until_ms).then(|| decision.clone())
     }
 
-    pub(super) fn put(&mut self, key: CacheKey, verdict: HookDecision, for_s: u64, now: Now) {
+    pub(super) fn put(&mut self, key: CacheKey, decision: HookDecision, for_s: u64, now: Now) {
         if self.entries_max == 0 {
             return;
         }
@@ -39,7 +39,7 @@ impl Cache {
             }
         }
         let until_ms = now.steady_ms.saturating_add(for_s.saturating_mul(1_000));
-        self.entries.insert(key, (until_ms, verdict));
+        self.entries.insert(key, (until_ms, decision));
         self.order.push_back((key, until_ms));
     }
 }

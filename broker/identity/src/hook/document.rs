@@ -1,4 +1,4 @@
-//! What a hook is asked, and what it answers, in JSON.
+//! The JSON documents of a hook: requests and responses.
 
 use base64ct::{Base64, Encoding as _};
 use tautwire_json::{Value, push_string};
@@ -7,13 +7,13 @@ use crate::chain::checked_name;
 use crate::limits::{CLAIM_BYTES_MAX, CLAIMS_MAX, CLIENT_ID_BYTES_MAX, ROLES_MAX, USER_NAME_BYTES_MAX};
 use crate::{AuthAttempt, CertificateFields, Claims, Principal, Secret};
 
-/// What a hook says of a client.
+/// The decision of a hook.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum HookDecision {
     Allow(Principal),
-    /// With a reason, for the log.
+    /// With a reason for the log.
     Deny(Option<Box<str>>),
-    /// It does not know the client; the next link is asked.
+    /// The hook does not know the client; the next backend is asked.
     Ignore,
 }
 
@@ -28,7 +28,7 @@ impl std::fmt::Debug for HookDecision {
 }
 
 impl HookDecision {
-    /// The same. A reason with the client's password in it is not for the log.
+    /// Removes a reason that contains the client's password, which must not be logged.
     pub(super) fn without_password(self, attempt: &AuthAttempt) -> HookDecision {
         let has_password = |why: &str| {
             let password = attempt.password.as_ref().map(|password| password.expose()).filter(|it| !it.is_empty());
@@ -36,15 +36,15 @@ impl HookDecision {
         };
         match self {
             HookDecision::Deny(Some(why)) if has_password(&why) => HookDecision::Deny(None),
-            verdict => verdict,
+            decision => decision,
         }
     }
 }
 
-/// The document for an attempt.
+/// The request document for an attempt.
 pub(super) fn request(attempt: &AuthAttempt) -> Secret {
     let origin = &attempt.origin;
-    // With room for all, so that no copy of the password stays behind when it grows.
+    // Allocated with enough capacity, so that no copy of the password is left behind by reallocation.
     let length = attempt.password.as_ref().map_or(0, |password| password.expose().len());
     let mut text = String::with_capacity(4_096 + 6 * length);
     text.push_str("{\"version\":1,\"client_id\":");
@@ -98,21 +98,21 @@ fn push_certificate(text: &mut String, fields: &CertificateFields) {
     text.push('}');
 }
 
-/// Reads an answer: what it says, and for how many seconds it may be kept at most.
-pub(super) fn answer(body: &[u8], user_name: Option<&str>) -> Result<(HookDecision, Option<u64>), String> {
+/// Parses a response: the decision, and the maximum number of seconds to cache it.
+pub(super) fn response(body: &[u8], user_name: Option<&str>) -> Result<(HookDecision, Option<u64>), String> {
     let text = str::from_utf8(body).map_err(|_| "it is not UTF-8")?;
     let value = tautwire_json::parse(text).map_err(|error| format!("it is not JSON: {}", error.message))?;
     if value.has_duplicates() {
-        return Err("it has a name twice".to_owned());
+        return Err("it has a duplicate name".to_owned());
     }
     let cache_s = number(&value, "cache_s")?;
-    let verdict = match value.get("result").and_then(Value::as_text) {
+    let decision = match value.get("result").and_then(Value::as_text) {
         Some("allow") => HookDecision::Allow(principal(&value, user_name)?),
         Some("deny") => HookDecision::Deny(value.get("reason").and_then(Value::as_text).map(Into::into)),
         Some("ignore") => HookDecision::Ignore,
-        _ => return Err("its result is none of allow, deny, ignore".to_owned()),
+        _ => return Err("its result is not allow, deny or ignore".to_owned()),
     };
-    Ok((verdict, cache_s))
+    Ok((decision, cache_s))
 }
 
 fn principal(value: &Value, user_name: Option<&str>) -> Result<Principal, String> {
@@ -123,11 +123,11 @@ fn principal(value: &Value, user_name: Option<&str>) -> Result<Principal, String
             .ok_or_else(|| format!("{field} is empty, too long, or has control characters")),
         Some(other) => Err(format!("{field} is {}, not a string", other.kind())),
     };
-    // Where the hook says nothing, the client is who it says it is. `null` makes it anonymous.
+    // If the hook gives no user, the client has its user name. `null` makes it anonymous.
     let user = match (value.get("user"), user_name) {
         (None, Some(user_name)) => Some(
             checked_name(user_name, USER_NAME_BYTES_MAX)
-                .ok_or("the client's user name cannot be used, and the answer gives no user")?,
+                .ok_or("the client's user name is not valid, and the response gives no user")?,
         ),
         _ => name("user", USER_NAME_BYTES_MAX)?,
     };
@@ -168,17 +168,17 @@ fn roles(value: &Value) -> Result<Box<[Box<str>]>, String> {
     let items = match value.get("roles") {
         None | Some(Value::Null) => return Ok(Box::default()),
         Some(Value::List(items)) if items.len() <= ROLES_MAX => items,
-        Some(_) => return Err(format!("roles is not a list of {ROLES_MAX} strings at most")),
+        Some(_) => return Err(format!("roles is not a list of at most {ROLES_MAX} strings")),
     };
     items.iter().map(|item| item.as_text().map(Into::into).ok_or_else(|| "a role is not a string".to_owned())).collect()
 }
 
-/// A whole number that is not negative.
+/// A non-negative whole number.
 fn number(value: &Value, name: &str) -> Result<Option<u64>, String> {
     match value.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Number(number)) => {
-            number.parse().map(Some).map_err(|_| format!("{name} is not a whole number from 0 on"))
+            number.parse().map(Some).map_err(|_| format!("{name} is not a non-negative whole number"))
         }
         Some(_) => Err(format!("{name} is not a number")),
     }

@@ -1,4 +1,4 @@
-//! A service of the operator's that knows who clients are, asked by HTTP.
+//! An HTTP service of the operator that authenticates clients.
 
 mod breaker;
 mod cache;
@@ -19,10 +19,10 @@ use cache::{Cache, CacheKey};
 use document::HookDecision;
 pub use settings::{HookError, HookSettings, Unreachable};
 
-/// The hook, with what it has answered and whether it can be reached. It outlives chains, and threads share it.
+/// A hook with its cache and its circuit breaker. It outlives chains, and threads share it.
 pub struct Hook {
     settings: HookSettings,
-    /// Of the names of what is kept: nobody can read passwords out of them.
+    /// Key for hashing cache keys, so that passwords cannot be recovered from them.
     key: hmac::Key,
     cache: Mutex<Cache>,
     breaker: Mutex<Breaker>,
@@ -34,33 +34,32 @@ pub struct Hook {
     answered_from_cache: AtomicU64,
 }
 
-/// What has happened since the start.
+/// Counters since startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HookCounters {
     /// Requests.
     pub asked: u64,
-    /// Requests without an answer that can be used.
+    /// Requests without a valid response.
     pub failed: u64,
-    /// Clients that were refused because too many requests were on their way.
+    /// Clients that were refused because too many requests were in flight.
     pub busy: u64,
-    /// Clients that got the stated answer, because the hook could not be asked or did not answer.
+    /// Clients that got the configured response because the hook was unreachable.
     pub unreachable: u64,
-    /// Clients for which the hook need not be asked.
+    /// Clients whose decision was cached.
     pub answered_from_cache: u64,
-    /// Whether the hook is not asked for a while, after too many failures.
+    /// Whether the circuit breaker is open after too many failures.
     pub is_open: bool,
 }
 
 impl Hook {
-    /// A hook that has not been asked yet. `key` is random.
+    /// A new hook. `key` is random.
     ///
     /// # Errors
-    /// The settings cannot be used.
+    /// The settings are not valid.
     pub fn new(settings: HookSettings, key: &[u8; 32]) -> Result<Hook, HookError> {
         settings.check()?;
         if !is_safe_url(&settings.url) {
-            let why =
-                "passwords are sent by https://, or by http:// on this machine, to a URL without user and password";
+            let why = "the URL must begin with https://, or with http:// for this machine, and must not contain user and password";
             return Err(HookError(why.to_owned()));
         }
         Ok(Hook {
@@ -77,23 +76,23 @@ impl Hook {
         })
     }
 
-    /// What the hook has said of the same attempt before, if that still holds.
+    /// The cached decision for the same attempt, if it has not expired.
     pub(crate) fn cached(&self, attempt: &AuthAttempt, now: Now) -> Option<BackendResponse> {
         let key = self.name(attempt)?;
-        let verdict = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now)?;
+        let decision = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now)?;
         self.answered_from_cache.fetch_add(1, Ordering::Relaxed);
-        Some(answer(verdict, now))
+        Some(response(decision, now))
     }
 
-    /// Asks the hook. Takes long.
+    /// Sends a request to the hook. Takes long.
     pub(crate) fn ask(&self, attempt: &AuthAttempt, http_client: &dyn HttpClient, now: Now) -> BackendResponse {
         let Some(_place) = RequestPermit::take(&self.in_flight, self.settings.concurrency) else {
             self.busy.fetch_add(1, Ordering::Relaxed);
-            let log = format!("{} requests to the hook are on their way", self.settings.concurrency);
+            let log = format!("{} requests to the hook are in flight", self.settings.concurrency);
             return BackendResponse::No(Refusal::new(RefusalCode::HookBusy, log));
         };
         if !self.breaker().allows_request(&self.settings, now) {
-            return self.configured_response("it is not asked for a while, after too many failures");
+            return self.configured_response("the circuit breaker is open after too many failures");
         }
         let body = document::request(attempt);
         let request = HttpRequest {
@@ -104,23 +103,23 @@ impl Hook {
             response_bytes_max: HOOK_ANSWER_BYTES_MAX,
         };
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let told = match http_client.request(&request) {
+        let result = match http_client.request(&request) {
             Err(failure) => Err((Fault::Service, failure.to_string())),
-            Ok(answer) if answer.status != 200 => {
-                Err((Fault::of_status(answer.status), format!("its answer has status {}", answer.status)))
+            Ok(response) if response.status != 200 => {
+                Err((Fault::of_status(response.status), format!("its response has status {}", response.status)))
             }
-            Ok(answer) => match document::answer(&answer.body, attempt.user_name.as_deref()) {
-                Ok((verdict, cache_s)) => Ok(((verdict.without_password(attempt), cache_s), answer.body.len())),
-                Err(why) => Err((Fault::Service, format!("its answer is not understood: {why}"))),
+            Ok(response) => match document::response(&response.body, attempt.user_name.as_deref()) {
+                Ok((decision, cache_s)) => Ok(((decision.without_password(attempt), cache_s), response.body.len())),
+                Err(why) => Err((Fault::Service, format!("its response is not valid: {why}"))),
             },
         };
-        match told {
-            Ok(((verdict, cache_s), bytes)) => {
+        match result {
+            Ok(((decision, cache_s), bytes)) => {
                 self.breaker().record_success();
                 if bytes <= HOOK_CACHED_ANSWER_BYTES_MAX {
-                    self.store_response(attempt, &verdict, cache_s, now);
+                    self.store_response(attempt, &decision, cache_s, now);
                 }
-                answer(verdict, now)
+                response(decision, now)
             }
             Err((fault, why)) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +132,7 @@ impl Hook {
         }
     }
 
-    /// What has happened.
+    /// The counters since startup.
     #[must_use]
     pub fn counters(&self, now: Now) -> HookCounters {
         HookCounters {
@@ -146,23 +145,23 @@ impl Hook {
         }
     }
 
-    /// What is said of clients that the hook cannot be asked about.
+    /// The configured response for clients while the hook is unreachable.
     fn configured_response(&self, why: &str) -> BackendResponse {
         self.unreachable.fetch_add(1, Ordering::Relaxed);
-        let refusal = Refusal::new(RefusalCode::HookUnreachable, format!("the hook gives no answer: {why}"));
+        let refusal = Refusal::new(RefusalCode::HookUnreachable, format!("no response from the hook: {why}"));
         match self.settings.when_unreachable {
             Unreachable::Refuse => BackendResponse::No(refusal),
             Unreachable::TryNext => BackendResponse::UnknownBecause(refusal),
         }
     }
 
-    fn store_response(&self, attempt: &AuthAttempt, verdict: &HookDecision, cache_s: Option<u64>, now: Now) {
-        let own_s = match verdict {
+    fn store_response(&self, attempt: &AuthAttempt, decision: &HookDecision, cache_s: Option<u64>, now: Now) {
+        let own_s = match decision {
             HookDecision::Allow(_) => self.settings.positive_s,
             HookDecision::Deny(_) | HookDecision::Ignore => self.settings.negative_s,
         };
         let mut for_s = cache_s.map_or(own_s, |cache_s| cache_s.min(own_s));
-        if let HookDecision::Allow(principal) = verdict
+        if let HookDecision::Allow(principal) = decision
             && let Some(until_s) = principal.expires_at_unix_s
         {
             for_s = for_s.min(until_s.saturating_sub(now.unix_s));
@@ -170,11 +169,11 @@ impl Hook {
         if for_s > 0
             && let Some(key) = self.name(attempt)
         {
-            self.cache.lock().unwrap_or_else(PoisonError::into_inner).put(key, verdict.clone(), for_s, now);
+            self.cache.lock().unwrap_or_else(PoisonError::into_inner).put(key, decision.clone(), for_s, now);
         }
     }
 
-    /// What stands for an attempt: the same for all that the hook would be asked the same about.
+    /// The cache key of an attempt: equal for attempts with the same request.
     fn name(&self, attempt: &AuthAttempt) -> Option<CacheKey> {
         let password = attempt.password.as_ref().map(|password| password.expose());
         if password.is_some_and(|password| password.len() > HOOK_CACHED_PASSWORD_BYTES_MAX) {
@@ -193,7 +192,7 @@ impl Hook {
             attempt.origin.certificate.as_ref().map(Certificate::as_bytes),
             Some(&[u8::from(attempt.is_v5), u8::from(attempt.origin.is_encrypted)]),
         ] {
-            // With its length, or two fields could be taken for two others.
+            // Prefixed with its length, so that two fields cannot be confused with two others.
             let length = field.map_or(u64::MAX, |field| field.len() as u64);
             context.update(&length.to_le_bytes());
             context.update(field.unwrap_or_default());
@@ -206,16 +205,16 @@ impl Hook {
     }
 }
 
-/// Why there is no verdict.
+/// Why there is no decision.
 enum Fault {
-    /// The next question would probably fail, too.
+    /// A fault of the service: the next request would probably fail too.
     Service,
-    /// The service does not take this question. A client chooses much of what is in one, and must not keep the broker from asking about others.
+    /// The service rejects this request. A client chooses much of its content, and must not be able to block requests about others.
     Request,
 }
 
 impl Fault {
-    /// Of an answer with a status that is not 200.
+    /// Classifies a response status that is not 200.
     fn of_status(status: u16) -> Fault {
         const REQUEST_TIMEOUT: u16 = 408;
         const TOO_MANY_REQUESTS: u16 = 429;
@@ -227,24 +226,24 @@ impl Fault {
     }
 }
 
-fn answer(verdict: HookDecision, now: Now) -> BackendResponse {
-    match verdict {
+fn response(decision: HookDecision, now: Now) -> BackendResponse {
+    match decision {
         HookDecision::Allow(principal) if principal.expires_at_unix_s.is_some_and(|until_s| until_s <= now.unix_s) => {
             BackendResponse::No(Refusal::new(
                 RefusalCode::HookDenied,
-                "the hook's answer has expired already (expires_at)",
+                "the hook's response has already expired (expires_at)",
             ))
         }
         HookDecision::Allow(principal) => BackendResponse::Yes { principal, data: None },
         HookDecision::Deny(why) => {
             let why = why.map_or_else(String::new, |why| format!(": {}", crate::chain::shown(&why)));
-            BackendResponse::No(Refusal::new(RefusalCode::HookDenied, format!("the hook says no{why}")))
+            BackendResponse::No(Refusal::new(RefusalCode::HookDenied, format!("denied by the hook{why}")))
         }
         HookDecision::Ignore => BackendResponse::Unknown(None),
     }
 }
 
-/// One of the requests that may be on their way.
+/// A permit for one of the requests that may be in flight.
 struct RequestPermit<'h>(&'h AtomicUsize);
 
 impl RequestPermit<'_> {
@@ -260,7 +259,7 @@ impl Drop for RequestPermit<'_> {
     }
 }
 
-/// Fields of requests are secrets.
+/// Omits the fields of requests, which are secrets.
 impl std::fmt::Debug for Hook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hook").field("url", &shown_url(&self.settings.url)).finish_non_exhaustive()

@@ -1,46 +1,46 @@
-//! How a hook is asked.
+//! The settings of a hook.
 
 use std::ops::RangeInclusive;
 
 use crate::Secret;
 use crate::limits::{HOOK_CACHE_ENTRIES_MAX, HOOK_CACHE_S_MAX, HOOK_CONCURRENCY_MAX, HOOK_FIELDS_MAX, HOOK_TIMEOUT_MS};
 
-/// How a hook is asked, and what holds where it cannot be.
+/// The settings of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookSettings {
     /// `https://…`, or `http://` on this machine.
     pub url: Box<str>,
-    /// Fields of each request, such as `Authorization`.
+    /// HTTP headers of each request, such as `Authorization`.
     pub fields: Vec<(Box<str>, Secret)>,
-    /// How long an answer may take.
+    /// The timeout of a request.
     pub timeout_ms: u64,
-    /// Requests that may be on their way at a time. Clients beyond them are refused: the broker is busy.
+    /// The maximum number of requests in flight. Further clients are refused: the broker is busy.
     pub concurrency: usize,
-    /// How many answers are kept.
+    /// The maximum number of cached responses.
     pub cache_entries: usize,
-    /// How long `allow` is kept; 0 keeps none.
+    /// How long `allow` is cached; 0 disables it.
     pub positive_s: u64,
-    /// How long `deny` and `ignore` are kept; 0 keeps none.
+    /// How long `deny` and `ignore` are cached; 0 disables it.
     pub negative_s: u64,
-    /// After so many failures, one after the other, the hook is not asked for a while.
+    /// The number of consecutive failures that opens the circuit breaker.
     pub failures: u32,
-    /// For how long. Then one client's request tries whether it answers again.
+    /// How long it stays open. Then one request tests whether the hook responds again.
     pub open_s: u64,
-    /// What is said of clients meanwhile.
+    /// The response for clients in the meantime.
     pub when_unreachable: Unreachable,
 }
 
-/// What is said of clients that a hook cannot be asked about.
+/// The response for clients while a hook is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unreachable {
     /// They are refused: the server is unavailable.
     #[default]
     Refuse,
-    /// The next link is asked, and where none knows the client, it is refused so.
+    /// The next backend is asked. If none knows the client, it is refused as above.
     TryNext,
 }
 
-/// What is wrong with a hook's settings, and what to do.
+/// An invalid setting of a hook, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookError(pub(super) String);
 
@@ -73,15 +73,15 @@ impl HookSettings {
     pub(super) fn check(&self) -> Result<(), HookError> {
         let in_range = |name: &str, value: u64, range: RangeInclusive<u64>| match range.contains(&value) {
             true => Ok(()),
-            false => Err(HookError(format!("{name} is {value}; it may be from {} to {}", range.start(), range.end()))),
+            false => Err(HookError(format!("{name} is {value}; it must be from {} to {}", range.start(), range.end()))),
         };
         in_range("the timeout in ms", self.timeout_ms, HOOK_TIMEOUT_MS)?;
-        in_range("the number of requests at a time", self.concurrency as u64, 1..=HOOK_CONCURRENCY_MAX as u64)?;
-        in_range("the number of answers that are kept", self.cache_entries as u64, 0..=HOOK_CACHE_ENTRIES_MAX as u64)?;
-        in_range("the time in s that allow is kept", self.positive_s, 0..=HOOK_CACHE_S_MAX)?;
-        in_range("the time in s that deny is kept", self.negative_s, 0..=HOOK_CACHE_S_MAX)?;
+        in_range("the number of requests in flight", self.concurrency as u64, 1..=HOOK_CONCURRENCY_MAX as u64)?;
+        in_range("the number of cached responses", self.cache_entries as u64, 0..=HOOK_CACHE_ENTRIES_MAX as u64)?;
+        in_range("the cache time of allow in s", self.positive_s, 0..=HOOK_CACHE_S_MAX)?;
+        in_range("the cache time of deny in s", self.negative_s, 0..=HOOK_CACHE_S_MAX)?;
         in_range("the number of failures", u64::from(self.failures), 1..=1_000)?;
-        in_range("the time in s that the hook is not asked", self.open_s, 1..=3_600)?;
-        in_range("the number of fields", self.fields.len() as u64, 0..=HOOK_FIELDS_MAX as u64)
+        in_range("the open time of the circuit breaker in s", self.open_s, 1..=3_600)?;
+        in_range("the number of headers", self.fields.len() as u64, 0..=HOOK_FIELDS_MAX as u64)
     }
 }

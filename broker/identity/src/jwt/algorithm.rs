@@ -1,6 +1,6 @@
-//! How tokens are signed.
+//! Signature algorithms of tokens.
 
-/// An algorithm of signatures (RFC 7518, RFC 8037). There is no `none`.
+/// A signature algorithm (RFC 7518, RFC 8037). There is no `none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Algorithm {
@@ -35,7 +35,7 @@ impl Algorithm {
         Self::EdDsa,
     ];
 
-    /// As tokens and configurations call it.
+    /// Its name in tokens and configurations.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,14 +54,14 @@ impl Algorithm {
         }
     }
 
-    /// The one of this name. `Ed25519` (RFC 9864) is EdDSA.
+    /// The algorithm of this name. `Ed25519` (RFC 9864) is EdDSA.
     #[must_use]
     pub fn named(name: &str) -> Option<Algorithm> {
         let name = if name == "Ed25519" { "EdDSA" } else { name };
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Whether who can check a signature can make one, too.
+    /// Whether the verification key can also sign.
     #[must_use]
     pub const fn is_symmetric(self) -> bool {
         matches!(self, Self::Hs256 | Self::Hs384 | Self::Hs512)

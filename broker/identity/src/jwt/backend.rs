@@ -1,4 +1,4 @@
-//! Who a token is for.
+//! Authentication with tokens.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use crate::chain::{BackendResponse, checked_name};
 use crate::limits::{CLIENT_ID_BYTES_MAX, LEEWAY_S_MAX, ROLES_MAX, USER_NAME_BYTES_MAX};
 use crate::{HttpClient, Now, Principal, Refusal, RefusalCode};
 
-/// Which tokens are taken, and whom they name.
+/// Which tokens are accepted, and which user they name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtSettings {
-    /// How tokens may be signed.
+    /// The accepted signature algorithms.
     pub algorithms: Vec<Algorithm>,
-    /// Whose tokens are taken (`iss`). Those of others belong to another link. Empty: whoever has a key.
+    /// The accepted issuers (`iss`). Tokens of others are left to other backends. Empty: any issuer that has a key.
     pub issuers: Vec<Box<str>>,
-    /// Whom tokens must be for (`aud`): one of them. Empty: tokens that are for nobody in particular (RFC 7519, section 4.1.3).
+    /// The accepted audiences (`aud`), one of which must match. Empty: only tokens without an audience (RFC 7519, section 4.1.3).
     pub audiences: Vec<Box<str>>,
-    /// How much clocks may differ, [`LEEWAY_S_MAX`] at most.
+    /// The tolerated clock skew, at most [`LEEWAY_S_MAX`].
     pub leeway_s: u64,
-    /// The claim that is the user. A dot leads into an object.
+    /// The claim that is the user. A dot descends into an object.
     pub user_claim: Box<str>,
-    /// The claim that is the Client Identifier, whatever the client says; `None` leaves it the client's own.
+    /// The claim that is the Client Identifier, whatever the client requests; `None` leaves it to the client.
     pub client_id_claim: Option<Box<str>>,
     /// The claim that names roles.
     pub roles_claim: Option<Box<str>>,
-    /// Whether a token must say when it expires.
+    /// Whether a token must have an expiry time.
     pub needs_expiry: bool,
 }
 
 impl Default for JwtSettings {
-    /// All signatures that who checks them cannot make, and the user in `sub`.
+    /// Asymmetric algorithms only, and the user in `sub`.
     fn default() -> JwtSettings {
         JwtSettings {
             algorithms: Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.is_symmetric()).collect(),
@@ -49,7 +49,7 @@ impl Default for JwtSettings {
     }
 }
 
-/// Tokens that are taken, with the keys for them.
+/// Authentication with tokens: settings and keys.
 #[derive(Debug)]
 pub struct Jwt {
     settings: JwtSettings,
@@ -57,26 +57,26 @@ pub struct Jwt {
 }
 
 impl Jwt {
-    /// Puts both together.
+    /// Creates a backend.
     ///
     /// # Errors
-    /// The settings allow no token, or too much.
+    /// The settings allow no token, or exceed a limit.
     pub fn new(settings: JwtSettings, keys: Keys) -> Result<Jwt, JwtError> {
         if settings.algorithms.is_empty() {
-            return Err(JwtError("no algorithm is allowed, so no token is taken".to_owned()));
+            return Err(JwtError("no algorithm is allowed, so no token is accepted".to_owned()));
         }
         if settings.leeway_s > LEEWAY_S_MAX {
-            return Err(JwtError(format!("the leeway has {LEEWAY_S_MAX} s at most")));
+            return Err(JwtError(format!("the leeway must be at most {LEEWAY_S_MAX} s")));
         }
         Ok(Jwt { settings, keys })
     }
 
-    /// Whether a network may have to be waited for.
+    /// Whether verification may wait for a network.
     pub(crate) fn can_fetch(&self) -> bool {
         matches!(self.keys, Keys::Url(_))
     }
 
-    /// Whose token it is. Takes long: a signature is checked, and keys may have to be fetched.
+    /// Verifies a token. Takes long: a signature is verified, and keys may have to be fetched.
     pub(crate) fn verify_token(&self, token: &[u8], http_client: &dyn HttpClient, now: Now) -> BackendResponse {
         let token = match Token::parse(token) {
             Ok(token) => token,
@@ -84,8 +84,8 @@ impl Jwt {
         };
         let issuer = token.claims.get("iss").and_then(Value::as_text);
         if !self.settings.issuers.is_empty() && !self.settings.issuers.iter().any(|known| Some(&**known) == issuer) {
-            let why = format!("its issuer {} is not known", shown(issuer));
-            return BackendResponse::UnknownBecause(Refusal::new(RefusalCode::Token, told(&why)));
+            let why = format!("its issuer {} is unknown", shown(issuer));
+            return BackendResponse::UnknownBecause(Refusal::new(RefusalCode::Token, not_accepted(&why)));
         }
         if !self.settings.algorithms.contains(&token.algorithm) {
             return wrong(RefusalCode::Token, &format!("{} is not allowed", token.algorithm.name()));
@@ -111,21 +111,21 @@ impl Jwt {
             let kid = token.kid.as_deref();
             match keys.verify(token.algorithm, kid, token.signed, &token.signature) {
                 Some(true) => return Ok(()),
-                // Where keys have no names, a new one cannot be told from a wrong signature.
+                // If keys have no names, a new key cannot be distinguished from a wrong signature.
                 Some(false) if !is_key_missing && self.can_fetch() && !keys.has(kid) => is_key_missing = true,
-                Some(false) => return Err(Refusal::new(RefusalCode::Token, told("its signature is wrong"))),
-                // Whoever issues tokens may have begun with a new key.
+                Some(false) => return Err(Refusal::new(RefusalCode::Token, not_accepted("its signature is wrong"))),
+                // The issuer may have rotated its keys.
                 None if !is_key_missing && self.can_fetch() => is_key_missing = true,
                 None => {
-                    let why = format!("there is no key {} for {}", shown(kid), token.algorithm.name());
+                    let why = format!("no key {} for {}", shown(kid), token.algorithm.name());
                     let code = if self.can_fetch() { RefusalCode::TokenKey } else { RefusalCode::Token };
-                    return Err(Refusal::new(code, told(&why)));
+                    return Err(Refusal::new(code, not_accepted(&why)));
                 }
             }
         }
     }
 
-    /// Who it is by these claims, which are believed.
+    /// The principal of verified claims.
     fn principal(&self, claims: &Value, now: Now) -> Result<Principal, (RefusalCode, String)> {
         let settings = &self.settings;
         let no = |why: String| (RefusalCode::Token, why);
@@ -135,12 +135,12 @@ impl Jwt {
             return Err((RefusalCode::TokenExpired, "it has expired".to_owned()));
         }
         if until_s.is_none() && settings.needs_expiry {
-            return Err(no("it does not say when it expires (exp)".to_owned()));
+            return Err(no("it has no expiry time (exp)".to_owned()));
         }
         for name in ["nbf", "iat"] {
             let begins = time(claims, name).map_err(no)?;
             if begins.is_some_and(|begins_s| begins_s > now.unix_s.saturating_add(settings.leeway_s)) {
-                return Err(no(format!("its time has not come yet ({name})")));
+                return Err(no(format!("it is not valid yet ({name})")));
             }
         }
         let audiences = claims.get("aud").map(texts);
@@ -150,12 +150,12 @@ impl Jwt {
         };
         if !is_for_us {
             let first = audiences.as_ref().and_then(|audiences| audiences.first()).copied();
-            return Err(no(format!("it is for {}, not for this broker (aud)", shown(first))));
+            return Err(no(format!("its audience is {}, not this broker (aud)", shown(first))));
         }
         let name = |claim: &str, bytes_max: usize| {
             let name = at_path(claims, claim).and_then(Value::as_text);
             name.and_then(|name| checked_name(name, bytes_max))
-                .ok_or_else(|| no(format!("{claim} is no name that can be used")))
+                .ok_or_else(|| no(format!("{claim} is not a valid name")))
         };
         let roles = settings.roles_claim.as_deref().and_then(|claim| at_path(claims, claim)).map(texts);
         Ok(Principal {
@@ -170,14 +170,14 @@ impl Jwt {
 }
 
 fn wrong(code: RefusalCode, why: &str) -> BackendResponse {
-    BackendResponse::No(Refusal::new(code, told(why)))
+    BackendResponse::No(Refusal::new(code, not_accepted(why)))
 }
 
-fn told(why: &str) -> String {
-    format!("the token is not taken: {why}")
+fn not_accepted(why: &str) -> String {
+    format!("the token is not accepted: {why}")
 }
 
-/// A part of a token that is not believed, or a name of one.
+/// An unverified part of a token, or a name in one, for the log.
 fn shown(text: Option<&str>) -> String {
     text.map_or_else(|| "(none)".to_owned(), crate::chain::shown)
 }

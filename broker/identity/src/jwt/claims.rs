@@ -1,31 +1,31 @@
-//! What a token says, once it is believed.
+//! The claims of a verified token.
 
 use tautwire_json::Value;
 
 use crate::Claims;
 use crate::limits::{CLAIM_BYTES_MAX, CLAIMS_MAX};
 
-/// A time of a token (RFC 7519, section 2: NumericDate), in whole seconds since 1970.
+/// A time claim (RFC 7519, section 2: NumericDate), in whole seconds since 1970.
 pub(super) fn time(claims: &Value, name: &str) -> Result<Option<u64>, String> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => {
             let seconds: f64 = number.parse().map_err(|_| format!("{name} is not a time"))?;
-            // A time before 1970 is over, and one that no clock reaches never comes: the conversion stops at either end.
+            // The conversion saturates: a time before 1970 is in the past, and a huge one never comes.
             if seconds.is_finite() { Ok(Some(seconds as u64)) } else { Err(format!("{name} is not a time")) }
         }
         Some(_) => Err(format!("{name} is not a time")),
     }
 }
 
-/// The claim of this name. A dot leads into an object: `realm_access.roles`. A claim whose own name has the dots comes first.
+/// The claim of this name. A dot descends into an object: `realm_access.roles`. A claim whose own name contains the dots has precedence.
 pub(super) fn at_path<'v>(claims: &'v Value, path: &str) -> Option<&'v Value> {
     claims
         .get(path)
         .or_else(|| path.match_indices('.').find_map(|(at, _)| at_path(claims.get(&path[..at])?, &path[at + 1..])))
 }
 
-/// The texts of a claim: one, or those of a list.
+/// The strings of a claim: a single one, or those of a list.
 pub(super) fn texts(value: &Value) -> Vec<&str> {
     match value {
         Value::Text(text) => vec![text],
@@ -34,8 +34,8 @@ pub(super) fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-/// All claims as names and values for access rules: lists become several values, and names in objects get dots between them. What is too long, and
-/// what is too much, is left out.
+/// All claims as names and values for access rules: lists become several values, and names in objects are joined with dots. Values over the
+/// limits are skipped.
 pub(super) fn flat(claims: &Value) -> Claims {
     let mut found = Vec::new();
     if let Value::Object(members) = claims {

@@ -1,4 +1,4 @@
-//! A key that checks signatures.
+//! A verification key.
 
 use ring::hmac;
 use ring::signature::{
@@ -10,15 +10,15 @@ use ring::signature::{
 use super::{Algorithm, JwtError};
 use crate::Secret;
 
-/// A key, and what it may be used for.
+/// A verification key with its restrictions.
 pub(super) struct Key {
     pub(super) kid: Option<Box<str>>,
-    /// The only algorithm that its set allows for it.
+    /// The only algorithm that the key set allows for it.
     pub(super) algorithm: Option<Algorithm>,
     pub(super) material: Material,
 }
 
-/// What a key is made of. Which algorithms it can have follows from it alone, never from a token.
+/// The key material. It alone determines the possible algorithms, never a token.
 pub(super) enum Material {
     Symmetric(Secret),
     /// Modulus and exponent, big-endian.
@@ -32,15 +32,15 @@ pub(super) enum Material {
     Ed25519(Box<[u8]>),
 }
 
-/// Sizes of RSA moduli that signatures are checked with, in bytes.
+/// Accepted sizes of RSA moduli, in bytes.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1_024;
 
 impl Key {
-    /// Whether the key may check signatures of this algorithm.
+    /// Whether the key may be used with this algorithm.
     pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
         use Algorithm::{EdDsa, Es256, Es384, Hs256, Hs384, Hs512, Ps256, Ps384, Ps512, Rs256, Rs384, Rs512};
         let can = match &self.material {
-            // RFC 7518, section 3.2: the key is as long as the hash at least.
+            // RFC 7518, section 3.2: the key must be at least as long as the hash.
             Material::Symmetric(secret) => match algorithm {
                 Hs256 => secret.expose().len() >= 32,
                 Hs384 => secret.expose().len() >= 48,
@@ -55,7 +55,7 @@ impl Key {
         can && self.algorithm.is_none_or(|only| only == algorithm)
     }
 
-    /// Whether the signature is by this key. `false` for an algorithm that does not fit it.
+    /// Verifies a signature. Returns `false` for an algorithm that does not match the key.
     pub(super) fn verify(&self, algorithm: Algorithm, signed: &[u8], signature: &[u8]) -> bool {
         if !self.fits(algorithm) {
             return false;
@@ -95,7 +95,8 @@ impl Material {
     pub(super) fn symmetric(secret: Secret) -> Result<Material, JwtError> {
         if secret.expose().len() < 32 {
             return Err(JwtError(
-                "a secret for HS256 has 32 bytes at least; make one with: head -c 48 /dev/urandom | base64".to_owned(),
+                "a secret for HS256 must have at least 32 bytes; create one with: head -c 48 /dev/urandom | base64"
+                    .to_owned(),
             ));
         }
         Ok(Material::Symmetric(secret))
@@ -104,19 +105,19 @@ impl Material {
     pub(super) fn rsa(n: &[u8], e: &[u8]) -> Result<Material, JwtError> {
         let (n, e) = (without_zeros(n), without_zeros(e));
         if !RSA_BYTES.contains(&n.len()) || e.is_empty() || e.len() > 8 {
-            return Err(JwtError("an RSA key has 2,048 to 8,192 bits".to_owned()));
+            return Err(JwtError("an RSA key must have 2,048 to 8,192 bits".to_owned()));
         }
         Ok(Material::Rsa { n: n.into(), e: e.into() })
     }
 
-    /// A point without compression: 4, x, y.
+    /// An uncompressed point: 4, x, y.
     pub(super) fn point(curve: Curve, point: &[u8]) -> Result<Material, JwtError> {
         let bytes = match curve {
             Curve::P256 => 32,
             Curve::P384 => 48,
         };
         if point.len() != 1 + 2 * bytes || point.first() != Some(&4) {
-            return Err(JwtError("a point of a curve has the wrong length, or is compressed".to_owned()));
+            return Err(JwtError("a curve point has the wrong length, or is compressed".to_owned()));
         }
         Ok(match curve {
             Curve::P256 => Material::P256(point.into()),
@@ -128,12 +129,12 @@ impl Material {
         if key.len() == 32 {
             Ok(Material::Ed25519(key.into()))
         } else {
-            Err(JwtError("an Ed25519 key has 32 bytes".to_owned()))
+            Err(JwtError("an Ed25519 key must have 32 bytes".to_owned()))
         }
     }
 }
 
-/// A curve of ECDSA.
+/// An ECDSA curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Curve {
     P256,

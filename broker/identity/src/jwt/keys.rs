@@ -1,4 +1,4 @@
-//! Keys that belong together.
+//! Sets of verification keys.
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use tautwire_json::Value;
@@ -8,17 +8,17 @@ use super::{Algorithm, JwtError, pem};
 use crate::Secret;
 use crate::limits::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, JWT_KEYS_TRIED_MAX};
 
-/// The keys of who issues tokens.
+/// The keys of an issuer.
 #[derive(Default)]
 pub struct KeySet {
     keys: Vec<Key>,
 }
 
 impl KeySet {
-    /// Reads a JWKS (RFC 7517). Keys that are not for checking signatures, or of a kind that is not known, are left out.
+    /// Parses a JWKS (RFC 7517). Keys that are not for signatures, or of an unknown kind, are skipped.
     ///
     /// # Errors
-    /// The text is no JWKS, has too much, or no key that can be used.
+    /// The text is not a JWKS, exceeds a limit, or has no usable key.
     pub fn of_jwks(text: &str) -> Result<KeySet, JwtError> {
         if text.len() > JWKS_BYTES_MAX {
             return Err(JwtError(format!("the key set is longer than {JWKS_BYTES_MAX} bytes")));
@@ -26,7 +26,7 @@ impl KeySet {
         let value = tautwire_json::parse(text)
             .map_err(|error| JwtError(format!("the key set is not JSON: {}", error.message)))?;
         let Some(Value::List(items)) = value.get("keys") else {
-            return Err(JwtError("the key set has no list keys".to_owned()));
+            return Err(JwtError("the key set has no list \"keys\"".to_owned()));
         };
         if items.len() > JWKS_KEYS_MAX {
             return Err(JwtError(format!("the key set has more than {JWKS_KEYS_MAX} keys")));
@@ -39,40 +39,40 @@ impl KeySet {
             }
         }
         if keys.is_empty() {
-            Err(JwtError(format!("the key set has no key that can be used: {why}")))
+            Err(JwtError(format!("the key set has no usable key: {why}")))
         } else {
             Ok(KeySet { keys })
         }
     }
 
-    /// The same without secrets: what can be fetched by everybody cannot be one.
+    /// As [`Self::of_jwks`], without secrets: what anybody can fetch is no secret.
     pub(super) fn of_public_jwks(text: &str) -> Result<KeySet, JwtError> {
         let mut set = Self::of_jwks(text)?;
         set.keys.retain(|key| !matches!(key.material, Material::Symmetric(_)));
-        if set.keys.is_empty() { Err(JwtError("the key set has secrets alone".to_owned())) } else { Ok(set) }
+        if set.keys.is_empty() { Err(JwtError("the key set has only secrets".to_owned())) } else { Ok(set) }
     }
 
-    /// Reads public keys in PEM. They have no names, so each is tried.
+    /// Parses public keys in PEM. They have no names, so each is tried.
     ///
     /// # Errors
-    /// One cannot be read, or there is none.
+    /// A key cannot be parsed, or there is none.
     pub fn of_pem(text: &str) -> Result<KeySet, JwtError> {
         let keys = pem::keys(text)?;
         Ok(KeySet { keys: keys.into_iter().map(|material| Key { kid: None, algorithm: None, material }).collect() })
     }
 
-    /// A secret for HS256, HS384 and HS512, byte for byte.
+    /// A secret for HS256, HS384 and HS512, used as it is.
     ///
     /// # Errors
-    /// It is too short, or it is a public key: whoever has that could sign tokens.
+    /// It is too short, or it is a public key: anybody who has that could sign tokens.
     pub fn of_secret(secret: Secret) -> Result<KeySet, JwtError> {
         if secret.expose().windows(5).any(|window| window == b"-----") {
-            return Err(JwtError("the secret is a key in PEM; such a key is no secret".to_owned()));
+            return Err(JwtError("the secret is a key in PEM, which is not a secret".to_owned()));
         }
         Ok(KeySet { keys: vec![Key { kid: None, algorithm: None, material: Material::symmetric(secret)? }] })
     }
 
-    /// Reads a file: a JWKS, or public keys in PEM.
+    /// Parses a file: a JWKS, or public keys in PEM.
     ///
     /// # Errors
     /// It is neither.
@@ -80,12 +80,12 @@ impl KeySet {
         if text.trim_start().starts_with('{') { Self::of_jwks(text) } else { Self::of_pem(text) }
     }
 
-    /// Whether a key of the set has the name that a token gives.
+    /// Whether the set has a key with the name in a token.
     pub(super) fn has(&self, kid: Option<&str>) -> bool {
         kid.is_some() && self.keys.iter().any(|key| key.kid.as_deref() == kid)
     }
 
-    /// Whether a key of the set has made the signature. `None`: no key is for such a token.
+    /// Whether a key of the set verifies the signature. `None`: no key matches the token.
     pub(super) fn verify(
         &self,
         algorithm: Algorithm,
@@ -97,7 +97,7 @@ impl KeySet {
             (Some(kid), Some(known)) => kid == &**known,
             _ => true,
         };
-        // A key without a name is for a token with one only where no key has the name.
+        // A key without a name is used for a token with one only if no key has that name.
         let exact = |key: &&Key| kid.is_some() && key.kid.as_deref() == kid;
         let has_exact = self.has(kid);
         let fitting = self
@@ -116,7 +116,7 @@ impl KeySet {
     }
 }
 
-/// A key of a set (RFC 7517, RFC 7518 section 6, RFC 8037).
+/// Parses a key of a set (RFC 7517, RFC 7518 section 6, RFC 8037).
 fn jwk(value: &Value) -> Result<Key, JwtError> {
     let text = |name: &str| value.get(name).and_then(Value::as_text);
     if text("use").is_some_and(|r#use| r#use != "sig") {
@@ -124,7 +124,7 @@ fn jwk(value: &Value) -> Result<Key, JwtError> {
     }
     let bytes = |name: &str| {
         let field = text(name).ok_or_else(|| JwtError(format!("a key has no {name}")))?;
-        Base64UrlUnpadded::decode_vec(field).map_err(|_| JwtError(format!("{name} of a key is not Base64url")))
+        Base64UrlUnpadded::decode_vec(field).map_err(|_| JwtError(format!("the {name} of a key is not Base64url")))
     };
     let material = match (text("kty"), text("crv")) {
         (Some("oct"), _) => Material::symmetric(Secret::new(bytes("k")?))?,
@@ -132,19 +132,19 @@ fn jwk(value: &Value) -> Result<Key, JwtError> {
         (Some("EC"), Some("P-256")) => Material::point(Curve::P256, &[vec![4], bytes("x")?, bytes("y")?].concat())?,
         (Some("EC"), Some("P-384")) => Material::point(Curve::P384, &[vec![4], bytes("x")?, bytes("y")?].concat())?,
         (Some("OKP"), Some("Ed25519")) => Material::ed25519(&bytes("x")?)?,
-        _ => return Err(JwtError("a key is not of RSA, P-256, P-384, Ed25519 or a secret".to_owned())),
+        _ => return Err(JwtError("a key is not RSA, P-256, P-384, Ed25519 or a secret".to_owned())),
     };
     let algorithm = match text("alg") {
         None => None,
         Some(name) => Some(
             Algorithm::named(name)
-                .ok_or_else(|| JwtError(format!("a key is for {}, which is not known", name.escape_debug())))?,
+                .ok_or_else(|| JwtError(format!("a key has the unknown algorithm {}", name.escape_debug())))?,
         ),
     };
     Ok(Key { kid: text("kid").map(Into::into), algorithm, material })
 }
 
-/// Only how many keys there are.
+/// Shows only the number of keys.
 impl std::fmt::Debug for KeySet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeySet").field("keys", &self.keys.len()).finish()

@@ -15,7 +15,7 @@ pub use keys::KeySet;
 pub use source::{Jwks, JwksSettings, JwksState, Keys};
 pub(crate) use token::looks_like_a_token;
 
-/// What is wrong with keys or settings, and what to do.
+/// Invalid keys or settings, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtError(pub(crate) String);
 

@@ -17,25 +17,25 @@ const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 const BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
 const END: &str = "-----END PUBLIC KEY-----";
 
-/// The public keys of a file, in its order. What stands around them does not matter.
+/// The public keys of a file, in order. Text around them is ignored.
 pub(super) fn keys(text: &str) -> Result<Vec<Material>, JwtError> {
     if text.contains("PRIVATE KEY-----") {
         return Err(JwtError(
-            "this is a private key; the broker needs the public key alone: openssl pkey -pubout".to_owned(),
+            "this is a private key; the broker needs only the public key: openssl pkey -pubout".to_owned(),
         ));
     }
     let mut keys = Vec::new();
     for block in text.split(BEGIN).skip(1) {
-        let (base64, _) = block.split_once(END).ok_or_else(|| JwtError("a public key has no end".to_owned()))?;
+        let (base64, _) = block.split_once(END).ok_or_else(|| JwtError("a public key has no END line".to_owned()))?;
         let base64: String = base64.split_ascii_whitespace().collect();
         let der = Base64::decode_vec(&base64).map_err(|_| JwtError("a public key is not Base64".to_owned()))?;
         keys.push(key(&der)?);
     }
-    if keys.is_empty() { Err(JwtError(format!("there is no public key; one begins with {BEGIN}"))) } else { Ok(keys) }
+    if keys.is_empty() { Err(JwtError(format!("there is no public key; a key begins with {BEGIN}"))) } else { Ok(keys) }
 }
 
 fn key(der: &[u8]) -> Result<Material, JwtError> {
-    let wrong = || JwtError("a public key cannot be read".to_owned());
+    let wrong = || JwtError("a public key cannot be parsed".to_owned());
     let info = SubjectPublicKeyInfoRef::from_der(der).map_err(|_| wrong())?;
     let bytes = info.subject_public_key.as_bytes().ok_or_else(wrong)?;
     match info.algorithm.oid {
@@ -49,7 +49,7 @@ fn key(der: &[u8]) -> Result<Material, JwtError> {
             _ => Err(JwtError("the curve of a public key is not P-256 or P-384".to_owned())),
         },
         ED25519 => Material::ed25519(bytes),
-        _ => Err(JwtError("a public key is not of RSA, P-256, P-384 or Ed25519".to_owned())),
+        _ => Err(JwtError("a public key is not RSA, P-256, P-384 or Ed25519".to_owned())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where keys come from.
+//! Sources of verification keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use crate::http_client::{is_safe_url, shown_url};
 use crate::limits::JWKS_BYTES_MAX;
 use crate::{HttpClient, HttpRequest, Now};
 
-/// Keys that stay, or that are fetched.
+/// Fixed or fetched keys.
 #[derive(Debug, Clone)]
 pub enum Keys {
-    /// Of a file. They change with the configuration.
+    /// From a file. They change only with the configuration.
     Fixed(Arc<KeySet>),
-    /// Of a URL.
+    /// From a URL.
     Url(Arc<Jwks>),
 }
 
@@ -22,15 +22,15 @@ pub enum Keys {
 pub struct JwksSettings {
     /// `https://…`, or `http://` on this machine.
     pub url: Box<str>,
-    /// How old keys may be before they are fetched anew.
+    /// The age at which keys are refreshed.
     pub refresh_s: u64,
-    /// How old keys may be while the URL cannot be reached.
+    /// The maximum age of keys while the URL is unreachable.
     pub keep_s: u64,
-    /// How long fetching may take.
+    /// The timeout of a fetch.
     pub timeout_ms: u64,
 }
 
-/// The time between two tries, also where a token names a key that is not there: clients must not be able to make the broker fetch.
+/// The minimum time between two fetches, also if a token names an unknown key: clients must not be able to trigger fetches.
 const RETRY_MS: u64 = 10_000;
 
 /// The keys of a URL. They outlive chains, and threads share them.
@@ -38,7 +38,7 @@ const RETRY_MS: u64 = 10_000;
 pub struct Jwks {
     settings: JwksSettings,
     state: Mutex<State>,
-    /// Held by who fetches.
+    /// Held during a fetch.
     fetching: Mutex<()>,
     fetches: AtomicU64,
     failures: AtomicU64,
@@ -52,32 +52,32 @@ struct State {
     why: Option<String>,
 }
 
-/// What has happened to a JWKS since the start.
+/// Counters and state of a JWKS since startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JwksState {
-    /// How many times keys have been fetched.
+    /// The number of successful fetches.
     pub fetches: u64,
-    /// How many times that has failed.
+    /// The number of failed fetches.
     pub failures: u64,
-    /// How old the keys are; `None` where there are none.
+    /// The age of the keys; `None` if there are none.
     pub age_ms: Option<u64>,
 }
 
 impl Jwks {
-    /// Nothing is fetched yet.
+    /// A key source that has not fetched yet.
     ///
     /// # Errors
-    /// The URL cannot be used: whoever can change what it answers can sign tokens.
+    /// The URL is not safe: anybody who can change its response can sign tokens.
     pub fn new(settings: JwksSettings) -> Result<Jwks, JwtError> {
         if !is_safe_url(&settings.url) {
-            let why = "keys come by https://, or by http:// from this machine, from a URL without user and password";
+            let why = "the URL of keys must begin with https://, or with http:// for this machine, and must not contain user and password";
             return Err(JwtError(why.to_owned()));
         }
         let (state, fetching) = (Mutex::default(), Mutex::default());
         Ok(Jwks { settings, state, fetching, fetches: AtomicU64::new(0), failures: AtomicU64::new(0) })
     }
 
-    /// What has happened.
+    /// The current state.
     #[must_use]
     pub fn state(&self, now: Now) -> JwksState {
         let state = self.locked();
@@ -89,22 +89,22 @@ impl Jwks {
         }
     }
 
-    /// The keys, fetched if they are old, or if `is_key_missing` and they may be fetched again. While somebody fetches, the others go on with those
-    /// that there are, and wait where there are none.
+    /// The keys, fetched if they are old, or if `is_key_missing` and a fetch is allowed. During a fetch, other threads use the existing
+    /// keys, and wait if there are none.
     pub(super) fn keys(
         &self,
         http_client: &dyn HttpClient,
         now: Now,
         is_key_missing: bool,
     ) -> Result<Arc<KeySet>, String> {
-        // Who fetches needs the state, so nobody may wait with it.
+        // The fetching thread needs the state, so the lock must not be held while waiting.
         let has_keys = self.locked().keys.is_some();
         let turn = match has_keys {
             true if !self.is_due(now, is_key_missing) => None,
             true => self.fetching.try_lock().ok(),
             false => Some(self.fetching.lock().unwrap_or_else(PoisonError::into_inner)),
         };
-        // Somebody may have fetched them meanwhile.
+        // Another thread may have fetched them meanwhile.
         if turn.is_some() && self.is_due(now, is_key_missing) {
             self.fetch(http_client, now);
         }
@@ -113,7 +113,7 @@ impl Jwks {
         let age_ms = now.steady_ms.saturating_sub(state.fetched_at_ms);
         match &state.keys {
             Some(keys) if age_ms < self.settings.keep_s.saturating_mul(1_000) => Ok(keys.clone()),
-            _ => Err(state.why.clone().unwrap_or_else(|| "they have not been fetched yet".to_owned())),
+            _ => Err(state.why.clone().unwrap_or_else(|| "not fetched yet".to_owned())),
         }
     }
 
@@ -136,9 +136,9 @@ impl Jwks {
         };
         let fetched = match http_client.request(&request) {
             Err(failure) => Err(failure.to_string()),
-            Ok(answer) if answer.status != 200 => Err(format!("the answer has status {}", answer.status)),
-            Ok(answer) => String::from_utf8(answer.body)
-                .map_err(|_| "the answer is not UTF-8".to_owned())
+            Ok(response) if response.status != 200 => Err(format!("the response has status {}", response.status)),
+            Ok(response) => String::from_utf8(response.body)
+                .map_err(|_| "the response is not UTF-8".to_owned())
                 .and_then(|text| KeySet::of_public_jwks(&text).map_err(|JwtError(why)| why)),
         };
         self.fetches.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Jwks {
             }
             Err(why) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                state.why = Some(format!("{} gives none: {why}", shown_url(&self.settings.url)));
+                state.why = Some(format!("no keys from {}: {why}", shown_url(&self.settings.url)));
             }
         }
     }

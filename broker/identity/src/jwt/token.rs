@@ -1,4 +1,4 @@
-//! A token, taken apart and not believed yet.
+//! A parsed token that has not been verified.
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use tautwire_json::Value;
@@ -11,14 +11,14 @@ use crate::limits::{TOKEN_BYTES_MAX, TOKEN_HEADER_BYTES_MAX};
 pub(super) struct Token<'t> {
     pub(super) algorithm: Algorithm,
     pub(super) kid: Option<String>,
-    /// Not believed until the signature has been checked.
+    /// Untrusted until the signature has been verified.
     pub(super) claims: Value,
-    /// What the signature is for.
+    /// The bytes that the signature covers.
     pub(super) signed: &'t [u8],
     pub(super) signature: Vec<u8>,
 }
 
-/// Whether a password may be a token, at a glance: three parts, and the first begins like an object in JSON.
+/// Whether a password looks like a token: three parts, the first of which begins like a JSON object.
 pub(crate) fn looks_like_a_token(password: &[u8]) -> bool {
     let is_text = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     password.starts_with(b"ey")
@@ -28,15 +28,15 @@ pub(crate) fn looks_like_a_token(password: &[u8]) -> bool {
 }
 
 impl<'t> Token<'t> {
-    /// Takes a token apart, or says why it is none.
+    /// Parses a token, or returns why it is invalid.
     pub(super) fn parse(bytes: &'t [u8]) -> Result<Token<'t>, String> {
         if bytes.len() > TOKEN_BYTES_MAX {
             return Err(format!("it is longer than {TOKEN_BYTES_MAX} bytes"));
         }
         let text = str::from_utf8(bytes).map_err(|_| "it is not text")?;
-        let (signed, signature) = text.rsplit_once('.').ok_or("it has not three parts")?;
+        let (signed, signature) = text.rsplit_once('.').ok_or("it does not have three parts")?;
         let (header, claims) =
-            signed.split_once('.').filter(|(_, claims)| !claims.contains('.')).ok_or("it has not three parts")?;
+            signed.split_once('.').filter(|(_, claims)| !claims.contains('.')).ok_or("it does not have three parts")?;
         if header.len() > TOKEN_HEADER_BYTES_MAX {
             return Err(format!("its header is longer than {TOKEN_HEADER_BYTES_MAX} bytes"));
         }
@@ -44,10 +44,10 @@ impl<'t> Token<'t> {
         let claims = object(claims).map_err(|why| format!("its payload {why}"))?;
         let name = header.get("alg").and_then(Value::as_text).ok_or("its header names no algorithm")?;
         let algorithm =
-            Algorithm::named(name).ok_or_else(|| format!("its algorithm {} is not known, or none", shown(name)))?;
-        // RFC 7515, section 4.1.11: whoever does not understand an extension must refuse the token.
+            Algorithm::named(name).ok_or_else(|| format!("its algorithm {} is unknown, or none", shown(name)))?;
+        // RFC 7515, section 4.1.11: a token with an unknown critical extension must be rejected.
         if header.get("crit").is_some() {
-            return Err("its header has extensions that must be understood (crit), and none is".to_owned());
+            return Err("its header has critical extensions (crit), and none is supported".to_owned());
         }
         let kid = match header.get("kid") {
             None => None,
@@ -65,6 +65,6 @@ fn object(part: &str) -> Result<Value, &'static str> {
     if !matches!(value, Value::Object(_)) {
         return Err("is not an object");
     }
-    // RFC 7515, section 4: refused, or one reader would see another token than the next.
-    if value.has_duplicates() { Err("has a name twice") } else { Ok(value) }
+    // RFC 7515, section 4: rejected, because parsers would disagree about the token.
+    if value.has_duplicates() { Err("has a duplicate name") } else { Ok(value) }
 }

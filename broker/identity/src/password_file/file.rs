@@ -1,4 +1,4 @@
-//! A password file, read.
+//! A parsed password file.
 
 use std::num::NonZeroU32;
 
@@ -12,15 +12,15 @@ use crate::scram::{ScramHash, ScramKeys};
 pub struct PasswordFile {
     /// Sorted by name.
     users: Box<[(Box<str>, Account)]>,
-    /// Iterations of users' keys, for each hash of SCRAM.
+    /// The SCRAM iterations of its users, for each hash.
     scram_iterations: [Box<[NonZeroU32]>; 2],
 }
 
 impl PasswordFile {
-    /// Reads the text of a file, which is called `file` in messages. mosquitto's password files can be read, too.
+    /// Parses the text of a file, which is called `file` in messages. Mosquitto's password files are supported, too.
     ///
     /// # Errors
-    /// Everything that is wrong with it, [`ERRORS_MAX`] at most. A file with one wrong line is refused as a whole.
+    /// All errors of the file, at most [`ERRORS_MAX`]. A file with one invalid line is rejected as a whole.
     pub fn parse(file: &str, text: &str) -> Result<PasswordFile, Vec<FileError>> {
         let error = |code, line, message| FileError { code, file: file.to_owned(), line, message };
         if text.len() > PASSWORD_FILE_BYTES_MAX {
@@ -45,7 +45,7 @@ impl PasswordFile {
         for pair in users.windows(2) {
             let [(name, first, _), (other, second, _)] = pair else { continue };
             if name == other && errors.len() < ERRORS_MAX {
-                let message = format!("the user stands in line {first} already; remove one of the lines");
+                let message = format!("the user is already in line {first}; remove one of the lines");
                 errors.push(error(ErrorCode::Duplicate, Some(*second), message));
             }
         }
@@ -59,7 +59,7 @@ impl PasswordFile {
         }
     }
 
-    /// What the file has about a user.
+    /// The entry of a user.
     #[must_use]
     pub fn user(&self, name: &str) -> Option<&Account> {
         let index = self.users.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
@@ -71,14 +71,14 @@ impl PasswordFile {
         self.users.iter().map(|(name, account)| (&**name, account))
     }
 
-    /// What is computed for a name that the file does not have, so that it takes as long as for one that it has: the cost of some
-    /// user of the file, of the same one each time.
+    /// A hash to verify for an unknown name, so that it takes as long as for a known one: it has the cost of some user of the file, the
+    /// same for a name each time.
     pub(crate) fn decoy(&self, key: &[u8; 32], name: &str) -> PasswordHash {
         let some = pick(key, name, self.users.len()).and_then(|index| self.users.get(index));
         some.map_or_else(PasswordHash::default_decoy, |(_, account)| account.password.decoy())
     }
 
-    /// Keys that no password has, for an exchange that cannot be told from that of a user of the file.
+    /// Keys that match no password, for an exchange that cannot be distinguished from that of a user of the file.
     pub(crate) fn scram_decoy(&self, key: &[u8; 32], hash: ScramHash, name: &str) -> ScramKeys {
         let iterations = &self.scram_iterations[hash as usize];
         let some = pick(key, name, iterations.len()).and_then(|index| iterations.get(index));
@@ -92,14 +92,14 @@ fn pick(key: &[u8; 32], name: &str, count: usize) -> Option<usize> {
     (u32::from_le_bytes([a, b, c, d]) as usize).checked_rem(count)
 }
 
-/// What users have, for some of them.
+/// The iterations of a sample of users.
 fn scram_iterations(users: &[(Box<str>, Account)], hash: ScramHash) -> Box<[NonZeroU32]> {
     const USERS_LOOKED_AT: usize = 1_024;
     let with_keys = users.iter().filter_map(|(_, account)| account.scram(hash));
     with_keys.map(|keys| keys.iterations).take(USERS_LOOKED_AT).collect()
 }
 
-/// Only how many users there are.
+/// Shows only the number of users.
 impl std::fmt::Debug for PasswordFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PasswordFile").field("users", &self.users.len()).finish()

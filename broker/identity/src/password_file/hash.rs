@@ -1,4 +1,4 @@
-//! Hashes of passwords: what a file has instead of the password.
+//! Password hashes of a password file.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -16,7 +16,7 @@ const SHA512_BYTES: usize = 64;
 const SALT_BYTES_NEW: usize = 16;
 const HASH_BYTES_NEW: usize = 32;
 
-/// What an Argon2id hash costs.
+/// The cost of an Argon2id hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Argon2Cost {
     pub(crate) memory_kib: u32,
@@ -31,13 +31,13 @@ impl Default for Argon2Cost {
     }
 }
 
-/// What a new hash costs, by which it is as hard to guess at as it is slow to log in with.
+/// The cost of a new hash: slower to log in with, and harder to guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PasswordCost(pub(crate) Argon2Cost);
 
 impl PasswordCost {
     const LEVELS: [(&'static str, Argon2Cost); 3] = [
-        // For long random passwords, which nobody can guess anyway.
+        // For long random passwords, which cannot be guessed in any case.
         ("low", Argon2Cost { memory_kib: 4_096, iterations: 1, lanes: 1 }),
         // As OWASP recommends: 19 MiB, two iterations, one lane.
         ("default", Argon2Cost { memory_kib: 19_456, iterations: 2, lanes: 1 }),
@@ -45,22 +45,22 @@ impl PasswordCost {
         ("high", Argon2Cost { memory_kib: 65_536, iterations: 3, lanes: 1 }),
     ];
 
-    /// Reads `low`, `default`, `high`, or costs of Argon2id such as `m=19456,t=2,p=1`.
+    /// Parses `low`, `default`, `high`, or a cost of Argon2id such as `m=19456,t=2,p=1`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text is not a valid cost.
     pub fn parse(text: &str) -> Result<PasswordCost, String> {
         let level = Self::LEVELS.iter().find(|(name, _)| *name == text);
         let cost = match level {
             Some((_, cost)) => Ok(*cost),
             None if text.contains('=') => argon2_cost(text).map_err(|(_, message)| message),
-            None => Err("a cost is low, default, high, or m=…,t=…,p=… of Argon2id".to_owned()),
+            None => Err("the cost must be low, default, high, or m=…,t=…,p=… of Argon2id".to_owned()),
         };
         cost.map(PasswordCost)
     }
 }
 
-/// As [`PasswordCost::parse`] reads it.
+/// In the form that [`PasswordCost::parse`] reads.
 impl fmt::Display for PasswordCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Self::LEVELS.iter().find(|(_, cost)| *cost == self.0) {
@@ -70,14 +70,14 @@ impl fmt::Display for PasswordCost {
     }
 }
 
-/// A hash with all that is needed to compute it again.
+/// A password hash with its parameters.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum PasswordHash {
     /// `$argon2id$v=19$m=…,t=…,p=…$salt$hash`
     Argon2id { cost: Argon2Cost, salt: Box<[u8]>, hash: Box<[u8]> },
-    /// `$7$iterations$salt$hash` of mosquitto: PBKDF2 with HMAC-SHA-512.
+    /// `$7$iterations$salt$hash` of Mosquitto: PBKDF2 with HMAC-SHA-512.
     Pbkdf2Sha512 { iterations: NonZeroU32, salt: Box<[u8]>, hash: Box<[u8]> },
-    /// `$6$salt$hash` of mosquitto: SHA-512 of password and salt. This is not the `$6$` of `crypt`.
+    /// `$6$salt$hash` of Mosquitto: SHA-512 of password and salt. This is not the `$6$` of `crypt`.
     SaltedSha512 { salt: Box<[u8]>, hash: Box<[u8]> },
 }
 
@@ -91,7 +91,7 @@ impl PasswordHash {
         Some(PasswordHash::Argon2id { cost, salt: salt.into(), hash: hash.into() })
     }
 
-    /// A hash that no password has, of the same cost.
+    /// A hash that matches no password, of the same cost.
     pub(crate) fn decoy(&self) -> PasswordHash {
         let mut decoy = self.clone();
         match &mut decoy {
@@ -105,7 +105,7 @@ impl PasswordHash {
         decoy
     }
 
-    /// What is computed for a user that nobody knows, where a file has no users.
+    /// The hash to verify for an unknown user if a file has no users.
     pub(crate) fn default_decoy() -> PasswordHash {
         PasswordHash::Argon2id {
             cost: Argon2Cost::default(),
@@ -114,7 +114,7 @@ impl PasswordHash {
         }
     }
 
-    /// Whether it is the hash of this password. Takes long: as long as the file says.
+    /// Verifies a password. Takes long: the file determines the cost.
     pub(crate) fn verify(&self, password: &[u8]) -> bool {
         match self {
             PasswordHash::Argon2id { cost, salt, hash } => {
@@ -135,7 +135,7 @@ impl PasswordHash {
         }
     }
 
-    /// Which kind it is.
+    /// The kind of hash.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             PasswordHash::Argon2id { .. } => "argon2id",
@@ -144,10 +144,10 @@ impl PasswordHash {
         }
     }
 
-    /// Reads a hash as a file has it.
+    /// Parses a hash in the form of the file.
     ///
     /// # Errors
-    /// What is wrong with it, without the hash.
+    /// A message that does not contain the hash.
     pub(crate) fn parse(text: &str) -> Result<PasswordHash, (ErrorCode, String)> {
         let mut fields = text.split('$');
         let (before, kind) = (fields.next(), fields.next());
@@ -157,7 +157,7 @@ impl PasswordHash {
                 let cost = argon2_cost(cost)?;
                 let (salt, hash) = (salt_of(bytes::<Base64Unpadded>(salt))?, bytes::<Base64Unpadded>(hash)?);
                 if !HASH_BYTES.contains(&hash.len()) {
-                    return Err(syntax("an Argon2id hash has 16 to 64 bytes"));
+                    return Err(syntax("an Argon2id hash must have 16 to 64 bytes"));
                 }
                 Ok(PasswordHash::Argon2id { cost, salt, hash })
             }
@@ -175,24 +175,24 @@ impl PasswordHash {
             }
             (Some(""), Some("6"), [_, _, _]) | (Some(""), Some("1" | "2a" | "2b" | "2y" | "5" | "y"), _) => Err((
                 ErrorCode::UnknownHash,
-                "this is a hash of crypt(3), which is not known; set the password anew with tautwire user passwd"
+                "this is a hash of crypt(3), which is not supported; set a new password with tautwire user passwd"
                     .to_owned(),
             )),
-            (Some(""), Some("argon2id" | "7" | "6"), _) => Err(syntax("a field of the hash is missing or too much")),
+            (Some(""), Some("argon2id" | "7" | "6"), _) => Err(syntax("the hash has a missing or an extra field")),
             (Some(""), Some(_), _) => Err((
                 ErrorCode::UnknownHash,
-                "the hash is of a kind that is not known; known are $argon2id$, $7$ and $6$".to_owned(),
+                "unknown kind of hash; known kinds are $argon2id$, $7$ and $6$".to_owned(),
             )),
-            // It may be a password in the clear, so nothing of it is said.
+            // It may be a plaintext password, so it is not part of the message.
             _ => Err((
                 ErrorCode::NoHash,
-                "there is no hash behind the user name; set the password with tautwire user passwd".to_owned(),
+                "there is no hash after the user name; set the password with tautwire user passwd".to_owned(),
             )),
         }
     }
 }
 
-/// As a file has it.
+/// In the form of the file.
 impl fmt::Display for PasswordHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -225,11 +225,11 @@ fn argon2_cost(text: &str) -> Result<Argon2Cost, (ErrorCode, String)> {
     let mut parts = text.split(',');
     let mut part = |name: &str| {
         let value = parts.next().and_then(|part| part.strip_prefix(name)?.strip_prefix('='));
-        number(value.ok_or_else(|| syntax("the costs of Argon2id are m=…,t=…,p=…"))?)
+        number(value.ok_or_else(|| syntax("the cost of Argon2id must be m=…,t=…,p=…"))?)
     };
     let (memory_kib, iterations, lanes) = (part("m")?, part("t")?, part("p")?);
     if parts.next().is_some() {
-        return Err(syntax("the costs of Argon2id are m=…,t=…,p=…"));
+        return Err(syntax("the cost of Argon2id must be m=…,t=…,p=…"));
     }
     let checks = [
         ("memory m", memory_kib, &ARGON2_MEMORY_KIB),
@@ -241,15 +241,15 @@ fn argon2_cost(text: &str) -> Result<Argon2Cost, (ErrorCode, String)> {
             return Err(cost(name, value, range));
         }
     }
-    // RFC 9106, section 3.1: each lane has eight blocks of 1 KiB at least.
+    // RFC 9106, section 3.1: each lane has at least eight blocks of 1 KiB.
     if memory_kib < 8 * lanes {
-        return Err((ErrorCode::Cost, "the memory m of Argon2id is eight times its lanes p at least".to_owned()));
+        return Err((ErrorCode::Cost, "the memory m of Argon2id must be at least eight times its lanes p".to_owned()));
     }
     Ok(Argon2Cost { memory_kib, iterations, lanes })
 }
 
 pub(crate) fn cost(name: &str, value: u32, range: &std::ops::RangeInclusive<u32>) -> (ErrorCode, String) {
-    let message = format!("{name} is {value}; it may be from {} to {}", range.start(), range.end());
+    let message = format!("{name} is {value}; it must be from {} to {}", range.start(), range.end());
     (ErrorCode::Cost, message)
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn syntax(message: &str) -> (ErrorCode, String) {
 /// A number without sign, as `Display` writes it.
 pub(crate) fn number(text: &str) -> Result<u32, (ErrorCode, String)> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !(text.len() > 1 && text.starts_with('0'));
-    text.parse().ok().filter(|_| is_plain).ok_or_else(|| syntax("a number of the hash is not one"))
+    text.parse().ok().filter(|_| is_plain).ok_or_else(|| syntax("a number in the hash is not valid"))
 }
 
 pub(crate) fn bytes<E: base64ct::Encoding>(text: &str) -> Result<Box<[u8]>, (ErrorCode, String)> {
@@ -269,9 +269,9 @@ pub(crate) fn bytes<E: base64ct::Encoding>(text: &str) -> Result<Box<[u8]>, (Err
 
 pub(crate) fn salt_of(salt: Result<Box<[u8]>, (ErrorCode, String)>) -> Result<Box<[u8]>, (ErrorCode, String)> {
     let salt = salt?;
-    if SALT_BYTES.contains(&salt.len()) { Ok(salt) } else { Err(syntax("a salt has 8 to 64 bytes")) }
+    if SALT_BYTES.contains(&salt.len()) { Ok(salt) } else { Err(syntax("a salt must have 8 to 64 bytes")) }
 }
 
 fn sha512(hash: Box<[u8]>) -> Result<Box<[u8]>, (ErrorCode, String)> {
-    if hash.len() == SHA512_BYTES { Ok(hash) } else { Err(syntax("a hash by SHA-512 has 64 bytes")) }
+    if hash.len() == SHA512_BYTES { Ok(hash) } else { Err(syntax("a SHA-512 hash must have 64 bytes")) }
 }

@@ -7,9 +7,9 @@ use crate::error::ErrorCode;
 use crate::limits::{LINE_BYTES_MAX, USER_NAME_BYTES_MAX};
 use crate::scram::{ScramHash, ScramKeys};
 
-/// What a line says.
+/// A parsed line.
 pub(crate) enum Line<'t> {
-    /// Nothing, or a comment.
+    /// An empty line or a comment.
     Blank,
     User {
         name: &'t str,
@@ -18,10 +18,10 @@ pub(crate) enum Line<'t> {
 }
 
 impl<'t> Line<'t> {
-    /// Reads a line: `name:hash` and, behind further colons, keys of SCRAM.
+    /// Parses a line: `name:hash` and, after further colons, SCRAM keys.
     ///
     /// # Errors
-    /// What is wrong with it. Nothing behind the name is said: it may be a password.
+    /// A message that contains nothing after the name: it may be a password.
     pub(crate) fn parse(text: &'t str) -> Result<Line<'t>, (ErrorCode, String)> {
         let Some((name, rest)) = Self::split(text)? else { return Ok(Line::Blank) };
         let mut fields = rest.split(':');
@@ -34,13 +34,13 @@ impl<'t> Line<'t> {
                 ScramHash::Sha512 => &mut account.scram_sha_512,
             };
             if place.replace(keys).is_some() {
-                return Err((ErrorCode::Duplicate, format!("keys of {} stand twice", hash.method())));
+                return Err((ErrorCode::Duplicate, format!("duplicate keys of {}", hash.method())));
             }
         }
         Ok(Line::User { name, account })
     }
 
-    /// The name and what is behind it; nothing for a blank line or a comment.
+    /// The name and the text after it; `None` for a blank line or a comment.
     pub(crate) fn split(text: &'t str) -> Result<Option<(&'t str, &'t str)>, (ErrorCode, String)> {
         if text.len() > LINE_BYTES_MAX {
             return Err((ErrorCode::Limit, format!("the line is longer than {LINE_BYTES_MAX} bytes")));
@@ -50,32 +50,32 @@ impl<'t> Line<'t> {
         }
         let (name, rest) = text
             .split_once(':')
-            .ok_or_else(|| (ErrorCode::NoHash, "the line has no colon; a line is name:hash".to_owned()))?;
+            .ok_or_else(|| (ErrorCode::NoHash, "the line has no colon; write name:hash".to_owned()))?;
         check_name(name).map_err(|message| (ErrorCode::UserName, message))?;
         Ok(Some((name, rest.trim_end_matches([' ', '\t', '\r']))))
     }
 }
 
-/// Whether a user in a file can have this name.
+/// Checks whether a name is valid for a user in a file.
 ///
 /// # Errors
-/// Why not.
+/// Why it is not.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let why = if name.is_empty() {
-        "a user name is not empty"
+        "a user name must not be empty"
     } else if name.len() > USER_NAME_BYTES_MAX {
-        "a user name has 1,024 bytes at most"
+        "a user name must have at most 1,024 bytes"
     } else if name.contains(':') || name.chars().any(char::is_control) {
-        "a user name has no colons and no control characters"
+        "a user name must not contain colons or control characters"
     } else if name.starts_with('#') || name.trim() != name {
-        "a user name does not begin with # and has no spaces around it"
+        "a user name must not begin with # or have spaces around it"
     } else {
         return Ok(());
     };
     Err(why.to_owned())
 }
 
-/// As a file has it, without the name.
+/// In the form of the file, without the name.
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.password)?;

@@ -1,4 +1,4 @@
-//! Users, and what proves that somebody is one.
+//! Users and their password hashes.
 
 mod file;
 pub(crate) mod hash;
@@ -15,7 +15,7 @@ pub(crate) use line::{Line, check_name};
 
 use crate::scram::{ScramHash, ScramKeys};
 
-/// What a file has about one user. It does not have the password.
+/// The entry of a user. It does not contain the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Account {
     pub(crate) password: PasswordHash,
@@ -24,7 +24,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Which kind of hash the password has.
+    /// The kind of the password hash.
     #[must_use]
     pub fn hash_name(&self) -> &'static str {
         self.password.kind()
@@ -44,14 +44,14 @@ impl Account {
     }
 }
 
-/// Hashes are secrets, too.
+/// Omits the hashes, which are secrets.
 impl std::fmt::Debug for Account {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Account").field("hash", &self.hash_name()).finish_non_exhaustive()
     }
 }
 
-/// A number that somebody without the key cannot tell from a random one, the same for a name each time.
+/// A pseudorandom number that depends on the key and a name, the same each time.
 pub(crate) fn keyed_number(key: &[u8; 32], purpose: &str, name: &str) -> [u8; 32] {
     let mut context = Context::new(&SHA256);
     for part in [&key[..], purpose.as_bytes(), &[0], name.as_bytes()] {

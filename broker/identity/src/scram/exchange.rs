@@ -1,4 +1,4 @@
-//! An exchange, as the server has it.
+//! The server side of a SCRAM exchange.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use super::{ScramHash, ScramKeys, prepared};
 use crate::chain::{AuthStep, BackendResponse, Chain, Decoy, PendingAuth};
 use crate::{Now, PasswordFile, Principal, Refusal, RefusalCode};
 
-/// A client that has been challenged, and what it must prove.
+/// A client that has been challenged, and the state to verify its proof.
 pub struct Exchange(Box<(Arc<Chain>, PendingAuth, ScramServer)>);
 
-/// What is kept of a client's first message, and what it must prove.
+/// The state of an exchange after the client's first message.
 pub(crate) struct ScramServer {
     hash: ScramHash,
     keys: ScramKeys,
     user: Arc<str>,
-    /// The header of the client's first message, which its last one must repeat.
+    /// The GS2 header of the client's first message, which its last one must repeat.
     header: Box<str>,
-    /// Of both, the client's first.
+    /// The nonces of client and server, in this order.
     nonce: String,
     /// The beginning of AuthMessage: the client's first message and the server's.
     messages: String,
-    /// What it ends with whatever the client proves: it is nobody's exchange.
+    /// The refusal at the end, whatever the client proves: the exchange is a decoy.
     refusal: Option<Refusal>,
 }
 
@@ -32,19 +32,19 @@ impl Exchange {
         Exchange(Box::new((chain, progress, scram_server)))
     }
 
-    /// Goes on with the client's answer: the Authentication Data of its AUTH.
+    /// Continues with the client's response: the Authentication Data of its AUTH.
     #[must_use]
     pub fn go_on(self, data: &[u8], now: Now) -> AuthStep {
         let (chain, mut progress, scram_server) = *self.0;
         progress.set_user(&scram_server.user);
-        let answer = scram_server.finish(data);
-        chain.continue_with(progress, answer, now, None)
+        let response = scram_server.finish(data);
+        chain.continue_with(progress, response, now, None)
     }
 }
 
 impl ScramServer {
-    /// Takes the client's first message. Where the file does not have the user, or no keys of it, there is an exchange all the same,
-    /// which ends with a refusal.
+    /// Processes the client's first message. If the file does not have the user or keys for it, the exchange still takes place, and ends
+    /// with a refusal.
     pub(crate) fn begin(
         hash: ScramHash,
         file: &PasswordFile,
@@ -55,7 +55,7 @@ impl ScramServer {
     ) -> BackendResponse {
         let first = match ClientFirst::parse(data) {
             Ok(first) if user_name.is_none_or(|name| prepared::are_same(name, &first.user)) => first,
-            Ok(_) => return malformed("the user name of CONNECT is another"),
+            Ok(_) => return malformed("the user name of CONNECT differs"),
             Err(why) => return malformed(why),
         };
         let user = prepared::name_in(file, &first.user);
@@ -68,7 +68,7 @@ impl ScramServer {
             (Some(_), None) => Some(Refusal::new(
                 RefusalCode::NoScramKeys,
                 format!(
-                    "user {shown} has no keys for {}, as after a move from mosquitto; give it a password with tautwire user passwd",
+                    "user {shown} has no keys for {}, for example after a migration from Mosquitto; set its password with tautwire user passwd",
                     hash.method()
                 ),
             )),
@@ -92,17 +92,17 @@ impl ScramServer {
         BackendResponse::Challenge { data: challenge.into_bytes(), scram_server }
     }
 
-    /// Takes the client's last message.
+    /// Processes the client's last message.
     fn finish(self, data: &[u8]) -> BackendResponse {
         let last = match ClientFinal::parse(data) {
             Ok(last) => last,
             Err(why) => return malformed(why),
         };
         if last.nonce != self.nonce {
-            return malformed("the nonce is another");
+            return malformed("the nonce differs");
         }
         if last.binding != self.header.as_bytes() {
-            return malformed("the header of the first message is another in the last");
+            return malformed("the header of the last message differs from the first");
         }
         let message = format!("{},{}", self.messages, last.without_proof);
         let is_proof = self.keys.is_proof(self.hash, message.as_bytes(), &last.proof);
@@ -110,7 +110,7 @@ impl ScramServer {
             return BackendResponse::No(refusal);
         }
         if !is_proof {
-            let log = format!("the password of user {} is another", self.user.escape_debug());
+            let log = format!("wrong password for user {}", self.user.escape_debug());
             return BackendResponse::No(Refusal::new(RefusalCode::WrongPassword, log));
         }
         let signature = self.keys.server_signature(self.hash, message.as_bytes());
@@ -122,10 +122,10 @@ impl ScramServer {
 }
 
 fn malformed(why: &'static str) -> BackendResponse {
-    BackendResponse::No(Refusal::new(RefusalCode::Scram, format!("the messages of SCRAM are wrong: {why}")))
+    BackendResponse::No(Refusal::new(RefusalCode::Scram, format!("invalid SCRAM message: {why}")))
 }
 
-/// It has keys.
+/// Omits the keys.
 impl std::fmt::Debug for Exchange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Exchange").field("method", &self.0.2.hash.method()).finish_non_exhaustive()
@@ -154,8 +154,8 @@ mod tests {
         ScramServer::begin(hash, &file(), message.as_bytes(), None, SERVER_NONCE, &[7; 32])
     }
 
-    fn challenged(answer: BackendResponse) -> (String, Box<ScramServer>) {
-        match answer {
+    fn challenged(response: BackendResponse) -> (String, Box<ScramServer>) {
+        match response {
             BackendResponse::Challenge { data, scram_server }
             | BackendResponse::Unknown(Some(Decoy::Exchange { data, scram_server })) => {
                 (String::from_utf8(data).expect("text"), scram_server)
@@ -164,8 +164,8 @@ mod tests {
         }
     }
 
-    fn refused(answer: BackendResponse) -> RefusalCode {
-        match answer {
+    fn refused(response: BackendResponse) -> RefusalCode {
+        match response {
             BackendResponse::No(refusal) => refusal.code,
             _ => panic!("not refused"),
         }
@@ -205,7 +205,7 @@ mod tests {
             (format!("c=biws,r={nonce},p=eHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), RefusalCode::WrongPassword),
             (format!("c=biws,r={nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndQ=="), RefusalCode::WrongPassword),
             (format!("c=biws,r={nonce},p="), RefusalCode::WrongPassword),
-            // The right proof, and a byte behind it.
+            // The correct proof with an extra byte.
             (format!("c=biws,r={nonce},p={}A", proof.trim_end_matches('=')), RefusalCode::WrongPassword),
             (format!("c=biws,r={nonce},x=y,p={proof}"), RefusalCode::WrongPassword),
             (format!("c=eSws,r={nonce},p={proof}"), RefusalCode::Scram),
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(salts[0].len(), "s=W22ZaJ0SNY7soEsUEjb6gQ==".len());
     }
 
-    /// The keys are of what was prepared, and whoever is let in is the user of the file.
+    /// The keys are of the prepared password, and the client is the user of the file.
     #[test]
     fn a_name_and_a_password_may_be_typed_in_another_way() {
         let hash = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA";

@@ -1,4 +1,4 @@
-//! What the server keeps of a password for SCRAM.
+//! SCRAM keys of a password file.
 
 use std::num::NonZeroU32;
 
@@ -12,12 +12,12 @@ use crate::limits::SCRAM_ITERATIONS;
 use crate::password_file::keyed_number;
 use crate::secret::are_same;
 
-/// Iterations for a new user. A client computes them each time it connects: a small device can do 4,096 in a second or less.
+/// Iterations for a new user. A client computes them each time it connects: a small device needs a second or less for 4,096.
 const ITERATIONS_NEW: NonZeroU32 = NonZeroU32::new(16_384).expect("it is not zero");
 const SALT_BYTES_NEW: usize = 16;
 
-/// Salt, iterations, StoredKey and ServerKey of section 3 of RFC 5802. Whoever has them can guess passwords at the cost of the
-/// iterations, and can pretend to be the server.
+/// Salt, iterations, StoredKey and ServerKey of section 3 of RFC 5802. Anybody who has them can guess passwords at the cost of the
+/// iterations, and can impersonate the server.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ScramKeys {
     pub(crate) iterations: NonZeroU32,
@@ -82,7 +82,7 @@ impl ScramKeys {
         }
     }
 
-    /// Keys that no password has. The salt is the same for a name each time.
+    /// Keys that match no password. The salt is the same for a name each time.
     pub(crate) fn decoy(hash: ScramHash, iterations: Option<NonZeroU32>, key: &[u8; 32], name: &str) -> ScramKeys {
         let [salt @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = keyed_number(key, hash.in_file(), name);
         let nothing = vec![0; hash.bytes()].into_boxed_slice();
@@ -94,7 +94,7 @@ impl ScramKeys {
         }
     }
 
-    /// Whether `proof` is ClientKey xor HMAC(StoredKey, message), which only who has the password can compute.
+    /// Whether `proof` is ClientKey xor HMAC(StoredKey, message), which only a client with the password can compute.
     pub(crate) fn is_proof(&self, hash: ScramHash, message: &[u8], proof: &[u8]) -> bool {
         let signature = hmac::sign(&hmac::Key::new(hash.hmac(), &self.stored_key), message);
         let client_key: Zeroizing<Vec<u8>> =
@@ -103,23 +103,22 @@ impl ScramKeys {
         are_same(digest::digest(hash.digest(), &client_key).as_ref(), &self.stored_key) & has_length
     }
 
-    /// What proves to the client that the server knows the password's keys.
+    /// The signature that proves to the client that the server has the keys of the password.
     pub(crate) fn server_signature(&self, hash: ScramHash, message: &[u8]) -> Vec<u8> {
         hmac::sign(&hmac::Key::new(hash.hmac(), &self.server_key), message).as_ref().to_vec()
     }
 
-    /// Reads `$scram-sha-256$i=…$salt$StoredKey$ServerKey`.
+    /// Parses `$scram-sha-256$i=…$salt$StoredKey$ServerKey`.
     pub(crate) fn parse(text: &str) -> Result<(ScramHash, ScramKeys), (ErrorCode, String)> {
         use crate::password_file::hash::{bytes, cost, number, salt_of, syntax};
         let fields: Vec<&str> = text.split('$').collect();
         let ["", kind, iterations, salt, stored_key, server_key] = fields.as_slice() else {
-            return Err(syntax("behind the password's hash there are keys of SCRAM or nothing"));
+            return Err(syntax("after the password hash there must be SCRAM keys or nothing"));
         };
-        let hash = ScramHash::ALL
-            .into_iter()
-            .find(|hash| hash.in_file() == *kind)
-            .ok_or_else(|| (ErrorCode::UnknownHash, "keys are of $scram-sha-256$ or of $scram-sha-512$".to_owned()))?;
-        let iterations = iterations.strip_prefix("i=").ok_or_else(|| syntax("the iterations of SCRAM are i=…"))?;
+        let hash = ScramHash::ALL.into_iter().find(|hash| hash.in_file() == *kind).ok_or_else(|| {
+            (ErrorCode::UnknownHash, "SCRAM keys must be $scram-sha-256$ or $scram-sha-512$".to_owned())
+        })?;
+        let iterations = iterations.strip_prefix("i=").ok_or_else(|| syntax("the SCRAM iterations must be i=…"))?;
         let iterations = number(iterations)?;
         let iterations = NonZeroU32::new(iterations)
             .filter(|iterations| SCRAM_ITERATIONS.contains(&iterations.get()))
@@ -127,12 +126,12 @@ impl ScramKeys {
         let salt = salt_of(bytes::<Base64Unpadded>(salt))?;
         let (stored_key, server_key) = (bytes::<Base64Unpadded>(stored_key)?, bytes::<Base64Unpadded>(server_key)?);
         if stored_key.len() != hash.bytes() || server_key.len() != hash.bytes() {
-            return Err(syntax("a key of SCRAM is as long as its hash"));
+            return Err(syntax("a SCRAM key must be as long as its hash"));
         }
         Ok((hash, ScramKeys { iterations, salt, stored_key, server_key }))
     }
 
-    /// As a file has them.
+    /// In the form of the file.
     pub(crate) fn in_file(&self, hash: ScramHash) -> String {
         let [salt, stored_key, server_key] =
             [&self.salt, &self.stored_key, &self.server_key].map(|bytes| Base64Unpadded::encode_string(bytes));

@@ -1,4 +1,4 @@
-//! The messages of SCRAM (RFC 5802, section 7).
+//! SCRAM messages (RFC 5802, section 7).
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use crate::limits::{SCRAM_MESSAGE_BYTES_MAX, SCRAM_NONCE_BYTES_MAX, USER_NAME_BY
 /// The first message of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientFirst<'m> {
-    /// `n,,` or `y,,`, maybe with a name between the commas.
+    /// `n,,` or `y,,`, optionally with a name between the commas.
     pub(super) header: &'m str,
-    /// What is behind the header.
+    /// The message without the header.
     pub(super) bare: &'m str,
     pub(super) user: Cow<'m, str>,
     pub(super) nonce: &'m str,
@@ -21,19 +21,19 @@ pub(super) struct ClientFirst<'m> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientFinal<'m> {
     pub(super) without_proof: &'m str,
-    /// The header of the first message again.
+    /// The header of the first message, repeated.
     pub(super) binding: Vec<u8>,
     pub(super) nonce: &'m str,
     pub(super) proof: Vec<u8>,
 }
 
 impl<'m> ClientFirst<'m> {
-    /// Reads it, or says what is wrong with it.
+    /// Parses the message, or returns what is wrong with it.
     pub(super) fn parse(bytes: &'m [u8]) -> Result<ClientFirst<'m>, &'static str> {
         let text = text(bytes)?;
         let (binding, rest) = text.split_once(',').ok_or("the message does not begin with n,, or y,,")?;
         match binding {
-            // The client could bind to the channel, and believes that the server cannot: it cannot.
+            // With `y` the client supports channel binding and assumes that the server does not, which is right.
             "n" | "y" => {}
             _ if binding.starts_with("p=") => return Err("channel binding is not offered"),
             _ => return Err("the message does not begin with n,, or y,,"),
@@ -48,9 +48,9 @@ impl<'m> ClientFirst<'m> {
             return Err("the nonce is empty, too long, or not of visible characters");
         }
         if !other_user.is_empty() {
-            let other = other_user.strip_prefix("a=").ok_or("the header has something else than a name")?;
+            let other = other_user.strip_prefix("a=").ok_or("the header has something other than a name")?;
             if name(other)? != user {
-                return Err("the client wants to act as another user");
+                return Err("the client requests to act as another user");
             }
         }
         Ok(ClientFirst { header: &text[..text.len() - bare.len()], bare, user, nonce })
@@ -58,7 +58,7 @@ impl<'m> ClientFirst<'m> {
 }
 
 impl<'m> ClientFinal<'m> {
-    /// Reads it, or says what is wrong with it.
+    /// Parses the message, or returns what is wrong with it.
     pub(super) fn parse(bytes: &'m [u8]) -> Result<ClientFinal<'m>, &'static str> {
         let (without_proof, proof) = text(bytes)?.rsplit_once(",p=").ok_or("the proof is missing")?;
         let mut fields = without_proof.split(',');
@@ -77,7 +77,7 @@ fn text(bytes: &[u8]) -> Result<&str, &'static str> {
     str::from_utf8(bytes).map_err(|_| "the message is not UTF-8")
 }
 
-/// A name, in which `=2C` is a comma and `=3D` an equals sign.
+/// Decodes a name, in which `=2C` is a comma and `=3D` an equals sign.
 fn name(text: &str) -> Result<Cow<'_, str>, &'static str> {
     let mut name = Cow::Borrowed(text);
     if text.contains('=') {
@@ -87,7 +87,7 @@ fn name(text: &str) -> Result<Cow<'_, str>, &'static str> {
             let (sign, rest) = match piece.split_at_checked(2) {
                 Some(("2C", rest)) => (',', rest),
                 Some(("3D", rest)) => ('=', rest),
-                _ => return Err("the user name has an = that is neither =2C nor =3D"),
+                _ => return Err("the user name contains an = that is neither =2C nor =3D"),
             };
             decoded.push(sign);
             decoded.push_str(rest);
@@ -130,10 +130,10 @@ mod tests {
             ("n,,n=user,r=a b", "the nonce is empty"),
             ("n,,n=user", "the nonce is missing"),
             ("n,a=admin,n=user,r=x", "act as another user"),
-            ("n,admin,n=user,r=x", "something else"),
+            ("n,admin,n=user,r=x", "something other"),
         ] {
-            let told = ClientFirst::parse(message.as_bytes()).expect_err("refused");
-            assert!(told.contains(why), "{message}: {told}");
+            let reason = ClientFirst::parse(message.as_bytes()).expect_err("refused");
+            assert!(reason.contains(why), "{message}: {reason}");
         }
         for (message, why) in [
             ("c=biws,r=abc", "the proof is missing"),
@@ -142,8 +142,8 @@ mod tests {
             ("c=biws,r=abc,p=AAA", "not Base64"),
             ("c=b!ws,r=abc,p=AAAA", "not Base64"),
         ] {
-            let told = ClientFinal::parse(message.as_bytes()).expect_err("refused");
-            assert!(told.contains(why), "{message}: {told}");
+            let reason = ClientFinal::parse(message.as_bytes()).expect_err("refused");
+            assert!(reason.contains(why), "{message}: {reason}");
         }
     }
 }

@@ -23,7 +23,7 @@ impl ScramHash {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
-    /// The one of an Authentication Method.
+    /// The hash of an Authentication Method.
     #[must_use]
     pub fn of_method(method: &str) -> Option<ScramHash> {
         Self::ALL.into_iter().find(|hash| hash.method() == method)

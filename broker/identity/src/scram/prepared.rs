@@ -1,5 +1,4 @@
-//! Names and passwords as SCRAM has them: prepared by SASLprep (RFC 4013; RFC 5802, section 2.2), so that they are the same however
-//! they were typed.
+//! Names and passwords prepared by SASLprep (RFC 4013; RFC 5802, section 2.2), so that they do not depend on how they were typed.
 
 use std::borrow::Cow;
 
@@ -7,8 +6,8 @@ use zeroize::Zeroizing;
 
 use crate::PasswordFile;
 
-/// What the keys of a password are made of. One that SASLprep does not allow, or that is no text, is taken as it is: no client that
-/// prepares passwords can show it, and others may.
+/// The bytes that the keys of a password are derived from. A password that SASLprep does not allow, or that is not text, is used unchanged:
+/// a client that prepares passwords cannot send it, but others may.
 pub(crate) fn password(bytes: &[u8]) -> Zeroizing<Vec<u8>> {
     let prepared = str::from_utf8(bytes).ok().and_then(|text| stringprep::saslprep(text).ok());
     match prepared.filter(|text| !text.is_empty()) {
@@ -17,7 +16,7 @@ pub(crate) fn password(bytes: &[u8]) -> Zeroizing<Vec<u8>> {
     }
 }
 
-/// By what a file has the user whom a client calls `given`: exactly so, or as it is when prepared.
+/// The name in the file of the user that a client calls `given`: the exact name, or one that is equal when prepared.
 pub(super) fn name_in<'n>(file: &PasswordFile, given: &'n str) -> Cow<'n, str> {
     match stringprep::saslprep(given) {
         Ok(prepared) if file.user(given).is_none() && file.user(&prepared).is_some() => prepared,
@@ -25,7 +24,7 @@ pub(super) fn name_in<'n>(file: &PasswordFile, given: &'n str) -> Cow<'n, str> {
     }
 }
 
-/// Whether two names are the same when they are prepared.
+/// Whether two names are equal when prepared.
 pub(super) fn are_same(one: &str, other: &str) -> bool {
     one == other
         || matches!((stringprep::saslprep(one), stringprep::saslprep(other)), (Ok(one), Ok(other)) if one == other)
@@ -35,7 +34,7 @@ pub(super) fn are_same(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 4013, section 3, and names as keyboards of different systems write them.
+    /// The examples of RFC 4013, section 3, and names as the keyboards of different systems write them.
     #[test]
     fn what_is_typed_in_different_ways_is_the_same() {
         for (given, expected) in [
@@ -47,7 +46,7 @@ mod tests {
             ("p\u{e9}ncil", "p\u{e9}ncil"),
             ("pe\u{301}ncil", "p\u{e9}ncil"),
             ("a\u{a0}b", "a b"),
-            // Not allowed, or nothing at all when prepared: as it is.
+            // Not allowed, or empty when prepared: unchanged.
             ("\u{7}", "\u{7}"),
             ("\u{627}1", "\u{627}1"),
             ("\u{ad}", "\u{ad}"),

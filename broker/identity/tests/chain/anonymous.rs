@@ -1,4 +1,4 @@
-//! Clients that do not say who they are, and passwords that others can read.
+//! Anonymous clients, and passwords that others can read.
 
 use std::net::IpAddr;
 
@@ -63,7 +63,7 @@ fn a_plaintext_password_is_refused_before_it_is_checked() {
     }
 }
 
-/// A token in AUTH lets in whoever has read it, as a password does; a message of SCRAM does not.
+/// A token in AUTH can be replayed by anybody who reads it, like a password; a SCRAM message cannot.
 #[test]
 fn a_plaintext_token_is_refused_and_a_scram_proof_is_not() {
     let chain = chain(vec![users()]);
@@ -79,7 +79,7 @@ fn a_plaintext_token_is_refused_and_a_scram_proof_is_not() {
     assert_eq!(by("SCRAM-SHA-256", "n,,n=dave,r=x", false), RefusalCode::Scram);
 }
 
-/// The system says who is at the other end of a Unix socket, and nobody else does.
+/// Only the system can set the claim of a Unix socket's peer.
 #[test]
 fn the_user_at_a_unix_socket_is_a_claim() {
     let open = chain(vec![AuthBackend::Anonymous(Anonymous::Everybody)]);

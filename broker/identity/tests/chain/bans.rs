@@ -1,4 +1,4 @@
-//! Who is not let in, whatever it proves.
+//! Bans.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -74,18 +74,18 @@ fn repeated_failures_lead_to_a_temporary_ban() {
     let outcome =
         |address, password, seconds| ends_at(&chain, coming_from(user("dave", password), address), at(seconds)).0.err();
     let code = |address, password, seconds| outcome(address, password, seconds).map(|refusal| refusal.code);
-    // Two failures, and a third when the first no longer counts.
+    // Two failures, and a third when the first has expired.
     for seconds in [0, 30, 61] {
         assert_eq!(code("192.0.2.7", "wrong", seconds), Some(RefusalCode::WrongPassword));
     }
-    assert_eq!(code("192.0.2.7", "password", 62), None, "success is no failure");
+    assert_eq!(code("192.0.2.7", "password", 62), None, "a success is not a failure");
     let last = outcome("192.0.2.7", "wrong", 63).expect("refused");
-    assert!(last.log.ends_with("; address 192.0.2.7 is banned for failing too often"), "{last}");
+    assert!(last.log.ends_with("; address 192.0.2.7 is banned after too many failures"), "{last}");
     assert_eq!(code("192.0.2.7", "password", 64), Some(RefusalCode::Banned));
     assert!(bans.has_address(IpAddr::from([192, 0, 2, 7]), at(362)));
     assert_eq!(code("192.0.2.8", "password", 64), None, "others are not");
     assert_eq!(code("192.0.2.7", "password", 363), None);
-    // A client of IPv6 has a network.
+    // An IPv6 client is counted by its network.
     for address in ["2001:db8::1", "2001:db8::2", "2001:db8::3"] {
         assert_eq!(code(address, "wrong", 400), Some(RefusalCode::WrongPassword));
     }
@@ -116,7 +116,7 @@ fn tables_are_bounded() {
     }
     assert_eq!(bans.add(ban(user(limits::BANS_MAX), None), NOW), Err(BanError::Full));
     assert_eq!(bans.counters().not_recorded, 1);
-    // Those that are over make room.
+    // Expired ones make room.
     bans.add(ban(user(limits::BANS_MAX), None), at(5)).expect("banned");
     assert_eq!(bans.list(at(5)).len(), 1);
     let why = "x".repeat(limits::BAN_REASON_BYTES_MAX + 1).into();
@@ -127,7 +127,7 @@ fn tables_are_bounded() {
 fn the_failure_table_is_bounded() {
     let rule = FailureRule { by: FailureKey::Address, count: 2, within_s: 60, ban_s: 300 };
     let bans = Arc::new(Bans::new(vec![rule]));
-    // Without links, an unknown user costs nothing.
+    // Without backends, an unknown user costs nothing.
     let chain = chain_with(vec![], &bans);
     let fails = |number: u32, seconds| {
         let [_, b, c, d] = number.to_be_bytes();
@@ -150,7 +150,7 @@ fn shared_bans_take_the_place_of_those_before_and_leave_its_own_to_a_broker() {
     bans.share(vec![shared("a"), shared("b"), ban(BanTarget::Network(network("10.0.0.0/8")), None), over], NOW);
     assert_eq!((bans.list(NOW).len(), bans.list_own(NOW)), (4, vec![own.clone()]));
     assert!(bans.has_networks() && bans.has(&shared("a").who, NOW));
-    // A rule cannot make a ban shorter that others have agreed on.
+    // A rule cannot shorten a ban that others share.
     bans.add(ban(shared("b").who, Some(at(1).unix_s)), NOW).expect("banned");
     assert!(bans.has(&shared("b").who, at(2)));
     bans.share(vec![shared("b")], NOW);
@@ -168,8 +168,8 @@ fn networks_are_written_and_read() {
     for wrong in ["", "192.0.2.7/33", "192.0.2.7/+8", "192.0.2/24", "::/129", "::/", "localhost", "192.0.2.7/24"] {
         assert!(wrong.parse::<Network>().is_err(), "{wrong}");
     }
-    let told = "192.0.2.7/24".parse::<Network>().expect_err("wrong");
-    assert_eq!(told, "192.0.2.7/24 has bits behind its prefix; the network is 192.0.2.0/24");
+    let message = "192.0.2.7/24".parse::<Network>().expect_err("wrong");
+    assert_eq!(message, "192.0.2.7/24 has bits set after its prefix; the network is 192.0.2.0/24");
 }
 
 proptest! {
@@ -188,13 +188,13 @@ proptest! {
     }
 }
 
-/// Strangers choose names and prefixes as they like: what they fill with one rule takes nothing from another.
+/// Clients choose names and prefixes: filling the table of one rule does not affect another.
 #[test]
 fn a_rule_that_is_full_does_not_make_another_one_forget() {
     let by_address = FailureRule { by: FailureKey::Address, count: 2, within_s: 3_600, ban_s: 60 };
     let by_user = FailureRule { by: FailureKey::User, count: 2, within_s: 10, ban_s: 60 };
     let bans = Arc::new(Bans::new(vec![by_address, by_user]));
-    // It has no users, so that failing costs nothing.
+    // It has no users, so that failures cost nothing.
     let chain = chain_with(vec![], &bans);
     let fails = |name: &str, address: Option<&str>, seconds| {
         let attempt = user(name, "wrong");
@@ -205,7 +205,7 @@ fn a_rule_that_is_full_does_not_make_another_one_forget() {
         ends_at(&chain, attempt, at(seconds)).0.expect_err("refused").code
     };
     assert_eq!(fails("first", Some("192.0.2.7"), 0), RefusalCode::UnknownUser);
-    // So many names that the rule by user has no room, and looks for those that no longer count.
+    // So many names that the table of the user rule is full and removes expired entries.
     for number in 0..=limits::FAILURES_KEYS_MAX {
         fails(&format!("user-{number}"), None, 20);
     }
@@ -214,7 +214,7 @@ fn a_rule_that_is_full_does_not_make_another_one_forget() {
     assert!(bans.has_address(IpAddr::from([192, 0, 2, 7]), at(40)), "the second failure within an hour");
 }
 
-/// A name may be as long as a packet allows, and nobody has such a one.
+/// A name may be as long as a packet allows, and no user has such a name.
 #[test]
 fn invalid_names_are_not_stored() {
     for by in [FailureKey::User, FailureKey::ClientId] {

@@ -1,4 +1,4 @@
-//! Holders of certificates.
+//! Clients with certificates.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn the_common_name_is_the_user() {
     );
     let claim = |name: &str| principal.claims.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.len());
     assert_eq!((claim("o"), claim("fingerprint")), (Some(5), Some(64)));
-    // Who has no certificate is somebody else's.
+    // A client without a certificate is left to other backends.
     assert_eq!(admitted(&chain, user("dave", "password")).backend, "password_file");
 }
 
@@ -104,7 +104,7 @@ fn the_first_rule_that_fits_names_user_and_client() {
     assert_eq!(&*device.roles, ["device".into()]);
     let person = admitted(&chain, holder(&certificate("c", vec![SanType::Rfc822Name(name("a@example"))])));
     assert_eq!((person.user.as_deref(), person.client_id), (Some("a@example"), None));
-    // By any alternative name, and by who has issued it, which is the holder here.
+    // By any alternative name, and by the issuer, which is the holder here.
     let by_name = |issuer: &str| CertificateRule {
         when: vec![Pattern::new("issuer", issuer).expect("a pattern"), Pattern::new("san", "10.*").expect("a pattern")],
         user: template("{issuer}: {san}"),
@@ -115,7 +115,7 @@ fn the_first_rule_that_fits_names_user_and_client() {
     let device = admitted(&chain_by_name, holder(&certificate("c", named())));
     assert_eq!(device.user.as_deref(), Some("c: a.example"));
     assert_eq!(refused(&chain_by_name, holder(&certificate("d", named()))).code, RefusalCode::NoRule);
-    // A star that stands for nothing names nobody.
+    // A star that matches nothing gives no name.
     let refusal = refused(&chain, holder(&certificate("line\nbreak", vec![SanType::URI(name("urn:dev:"))])));
     assert_eq!(refusal.code, RefusalCode::NoRule);
     assert!(!refusal.log.contains('\n'));
@@ -142,10 +142,10 @@ fn a_client_identifier_that_is_too_long_is_refused() {
 #[test]
 fn invalid_rules_are_refused() {
     for (text, expected) in [
-        ("", "a name is not empty"),
+        ("", "a name must not be empty"),
         ("{cn", "a brace is not closed"),
         ("cn}", "a brace is not opened"),
-        ("{name}", "a certificate has no field name; there are cn, o, ou, dns"),
+        ("{name}", "unknown certificate field name; known fields are cn, o, ou, dns"),
     ] {
         let error = Template::new(text).expect_err("wrong").to_string();
         assert!(error.contains(expected), "{error}");
@@ -153,13 +153,13 @@ fn invalid_rules_are_refused() {
     assert!(Pattern::new("cn", "a*b*").is_err() && Pattern::new("subject", "a").is_err());
 }
 
-/// Whoever resumes a session of TLS shows no certificate again, and gets a new ticket each time.
+/// A client that resumes a TLS session presents no certificate again, and gets a new ticket each time.
 #[test]
 fn a_certificate_that_expired_after_the_handshake_is_refused() {
     // NOW is 2027-01-15.
     let until = |day| certificate_with("c", vec![], |params| params.not_after = rcgen::date_time_ymd(2027, 1, day));
     let by_name = chain(vec![AuthBackend::Certificate(Arc::new(CertificateRules::common_name()))]);
-    // Where it says nothing of the client, TLS relies on it all the same.
+    // TLS relies on the certificate even if it does not name the client.
     let by_password = chain(vec![users()]);
     for (day, is_over) in [(14, true), (16, false)] {
         let certificate = until(day);

@@ -1,4 +1,4 @@
-//! A service that knows clients.
+//! The HTTP hook.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use super::support::{NOW, chain, from, nobody, user, users};
 
 const URL: &str = "https://hook.example/auth";
 
-/// Answers that are given in turn, and what has been asked.
+/// Responses that are returned in turn, and the received requests.
 #[derive(Default)]
 struct Service {
     answers: Mutex<VecDeque<Result<(u16, String), HttpRequestError>>>,
@@ -99,14 +99,14 @@ fn the_hook_is_asked_in_the_form_that_is_documented() {
     assert!(ends(&chain, AuthAttempt { client_id: "sensor-7".into(), ..attempt }, &service, 0).is_ok());
     assert_eq!(service.asked.lock().expect("a lock").first(), Some(example));
 
-    // Who is at the other end of a Unix socket.
+    // The peer of a Unix socket.
     let local = from(nobody(), |origin| (origin.address, origin.peer_uid) = (None, Some(1_000)));
     assert!(ends(&chain, local, &service, 0).is_err());
     let asked = service.asked.lock().expect("a lock").pop().expect("it is asked");
     assert!(matches!(asked.get("peer_uid"), Some(Value::Number(uid)) if uid == "1000"), "{asked:?}");
     assert!(asked.get("address").is_none());
 
-    // Each example of an answer means what it says.
+    // Each example of a response has its documented meaning.
     let Value::Object(examples) =
         at(&[&post[..], &["responses", "200", "content", "application/json", "examples"]].concat())
     else {
@@ -167,7 +167,7 @@ fn hook_responses_are_cached() {
         r#"{"result":"deny"}"#,
     ]);
     let right = || user("ann", "s3cret");
-    // For 60 s, and then the answer to the next question says no, for 5 s.
+    // Cached for 60 s; then the response to the next request is a denial, cached for 5 s.
     for seconds in [0, 59] {
         assert!(ends(&chain, right(), &service, seconds).is_ok());
     }
@@ -181,7 +181,7 @@ fn hook_responses_are_cached() {
     assert_eq!(ends(&chain, right(), &service, 68), Err(RefusalCode::HookDenied));
     let counters = hook.counters(at(68));
     assert_eq!((counters.asked, counters.answered_from_cache, counters.failed), (4, 3, 0));
-    // What is kept is answered at once.
+    // A cached decision is returned at once.
     assert!(matches!(chain.begin(right(), at(68), &mut |_| Ok(())), AuthStep::Refuse(_)));
 }
 
@@ -217,16 +217,16 @@ fn the_cache_is_bounded() {
     let hook = hook(HookSettings { cache_entries: 2, ..settings() });
     let chain = of(&hook);
     let service = Service::answering(&[r#"{"result":"allow"}"#; 5]);
-    let is_kept = |name: &str| matches!(chain.begin(user(name, "x"), at(1), &mut |_| Ok(())), AuthStep::Admit { .. });
+    let is_cached = |name: &str| matches!(chain.begin(user(name, "x"), at(1), &mut |_| Ok(())), AuthStep::Admit { .. });
     for name in ["a", "b", "c"] {
         assert!(ends(&chain, user(name, "x"), &service, 0).is_ok());
     }
-    assert_eq!(["a", "b", "c"].map(is_kept), [false, true, true]);
+    assert_eq!(["a", "b", "c"].map(is_cached), [false, true, true]);
     let long = "x".repeat(5_000);
     assert!(ends(&chain, user("d", &long), &service, 0).is_ok());
     assert!(
         matches!(chain.begin(user("d", &long), at(1), &mut |_| Ok(())), AuthStep::AuthWork(_)),
-        "a long password is not kept"
+        "a long password is not cached"
     );
 }
 
@@ -244,14 +244,14 @@ fn the_circuit_breaker_opens_after_failures() {
     ];
     let service = Service { answers: Mutex::new(failing.into()), asked: Mutex::default() };
     let code = |seconds| ends(&chain, user("ann", "x"), &service, seconds).expect_err("refused");
-    // One failure is forgiven when an answer follows.
+    // A single failure is forgiven after a response.
     assert_eq!([code(0), code(0)], [RefusalCode::HookUnreachable, RefusalCode::HookDenied]);
     assert_eq!(code(0), RefusalCode::HookUnreachable);
     assert!(!hook.counters(at(0)).is_open);
     assert_eq!(code(1), RefusalCode::HookUnreachable);
     assert!(hook.counters(at(1)).is_open);
     assert_eq!((code(10), service.asked()), (RefusalCode::HookUnreachable, 4));
-    // One tries, in vain, and only then the next.
+    // One probe fails, and only later the next is sent.
     assert_eq!((code(11), service.asked()), (RefusalCode::HookUnreachable, 5));
     assert_eq!((code(12), service.asked()), (RefusalCode::HookUnreachable, 5));
     assert_eq!((code(21), service.asked()), (RefusalCode::HookDenied, 6));
@@ -259,7 +259,7 @@ fn the_circuit_breaker_opens_after_failures() {
     assert_eq!((counters.failed, counters.unreachable, counters.is_open), (4, 6, false));
 }
 
-/// A client chooses its user name and its password, and so whether a service takes the question: as 400, or 413 for a long one.
+/// A client chooses its user name and password, and so whether a service rejects the request: with 400, or 413 for a long one.
 #[test]
 fn a_question_that_the_service_does_not_take_says_nothing_about_the_next() {
     let hook = hook(HookSettings { negative_s: 0, ..settings() });
@@ -271,7 +271,7 @@ fn a_question_that_the_service_does_not_take_says_nothing_about_the_next() {
         assert_eq!(ends(&chain, user("eve", "x"), &service, 0), Err(RefusalCode::HookUnreachable));
         hook.counters(at(0)).is_open
     });
-    // Two in a row are too many here: one that is answered with 4xx shows that the service is there.
+    // Two in a row are too many here: a response with 4xx shows that the service is reachable.
     assert_eq!(opens, [false, false, false, false, false, false, true, true]);
     assert_eq!((service.asked(), hook.counters(at(0)).failed), (7, 7));
 }
@@ -335,8 +335,8 @@ fn invalid_hook_responses_are_refused() {
         "\u{feff}{\"result\":\"allow\"}",
     ] {
         let service = Service::answering(&[body]);
-        let told = ends(&of(&hook(settings())), user("ann", "x"), &service, 0);
-        assert_eq!(told, Err(RefusalCode::HookUnreachable), "{body}");
+        let result = ends(&of(&hook(settings())), user("ann", "x"), &service, 0);
+        assert_eq!(result, Err(RefusalCode::HookUnreachable), "{body}");
     }
     for (body, expected) in [
         (r#"{"result":"allow","user":null}"#, Ok(None)),
@@ -344,22 +344,22 @@ fn invalid_hook_responses_are_refused() {
         (r#"{"result":"allow","expires_at":1}"#, Err(RefusalCode::HookDenied)),
     ] {
         let service = Service::answering(&[body]);
-        let told = ends(&of(&hook(settings())), user("ann", "x"), &service, 0).map(|principal| principal.user);
-        assert_eq!(told.as_ref().map(Option::as_deref).map_err(|code| *code), expected, "{body}");
+        let result = ends(&of(&hook(settings())), user("ann", "x"), &service, 0).map(|principal| principal.user);
+        assert_eq!(result.as_ref().map(Option::as_deref).map_err(|code| *code), expected, "{body}");
     }
 }
 
 #[test]
 fn settings_have_limits_and_passwords_a_safe_way() {
     let refused = |settings: HookSettings| Hook::new(settings, &[0; 32]).expect_err("refused").to_string();
-    assert!(refused(HookSettings::new("http://hook.example/")).contains("passwords are sent by https://"));
-    let told = refused(HookSettings::new("https://broker:s3cret@hook.example/"));
-    assert!(told.contains("a URL without user and password") && !told.contains("s3cret"), "{told}");
+    assert!(refused(HookSettings::new("http://hook.example/")).contains("the URL must begin with https://"));
+    let message = refused(HookSettings::new("https://broker:s3cret@hook.example/"));
+    assert!(message.contains("must not contain user and password") && !message.contains("s3cret"), "{message}");
     let shown =
         format!("{:?}", hook(HookSettings { fields: Vec::new(), ..HookSettings::new("https://h/auth?key=s3cret") }));
     assert!(shown.contains("https://h/auth") && !shown.contains("s3cret"), "{shown}");
-    assert!(refused(HookSettings { timeout_ms: 10, ..settings() }).contains("it may be from 50 to 60000"));
-    assert!(refused(HookSettings { concurrency: 0, ..settings() }).contains("it may be from 1 to 1024"));
+    assert!(refused(HookSettings { timeout_ms: 10, ..settings() }).contains("it must be from 50 to 60000"));
+    assert!(refused(HookSettings { concurrency: 0, ..settings() }).contains("it must be from 1 to 1024"));
     assert!(Hook::new(HookSettings::new("http://127.0.0.1:8080/"), &[0; 32]).is_ok());
     let (hook, chain) = (hook(settings()), of(&hook(settings())));
     let shown = format!("{hook:?} {chain:?} {:?} {:?}", settings(), chain.begin(nobody(), at(0), &mut |_| Ok(())));

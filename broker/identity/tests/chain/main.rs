@@ -1,4 +1,4 @@
-//! Chains as a broker asks them.
+//! Authentication chains, driven as a broker does.
 
 mod anonymous;
 mod bans;

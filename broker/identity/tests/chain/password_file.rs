@@ -36,7 +36,7 @@ fn an_unknown_user_gets_the_same_response_at_the_same_cost() {
     let (known, unknown) = (known.expect_err("refused"), unknown.expect_err("refused"));
     assert_eq!(work, work_unknown);
     assert_eq!((known.reason, known.client), (unknown.reason, unknown.client));
-    // Only the log knows.
+    // Only the log shows it.
     assert_eq!(unknown.code, RefusalCode::UnknownUser);
     assert!(unknown.log.contains("mallory") && !unknown.log.contains("wrong"), "{unknown}");
 }
@@ -99,7 +99,7 @@ fn a_password_that_has_been_verified_needs_no_hash_until_the_user_has_another_on
     }
     assert_eq!((verified.count(), verified.hits()), (2, 3));
 
-    // The password is the same, and its hash is not.
+    // The password is the same, but its hash differs.
     let file = |salt: u8| {
         let derived = Derived { scram: false, cost: PasswordCost::parse("m=8,t=1,p=1").expect("a cost") };
         let account =
@@ -112,7 +112,7 @@ fn a_password_that_has_been_verified_needs_no_hash_until_the_user_has_another_on
         assert_eq!(ends(&chain, user("dave", "password")).1, expected, "{salt}");
     }
     verified.clear(10);
-    assert_eq!(ends(&chain, user("dave", "password")).1, 1, "it is forgotten");
+    assert_eq!(ends(&chain, user("dave", "password")).1, 1, "it is no longer cached");
 }
 
 #[test]
@@ -135,11 +135,11 @@ fn a_cost_is_a_level_or_what_argon2id_says() {
         assert_eq!(PasswordCost::parse(text).map(|cost| cost.to_string()), Ok(shown.to_owned()));
     }
     for (text, expected) in [
-        ("", "a cost is low"),
-        ("cheap", "a cost is low"),
-        ("m=4,t=1,p=1", "memory m is 4; it may be from 8"),
-        ("m=4294967296,t=1,p=1", "a number of the hash is not one"),
-        ("m=8,t=1", "the costs of Argon2id are m="),
+        ("", "the cost must be low"),
+        ("cheap", "the cost must be low"),
+        ("m=4,t=1,p=1", "memory m is 4; it must be from 8"),
+        ("m=4294967296,t=1,p=1", "a number in the hash is not valid"),
+        ("m=8,t=1", "the cost of Argon2id must be m="),
     ] {
         let error = PasswordCost::parse(text).expect_err("refused");
         assert!(error.starts_with(expected), "{error}");

@@ -1,4 +1,4 @@
-//! A key of RSA, and tokens that OpenSSL has signed with it: `{"sub":"robot","exp":1800000100}`.
+//! An RSA key, and tokens that OpenSSL has signed with it: `{"sub":"robot","exp":1800000100}`.
 
 pub(crate) const PEM: &str = "\
 -----BEGIN PUBLIC KEY-----\n\

@@ -14,7 +14,7 @@ use tautwire_protocol::ConnectReason;
 
 use super::support::{NOW, USERS, chain, chain_with, nobody, user, users};
 
-/// A client of SCRAM, as RFC 5802 has it.
+/// A SCRAM client, as in RFC 5802.
 struct Client {
     hash: ScramHash,
     name: &'static str,
@@ -27,7 +27,7 @@ impl Client {
         AuthAttempt { method: Some(self.hash.method().into()), data: Some(Secret::new(data)), ..nobody() }
     }
 
-    /// The last message, and the signature that the server must give.
+    /// The last message, and the expected signature of the server.
     fn last(&self, challenge: &[u8]) -> (String, String) {
         let challenge = str::from_utf8(challenge).expect("text");
         let field = |name: &str| challenge.split(',').find_map(|field| field.strip_prefix(name)).expect("a field");
@@ -95,7 +95,7 @@ fn only_the_correct_password_authenticates() {
         assert_eq!((principal.user.as_deref(), principal.backend), (Some("a,b=c"), "password_file"));
         assert_eq!(client("a,b=c", "pencils").connects(&chain), Err(RefusalCode::WrongPassword));
         assert_eq!(client("mallory", "pencil").connects(&chain), Err(RefusalCode::UnknownUser));
-        // Of mosquitto's file: the password is right, but there are no keys.
+        // From Mosquitto's file: the password is correct, but there are no keys.
         assert_eq!(client("alice", "pass-one").connects(&chain), Err(RefusalCode::NoScramKeys));
     }
 }
@@ -155,9 +155,9 @@ fn each_exchange_has_a_nonce_of_its_own() {
     };
     let ((first, _), (second, exchange)) = (challenge(), challenge());
     assert_ne!(first, second);
-    // What proves the password in one exchange proves nothing in another.
+    // The proof of one exchange is not valid in another.
     let (replayed, _) = client.last(&first);
-    let AuthStep::Refuse(refusal) = exchange.go_on(replayed.as_bytes(), NOW) else { panic!("a replay is taken") };
+    let AuthStep::Refuse(refusal) = exchange.go_on(replayed.as_bytes(), NOW) else { panic!("a replay is accepted") };
     assert_eq!(refusal.code, RefusalCode::Scram);
 }
 

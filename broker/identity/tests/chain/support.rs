@@ -14,7 +14,7 @@ pub(crate) fn chain(links: Vec<AuthBackend>) -> Arc<Chain> {
     chain_with(links, &Arc::default())
 }
 
-/// A chain that keeps what has been verified.
+/// A chain with a cache of verified passwords.
 pub(crate) fn chain_with_cache(links: Vec<AuthBackend>, verified: &Arc<VerifiedPasswords>) -> Arc<Chain> {
     let settings =
         Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default(), verified: verified.clone() };
@@ -27,7 +27,7 @@ pub(crate) fn chain_with(links: Vec<AuthBackend>, bans: &Arc<Bans>) -> Arc<Chain
     Arc::new(Chain::new(links, settings).expect("a chain"))
 }
 
-/// A client of this machine that says nothing of itself.
+/// A local client without credentials.
 pub(crate) fn nobody() -> AuthAttempt {
     let origin = ClientOrigin {
         listener: "tcp".into(),
@@ -57,7 +57,7 @@ pub(crate) fn from(attempt: AuthAttempt, change: impl FnOnce(&mut ClientOrigin))
     AuthAttempt { origin: Arc::new(origin), ..attempt }
 }
 
-/// What comes of it in the end, and how many times a thread that may wait was needed.
+/// The final result, and the number of steps that needed a worker thread.
 pub(crate) fn ends(chain: &Arc<Chain>, attempt: AuthAttempt) -> (Result<Principal, Refusal>, usize) {
     ends_at(chain, attempt, NOW)
 }
@@ -89,7 +89,8 @@ pub(crate) fn refused(chain: &Arc<Chain>, attempt: AuthAttempt) -> Refusal {
     ends(chain, attempt).0.expect_err("refused")
 }
 
-/// Users of mosquitto and of ours: alice, bob, carol and dave with passwords `pass-one` to `pass-three`, and `password`.
+/// Users in the formats of Mosquitto and of this broker: alice, bob, carol and dave with passwords `pass-one` to `pass-three`, and
+/// `password`.
 pub(crate) const USERS: &str = "\
 # of two brokers
 alice:$6$Jztc1tU8uBHqv2KZ$jGDlSsQlGKK5KV1/CkIrBOJu/E7wKlPMdiyBg+443/2xOuVpg6Ntpex2liTK/0Bwditdjpp5DQIfd9yz7JvUZA==

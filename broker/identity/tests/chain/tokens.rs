@@ -46,7 +46,7 @@ fn of_secret(settings: JwtSettings) -> Arc<Chain> {
     chain(vec![backend(settings, KeySet::of_secret(Secret::new(SECRET)).expect("a key"))])
 }
 
-/// As most clients give it: in the password, with some user name.
+/// As most clients send it: in the password, with some user name.
 fn with(token: &str) -> AuthAttempt {
     user("token", token)
 }
@@ -146,37 +146,37 @@ fn curves_work_and_a_key_checks_its_own_tokens_alone() {
 #[test]
 fn no_key_can_be_used_for_what_it_is_not() {
     let refusal = |keys: KeySet, token: &str| {
-        // Even if somebody allows everything.
+        // Even if all algorithms are allowed.
         let settings = JwtSettings { algorithms: Algorithm::ALL.to_vec(), ..JwtSettings::default() };
         refused(&chain(vec![backend(settings, keys)]), with(token))
     };
     let none = format!("{}.{}.", encoded(r#"{"alg":"none"}"#), encoded(r#"{"sub":"u","exp":1900000000}"#));
-    let told = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &none);
-    assert_eq!((told.code, told.reason), (RefusalCode::Token, ConnectReason::BadUserNameOrPassword));
-    assert!(told.log.contains("none is not known, or none"), "{told}");
+    let found = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &none);
+    assert_eq!((found.code, found.reason), (RefusalCode::Token, ConnectReason::BadUserNameOrPassword));
+    assert!(found.log.contains("none is unknown, or none"), "{found}");
     let long =
         none.replacen(&encoded(r#"{"alg":"none"}"#), &encoded(&format!(r#"{{"alg":"{}"}}"#, "x".repeat(2_000))), 1);
-    let told = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &long);
+    let found = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &long);
     assert!(
-        told.log.contains("x… is not known") && told.log.len() < 200,
-        "who has no key writes no long lines: {told}"
+        found.log.contains("x… is unknown") && found.log.len() < 200,
+        "a client without a key cannot cause long log lines: {found}"
     );
     // HS256 with the public key as the secret.
     let message = none.trim_end_matches('.').replacen(&encoded(r#"{"alg":"none"}"#), &encoded(r#"{"alg":"HS256"}"#), 1);
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, rsa::PEM.as_bytes());
     let confused =
         format!("{message}.{}", Base64UrlUnpadded::encode_string(ring::hmac::sign(&key, message.as_bytes()).as_ref()));
-    let told = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &confused);
-    assert!(told.log.contains("there is no key (none) for HS256"), "{told}");
+    let found = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &confused);
+    assert!(found.log.contains("no key (none) for HS256"), "{found}");
     assert!(KeySet::of_secret(Secret::new(rsa::PEM)).is_err());
     assert!(KeySet::of_secret(Secret::new("too short")).is_err());
     let private = KeyPair::generate().expect("a key").serialize_pem();
-    let told = KeySet::of_pem(&private).expect_err("refused").to_string();
-    assert!(told.contains("this is a private key"), "{told}");
-    // What is right and not allowed.
+    let found = KeySet::of_pem(&private).expect_err("refused").to_string();
+    assert!(found.contains("this is a private key"), "{found}");
+    // Valid, but not allowed.
     let chain = chain(vec![backend(JwtSettings::default(), KeySet::of_secret(Secret::new(SECRET)).expect("a key"))]);
-    let told = refused(&chain, with(&token(r#"{"sub":"u","exp":1900000000}"#)));
-    assert!(told.log.contains("HS256 is not allowed"), "{told}");
+    let found = refused(&chain, with(&token(r#"{"sub":"u","exp":1900000000}"#)));
+    assert!(found.log.contains("HS256 is not allowed"), "{found}");
 }
 
 #[test]
@@ -184,42 +184,42 @@ fn claims_are_checked() {
     let settings =
         || JwtSettings { issuers: vec!["https://id".into()], audiences: vec!["mqtt".into()], leeway_s: 60, ..hs256() };
     let now = NOW.unix_s;
-    let told = |claims: String| match ends_at(&of_secret(settings()), with(&token(&claims)), NOW).0 {
+    let found = |claims: String| match ends_at(&of_secret(settings()), with(&token(&claims)), NOW).0 {
         Ok(_) => "admitted".to_owned(),
         Err(Refusal { code, log, .. }) => format!("{code:?}: {log}"),
     };
     let claims =
         |more: &str| format!(r#"{{"iss":"https://id","sub":"u","aud":["x","mqtt"],"exp":{}{more}}}"#, now + 10);
-    assert_eq!(told(claims("")), "admitted");
-    assert_eq!(told(claims(&format!(r#","nbf":{},"iat":{}.5"#, now + 60, now + 60))), "admitted");
+    assert_eq!(found(claims("")), "admitted");
+    assert_eq!(found(claims(&format!(r#","nbf":{},"iat":{}.5"#, now + 60, now + 60))), "admitted");
     for (claims, expected) in [
-        (claims(&format!(r#","nbf":{}"#, now + 61)), "its time has not come yet (nbf)"),
-        (claims(&format!(r#","iat":{}"#, now + 61)), "its time has not come yet (iat)"),
+        (claims(&format!(r#","nbf":{}"#, now + 61)), "it is not valid yet (nbf)"),
+        (claims(&format!(r#","iat":{}"#, now + 61)), "it is not valid yet (iat)"),
         (claims(r#","nbf":"soon""#), "nbf is not a time"),
         (claims(r#","nbf":1e999"#), "nbf is not a time"),
-        (claims(r#","sub":"v""#), "its payload has a name twice"),
-        (claims("").replace("\"mqtt\"", "\"other\""), "it is for x, not for this broker (aud)"),
-        (claims("").replace("[\"x\",\"mqtt\"]", "\"other\""), "it is for other, not for this broker (aud)"),
-        (claims("").replace("[\"x\",\"mqtt\"]", "7"), "not for this broker"),
-        (claims("").replace("\"aud\"", "\"other\""), "it is for (none)"),
-        (claims("").replace("https://id", "https://evil"), "its issuer https://evil is not known"),
-        (claims("").replace("\"iss\"", "\"other\""), "its issuer (none) is not known"),
-        (claims("").replace("\"sub\"", "\"other\""), "sub is no name that can be used"),
-        (claims("").replace("\"u\"", "\"\""), "sub is no name that can be used"),
-        (claims("").replace("\"u\"", "\"a\\u0000b\""), "sub is no name that can be used"),
-        (claims("").replace("\"u\"", "7"), "sub is no name that can be used"),
-        (claims("").replace("\"exp\"", "\"other\""), "it does not say when it expires"),
+        (claims(r#","sub":"v""#), "its payload has a duplicate name"),
+        (claims("").replace("\"mqtt\"", "\"other\""), "its audience is x, not this broker (aud)"),
+        (claims("").replace("[\"x\",\"mqtt\"]", "\"other\""), "its audience is other, not this broker (aud)"),
+        (claims("").replace("[\"x\",\"mqtt\"]", "7"), "not this broker"),
+        (claims("").replace("\"aud\"", "\"other\""), "its audience is (none)"),
+        (claims("").replace("https://id", "https://evil"), "its issuer https://evil is unknown"),
+        (claims("").replace("\"iss\"", "\"other\""), "its issuer (none) is unknown"),
+        (claims("").replace("\"sub\"", "\"other\""), "sub is not a valid name"),
+        (claims("").replace("\"u\"", "\"\""), "sub is not a valid name"),
+        (claims("").replace("\"u\"", "\"a\\u0000b\""), "sub is not a valid name"),
+        (claims("").replace("\"u\"", "7"), "sub is not a valid name"),
+        (claims("").replace("\"exp\"", "\"other\""), "it has no expiry time"),
         (claims("").replace(&format!("{}", now + 10), &format!("{}", now - 60)), "TokenExpired: "),
         (claims("").replace(&format!("{}", now + 10), "-1"), "TokenExpired: "),
         ("[]".to_owned(), "its payload is not an object"),
         ("{".to_owned(), "its payload is not JSON"),
     ] {
-        let told = told(claims.clone());
-        assert!(told.contains(expected), "{claims}: {told}");
+        let found = found(claims.clone());
+        assert!(found.contains(expected), "{claims}: {found}");
     }
     // Until the leeway is over.
-    assert_eq!(told(claims("").replace(&format!("{}", now + 10), &format!("{}", now - 59))), "admitted");
-    // Who has no audience takes tokens for nobody in particular alone (RFC 7519, section 4.1.3).
+    assert_eq!(found(claims("").replace(&format!("{}", now + 10), &format!("{}", now - 59))), "admitted");
+    // Without configured audiences, only tokens without an audience are accepted (RFC 7519, section 4.1.3).
     let without = JwtSettings { audiences: vec![], ..settings() };
     assert!(refused(&of_secret(without), with(&token(&claims("")))).log.contains("(aud)"));
 }
@@ -230,9 +230,9 @@ fn invalid_tokens_are_refused() {
     for (text, expected) in [
         (signed(r#"{"alg":"HS256","crit":["exp"],"exp":1}"#, claims), "(crit)"),
         (signed(r#"{"alg":"HS256","kid":7}"#, claims), "its kid is not a string"),
-        (signed(r#"{"alg":"HS256","alg":"none"}"#, claims), "its header has a name twice"),
+        (signed(r#"{"alg":"HS256","alg":"none"}"#, claims), "its header has a duplicate name"),
         (signed("{}", claims), "its header names no algorithm"),
-        (signed(r#"{"alg":"HS255"}"#, claims), "its algorithm HS255 is not known"),
+        (signed(r#"{"alg":"HS255"}"#, claims), "its algorithm HS255 is unknown"),
         (signed(&format!(r#"{{"alg":"HS256","x":"{}"}}"#, "x".repeat(4_000)), claims), "its header is longer than"),
         (format!("{}x", token(claims)), "its signature is wrong"),
         (format!("{}A", &token(claims)[..token(claims).len() - 1]), ""),
@@ -243,14 +243,14 @@ fn invalid_tokens_are_refused() {
         assert_eq!(refusal.code, RefusalCode::Token);
         assert!(refusal.log.contains(expected), "{text}: {refusal}");
     }
-    // A password that does not look like one is for others, and so is a token of another issuer.
+    // A password that does not look like a token is left to other backends, and so is a token of another issuer.
     let settings = JwtSettings { issuers: vec!["https://id".into()], ..hs256() };
     let both = chain(vec![backend(settings, KeySet::of_secret(Secret::new(SECRET)).expect("a key")), users()]);
     assert_eq!(admitted(&both, user("dave", "password")).backend, "password_file");
-    let told = refused(&both, user("dave", &token(claims)));
-    assert_eq!(told.code, RefusalCode::WrongPassword);
-    let told = refused(&both, user("nobody", &token(claims)));
-    assert!(told.log.contains("its issuer (none) is not known"), "{told}");
+    let found = refused(&both, user("dave", &token(claims)));
+    assert_eq!(found.code, RefusalCode::WrongPassword);
+    let found = refused(&both, user("nobody", &token(claims)));
+    assert!(found.log.contains("its issuer (none) is unknown"), "{found}");
 }
 
 #[test]
@@ -271,10 +271,10 @@ fn claims_name_user_client_and_roles() {
     assert!(!format!("{principal:?}").contains("realm_access.roles\", \"b"), "{principal:?}");
     let spoofed = r#"{"ext":{"login":"ann"},"device":"d-7","exp":1900000000,"peer_uid":0}"#;
     let principal = admitted(&chain, with(&token(spoofed)));
-    assert!(!principal.claims.iter().any(|(name, _)| &**name == "peer_uid"), "the system alone vouches for it");
+    assert!(!principal.claims.iter().any(|(name, _)| &**name == "peer_uid"), "only the system can set it");
 }
 
-/// A server of keys, and how often it has been asked.
+/// A key server that counts requests.
 struct Server {
     asked: AtomicUsize,
     answer: Result<(u16, String), HttpRequestError>,
@@ -327,7 +327,7 @@ fn outcome(chain: &Arc<Chain>, server: &Server, seconds: u64) -> Result<(), Refu
 fn keys_of_a_url_are_kept_refreshed_and_honoured_while_it_is_down() {
     let (jwks, chain) = fetched();
     let (up, down) = (Server::new(Ok((200, rsa_set("r1")))), Server::new(Err(HttpRequestError::Timeout)));
-    // Before there are any, nobody is let in, and the URL is not asked for each client.
+    // Before there are keys, all clients are refused, and not every client causes a fetch.
     for seconds in [0, 1, 9] {
         assert_eq!(outcome(&chain, &down, seconds), Err(RefusalCode::TokenKeys));
     }

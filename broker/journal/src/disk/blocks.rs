@@ -1,12 +1,12 @@
-//! Memory that begins at a block, which a disk may take without copying.
+//! Block-aligned memory, which direct I/O can use without copying.
 
 use crate::format::BLOCK_BYTES;
 
-/// Bytes that begin at a multiple of [`BLOCK_BYTES`] in memory.
+/// A byte buffer that begins at a multiple of [`BLOCK_BYTES`] in memory.
 #[derive(Debug, Default)]
 pub(crate) struct BlockBuffer {
     memory: Vec<u8>,
-    /// Bytes of `memory` in front of the first block.
+    /// Bytes of `memory` before the first block boundary.
     start: usize,
 }
 
@@ -36,20 +36,20 @@ impl BlockBuffer {
         self.memory.extend_from_slice(bytes);
     }
 
-    /// Makes it `len` bytes long, with zeros at the end.
+    /// Extends the buffer to `len` bytes, with zeros.
     pub(crate) fn fill_to(&mut self, len: usize) {
         self.reserve(len.saturating_sub(self.len()));
         self.memory.resize(self.start + len, 0);
     }
 
-    /// Gives memory back if there is more of it than `bytes`.
+    /// Frees the memory if the buffer is empty and its capacity exceeds `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         if self.is_empty() && self.memory.capacity() > bytes {
             *self = BlockBuffer::default();
         }
     }
 
-    /// Room for so many more bytes, without moving them afterwards.
+    /// Reserves capacity for `more` bytes and keeps the alignment.
     fn reserve(&mut self, more: usize) {
         if self.memory.capacity() - self.memory.len() >= more {
             return;

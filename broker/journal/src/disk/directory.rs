@@ -1,4 +1,4 @@
-//! A real directory.
+//! A directory of the file system.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -11,9 +11,9 @@ use rustix::fs::FlockOperation;
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::format::BLOCK_BYTES;
 
-/// A new file is filled in pieces of so many bytes.
+/// Bytes per write when a new file is filled.
 const FILL_BYTES: usize = 1 << 20;
-/// What clients publish is nobody else's business, in a directory that others may look into either.
+/// Only this user may read the files, which hold what clients publish, even if others may list the directory.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -24,10 +24,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory at `path`. If it is not there, it is made, for this user alone, with those above it.
+    /// Opens the directory at `path`. Creates it and its parents, for this user only, if it does not exist.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// File system errors.
     pub fn open(path: impl Into<PathBuf>) -> Result<Directory, DiskError> {
         let path: PathBuf = path.into();
         let failed = |error: io::Error| DiskError::new(Operation::Create, &path.to_string_lossy(), &error);
@@ -39,19 +39,20 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// A file of this directory, whose pages the system is to forget.
+    /// Opens a file of this directory with its cached pages dropped.
     fn file(&self, name: &str, file: File) -> io::Result<DirectoryFile> {
         evict_page_cache(&file)?;
         Ok(DirectoryFile { name: name.into(), direct: direct(&self.at(name)), file })
     }
 }
 
-/// Puts the directory `new` in the place of `place`, at once where the system can, and what was there at `old`. All three are in one
-/// directory, `place` is another one than `new` or is not there, and nothing is at `old`. The names last.
+/// Puts the directory `new` in the place of `place`, atomically if the system can, and moves the previous content of `place` to `old`. All
+/// three have the same parent; `place` differs from `new` or does not exist; `old` does not exist. The renames are durable when this
+/// returns.
 ///
 /// # Errors
-/// Those of the file system. What was at `place` is there or at `old`, and never at `new`. Where the system cannot exchange names at
-/// once, a crash may leave nothing at `place` and both others.
+/// File system errors. The previous content of `place` is then at `place` or at `old`, never at `new`. If the system cannot exchange two
+/// names atomically, a crash may leave nothing at `place` and both others.
 pub fn replace_directory(new: &Path, place: &Path, old: &Path) -> Result<(), DiskError> {
     let replace = || {
         let is_empty = match fs::read_dir(place) {
@@ -62,9 +63,9 @@ pub fn replace_directory(new: &Path, place: &Path, old: &Path) -> Result<(), Dis
         if is_empty {
             fs::rename(new, place)?;
         } else if fs::symlink_metadata(old).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is there already", old.display())));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} already exists", old.display())));
         } else {
-            // Whatever ends this between two steps, what was at `place` never has the name of something half-made.
+            // If this is interrupted between two steps, the old content never has the name of an unfinished directory.
             fs::rename(new, old)?;
             if !exchange(old, place) {
                 fs::rename(old, new)?;
@@ -78,7 +79,7 @@ pub fn replace_directory(new: &Path, place: &Path, old: &Path) -> Result<(), Dis
     replace().map_err(|error| DiskError::new(Operation::Rename, &place.to_string_lossy(), &error))
 }
 
-/// Whether the two have changed their names.
+/// Exchanges the two names atomically. Returns whether the system could.
 #[cfg(target_os = "linux")]
 fn exchange(one: &Path, other: &Path) -> bool {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -91,7 +92,7 @@ fn exchange(_one: &Path, _other: &Path) -> bool {
     false
 }
 
-/// Makes a directory and those above it, unless they are there. Their names last.
+/// Creates a directory and its parents if they do not exist. Their names are durable when this returns.
 fn make(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -102,22 +103,21 @@ fn make(path: &Path) -> io::Result<()> {
     }
     match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        // Another process may have made it meanwhile.
+        // Another process may have created it in the meantime.
         Err(_) if !path.is_dir() => return Err(rustix::io::Errno::NOTDIR.into()),
         _ => {}
     }
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// A file that is made if it is not there, for this user alone.
+/// Options for a file that is created if missing, for this user only.
 fn create_private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).mode(FILE_MODE);
     options
 }
 
-/// A second descriptor that writes past the system's memory and returns when what was written is durable; `None` where
-/// the file system has no such thing.
+/// Opens a second descriptor for direct, synchronous writes, or returns `None` if the file system does not support it.
 #[cfg(target_os = "linux")]
 fn direct(path: &Path) -> Option<File> {
     use crate::disk::BlockBuffer;
@@ -125,7 +125,7 @@ fn direct(path: &Path) -> Option<File> {
 
     let flags = (OFlags::DIRECT | OFlags::DSYNC).bits() as i32;
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).ok()?;
-    // Some file systems open a file like that, and then take nothing.
+    // Some file systems open such a file but reject the write.
     let mut block = BlockBuffer::default();
     block.fill_to(BLOCK_BYTES);
     file.read_exact_at(block.bytes_mut(), 0).ok().map(|()| file)
@@ -136,7 +136,7 @@ fn direct(_path: &Path) -> Option<File> {
     None
 }
 
-/// A page whose writing has failed counts as written afterwards, and is only in memory: the disk's own is wanted.
+/// Drops cached pages: a page whose write-back failed counts as clean and exists only in memory, so read from the disk itself.
 #[cfg(target_os = "linux")]
 fn evict_page_cache(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
@@ -147,18 +147,18 @@ fn evict_page_cache(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The names of all files of a directory.
+/// Lists the names of all files of a directory.
 pub(super) fn list_names(path: &Path) -> Result<Vec<String>, DiskError> {
     let failed = |error: io::Error| DiskError::new(Operation::List, "", &error);
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(failed)? {
-        // A name that is no text is not ours.
+        // The log has no file whose name is not UTF-8.
         names.extend(entry.map_err(failed)?.file_name().into_string());
     }
     Ok(names)
 }
 
-/// A file that is locked while this is there.
+/// A file lock, held until dropped.
 #[derive(Debug)]
 pub struct DirectoryLock(File);
 
@@ -171,7 +171,7 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // A process that is being started has the file until it runs its own program, and closing ours would leave it locked.
+        // A child process between fork and exec still holds the file, so closing ours would leave it locked.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -194,7 +194,7 @@ impl Disk for Directory {
         let failed = |error: io::Error| DiskError::new(Operation::Create, name, &error);
         let mut options = create_private();
         let file = options.read(true).write(true).truncate(true).open(self.at(name)).map_err(failed)?;
-        // Filling what is left to see that it is too little would take it from everybody else for that time.
+        // Filling the remaining space only to find that it is too small would take it from other processes meanwhile.
         if bytes > 0 && self.free_bytes()? < bytes {
             return Err(failed(rustix::io::Errno::NOSPC.into()));
         }
@@ -232,7 +232,7 @@ impl Disk for Directory {
     fn free_bytes(&self) -> Result<u64, DiskError> {
         let free = rustix::fs::statvfs(&*self.path)
             .map_err(|errno| DiskError::new(Operation::FreeBytes, "", &errno.into()))?;
-        // A file system that has no size, such as one in memory without a limit, says 0 of everything.
+        // A file system without a size, such as one in memory without a limit, reports 0 for everything.
         let has_size = free.f_blocks > 0;
         Ok(if has_size { free.f_bavail.saturating_mul(free.f_frsize) } else { u64::MAX })
     }
@@ -288,13 +288,13 @@ mod tests {
     #[test]
     fn a_process_that_is_being_started_does_not_keep_the_directory_locked() {
         let path = std::env::temp_dir().join(format!("tautwire-directory-lock-{}", std::process::id()));
-        let directory = Directory::open(&path).expect("can be made");
-        let lock = directory.lock("lock").expect("nobody has it");
-        assert_eq!(directory.lock("lock").expect_err("it is ours").kind, io::ErrorKind::WouldBlock);
+        let directory = Directory::open(&path).expect("the directory can be created");
+        let lock = directory.lock("lock").expect("not locked");
+        assert_eq!(directory.lock("lock").expect_err("locked by this process").kind, io::ErrorKind::WouldBlock);
         let inherited = lock.0.try_clone().expect("a second descriptor");
         drop(lock);
-        drop(directory.lock("lock").expect("it is free again"));
+        drop(directory.lock("lock").expect("unlocked"));
         drop(inherited);
-        fs::remove_dir_all(&path).expect("it is there");
+        fs::remove_dir_all(&path).expect("the directory exists");
     }
 }

@@ -1,4 +1,4 @@
-//! What the log needs of a disk.
+//! The disk interface of the log.
 
 mod blocks;
 mod directory;
@@ -15,88 +15,88 @@ pub use directory::{Directory, replace_directory};
 pub use faulty::{Faults, FaultyDisk, Random};
 pub use read_only::ReadOnlyDirectory;
 
-/// One directory of files. Clones are the same directory, and may be used by several threads.
+/// A directory of files. Clones are the same directory and may be used by several threads.
 pub trait Disk: Clone + Send + 'static {
     /// An open file.
     type File: DiskFile;
-    /// Holds the directory for this process until it is dropped.
+    /// A lock on the directory, held until dropped.
     type Lock: Send + 'static;
 
-    /// Takes the directory for this process.
+    /// Locks the directory for this process.
     ///
     /// # Errors
-    /// `WouldBlock` where another process has it.
+    /// `WouldBlock` if another process holds the lock.
     fn lock(&self, name: &str) -> Result<Self::Lock, DiskError>;
 
-    /// The names of all files.
+    /// Lists the names of all files.
     ///
     /// # Errors
-    /// Those of the disk, as everywhere here.
+    /// Disk errors, for all methods of this trait.
     fn list(&self) -> Result<Vec<String>, DiskError>;
 
-    /// Makes a file of `bytes` bytes whose blocks have all been written and are durable, as its size is. Its name is not,
-    /// before [`Disk::sync_directory`]. A file of that name is replaced.
+    /// Creates a file of `bytes` bytes, replacing a file of that name. All its blocks are written and durable, as is its size; its name is
+    /// durable only after [`Disk::sync_directory`].
     fn create(&self, name: &str, bytes: u64) -> Result<Self::File, DiskError>;
 
-    /// Opens a file to read and write. What is read from it is durable: what the system still held has been written out
-    /// before, and what it could not write out has been forgotten.
+    /// Opens a file to read and write. Everything read from it is durable: unwritten cached pages are written back first, and pages that
+    /// could not be written back are dropped.
     fn open(&self, name: &str) -> Result<Self::File, DiskError>;
 
-    /// Renames a file, and replaces what had the name. Durable after [`Disk::sync_directory`].
+    /// Renames a file, replacing an existing one. Durable after [`Disk::sync_directory`].
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
 
     /// Removes a file. Durable after [`Disk::sync_directory`].
     fn remove(&self, name: &str) -> Result<(), DiskError>;
 
-    /// Makes the names durable.
+    /// Makes created, renamed and removed names durable.
     fn sync_directory(&self) -> Result<(), DiskError>;
 
-    /// Bytes that this process may still write.
+    /// Returns the bytes that this process may still write.
     fn free_bytes(&self) -> Result<u64, DiskError>;
 }
 
-/// An open file. Nothing that fails may be tried again as if nothing had happened.
+/// An open file. After a failed operation, callers must not retry it as if nothing had happened.
 pub trait DiskFile: Send + 'static {
-    /// Size of the file in bytes.
+    /// Returns the size of the file in bytes.
     ///
     /// # Errors
-    /// Those of the disk, as everywhere here.
+    /// Disk errors, for all methods of this trait.
     fn size_bytes(&self) -> Result<u64, DiskError>;
 
-    /// Fills `bytes` from `offset` on.
+    /// Fills `bytes` with the content of the file from `offset` on.
     ///
     /// # Errors
-    /// `UnexpectedEof` where the file is shorter.
+    /// `UnexpectedEof` if the file is shorter.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError>;
 
     /// Writes all of `bytes` at `offset`. Durable after [`DiskFile::sync_data`].
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError>;
 
-    /// Makes all that was written durable.
+    /// Makes all writes durable.
     fn sync_data(&self) -> Result<(), DiskError>;
 
-    /// Writes all of `bytes` at `offset` and makes it durable. It is fastest where both are multiples of a block, and the
-    /// memory begins at one.
+    /// Writes all of `bytes` at `offset` and makes them durable. Fastest if `offset` and length are multiples of a block and the memory is
+    /// block-aligned.
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
         self.write_at(offset, bytes)?;
         self.sync_data()
     }
 }
 
-/// Something that a disk did not do.
+/// A failed disk operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskError {
-    /// What it was asked for.
+    /// The operation.
     pub operation: Operation,
     /// The name of the file; empty for the directory.
     pub file: Box<str>,
-    /// Why, for programs.
+    /// The cause, for programs.
     pub kind: io::ErrorKind,
-    /// Why, in the system's words.
+    /// The cause, as the system describes it.
     pub cause: Box<str>,
 }
 
-/// What a disk is asked for.
+/// An operation of [`Disk`] or [`DiskFile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are the methods of Disk and DiskFile")]
 pub enum Operation {
@@ -119,22 +119,20 @@ impl DiskError {
         DiskError { operation, file: file.into(), kind: error.kind(), cause: error.to_string().into() }
     }
 
-    /// What whoever runs the program can do about it.
+    /// Returns what an operator can do about the error.
     pub fn advice(&self) -> &'static str {
         use io::ErrorKind;
 
         match self.kind {
             ErrorKind::PermissionDenied => {
-                "the user that runs this program must own the directory and all that is in it; give it to that user, or name another directory"
+                "make the user that runs this program the owner of the directory and of its files, or use another directory"
             }
-            ErrorKind::ReadOnlyFilesystem => {
-                "have the file system mounted so that it can be written, or name another directory"
-            }
+            ErrorKind::ReadOnlyFilesystem => "mount the file system read-write, or use another directory",
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                "make room there and try again; what was acknowledged before is not lost"
+                "make room on the disk and try again; acknowledged data is not lost"
             }
-            ErrorKind::NotADirectory | ErrorKind::NotFound => "name a directory that is there, or that can be made",
-            _ => "look at the disk, and at what the kernel says of it",
+            ErrorKind::NotADirectory | ErrorKind::NotFound => "use a directory that exists or can be created",
+            _ => "check the disk and the kernel log",
         }
     }
 }
@@ -148,12 +146,12 @@ impl fmt::Display for DiskError {
             Operation::Open => "open",
             Operation::Rename => "rename",
             Operation::Remove => "remove",
-            Operation::SyncDirectory => "make the names durable in",
-            Operation::FreeBytes => "see how much is free in",
-            Operation::Size => "see the size of",
+            Operation::SyncDirectory => "sync",
+            Operation::FreeBytes => "determine the free space of",
+            Operation::Size => "determine the size of",
             Operation::Read => "read",
             Operation::Write => "write",
-            Operation::Sync => "make durable what was written to",
+            Operation::Sync => "sync",
         };
         let file = if self.file.is_empty() { "the directory" } else { &self.file };
         write!(f, "cannot {what} {file}: {}", self.cause)

@@ -1,4 +1,4 @@
-//! A directory that is looked at and never changed, even while a broker writes to it.
+//! A directory that is only read, even while a broker writes to it.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,27 +12,27 @@ use crate::disk::directory::{DirectoryLock, list_names};
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::format::LOCK_NAME;
 
-/// A directory of the file system, to read only. Whatever would change it is refused.
+/// A read-only view of a directory of the file system. Operations that would change it fail.
 #[derive(Debug, Clone)]
 pub struct ReadOnlyDirectory {
     path: Arc<Path>,
 }
 
 impl ReadOnlyDirectory {
-    /// The directory at `path`.
+    /// Opens the directory at `path`.
     ///
     /// # Errors
-    /// Those of the file system, where there is no directory that can be listed.
+    /// File system errors, if `path` is not a directory that can be listed.
     pub fn open(path: impl Into<PathBuf>) -> Result<ReadOnlyDirectory, DiskError> {
         let path: PathBuf = path.into();
         fs::read_dir(&path).map_err(|error| DiskError::new(Operation::List, "", &error))?;
         Ok(ReadOnlyDirectory { path: path.into() })
     }
 
-    /// Whether a process has the directory open to write. Asking takes the lock for a moment where nobody has it.
+    /// Whether a process has the directory open for writing. The check holds the lock for a moment if it is free.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// File system errors.
     pub fn is_in_use(&self) -> Result<bool, DiskError> {
         match self.lock(LOCK_NAME) {
             Ok(_) => Ok(false),
@@ -43,7 +43,7 @@ impl ReadOnlyDirectory {
 }
 
 fn refused(operation: Operation, name: &str) -> DiskError {
-    let error = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the directory is open to read only");
+    let error = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the directory is opened read-only");
     DiskError::new(operation, name, &error)
 }
 
@@ -51,7 +51,7 @@ impl Disk for ReadOnlyDirectory {
     type File = ReadOnlyFile;
     type Lock = Option<DirectoryLock>;
 
-    /// Shares the directory with others who read. A directory without the file is nobody's.
+    /// Takes a shared lock, so that several readers can coexist. Returns `None` if there is no lock file.
     fn lock(&self, name: &str) -> Result<Option<DirectoryLock>, DiskError> {
         let failed = |error: io::Error| DiskError::new(Operation::Lock, name, &error);
         let file = match File::open(self.path.join(name)) {
@@ -70,7 +70,7 @@ impl Disk for ReadOnlyDirectory {
         Err(refused(Operation::Create, name))
     }
 
-    /// What is read may not be durable yet: that is for whoever writes it to see to.
+    /// The data read may not be durable yet; that is the writer's concern.
     fn open(&self, name: &str) -> Result<ReadOnlyFile, DiskError> {
         let opened = File::open(self.path.join(name));
         let file = opened.map_err(|error| DiskError::new(Operation::Open, name, &error))?;

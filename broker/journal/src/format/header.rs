@@ -4,7 +4,7 @@ use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FORMAT_MIN_VERSION, FORMAT_
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber};
 
 const MAGIC: &[u8; 8] = b"TAUTWIRE";
-/// Bytes that the check covers.
+/// Bytes that the checksum covers.
 const CHECKED_BYTES: usize = 76;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,24 +21,24 @@ pub(crate) struct Header {
     /// Size of the file.
     pub(crate) bytes: u64,
     pub(crate) epoch: Epoch,
-    /// In a segment the last frame that counted when the epoch began; in a snapshot the last that it covers.
+    /// In a segment, the last valid frame when the epoch began; in a snapshot, the last frame that it covers.
     pub(crate) after: Position,
     pub(crate) log: LogId,
     pub(crate) written_at_ms: u64,
-    /// How many segments its epoch has before this one; `None` in version 1, which does not say.
+    /// The number of segments of its epoch before this one; `None` in version 1, which does not store it.
     pub(crate) place: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderFault {
-    /// No header, or one that has been changed.
+    /// The header is missing or corrupt.
     Damaged,
-    /// A version that this program does not know.
+    /// The version is not supported by this program.
     UnsupportedVersion(u32),
 }
 
 impl Header {
-    /// Both copies, as they stand at the beginning of the file.
+    /// Returns both copies, as stored at the beginning of the file.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut block = vec![0; BLOCK_BYTES];
         block[0..8].copy_from_slice(MAGIC);
@@ -57,7 +57,7 @@ impl Header {
         block.repeat(FIRST_FRAME_OFFSET / BLOCK_BYTES)
     }
 
-    /// Reads the first copy, or the second where the first is damaged.
+    /// Parses the first copy, or the second if the first is damaged.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Header, HeaderFault> {
         let copies = [bytes.get(..BLOCK_BYTES), bytes.get(BLOCK_BYTES..FIRST_FRAME_OFFSET)];
         let mut fault = HeaderFault::Damaged;
@@ -77,7 +77,7 @@ impl Header {
         if !block.starts_with(MAGIC) {
             return Err(HeaderFault::Damaged);
         }
-        // A newer version may keep its check elsewhere, so it is told before the check is looked at.
+        // A newer version may store its checksum elsewhere, so check the version first.
         let version = short(8)?;
         if version > FORMAT_VERSION {
             return Err(HeaderFault::UnsupportedVersion(version));
@@ -103,7 +103,7 @@ impl Header {
         header.end().map(|_| header).ok_or(HeaderFault::Damaged)
     }
 
-    /// The base of the segment behind this one.
+    /// Returns the base of the next segment.
     pub(crate) fn end(&self) -> Option<Position> {
         self.base.0.checked_add(self.bytes).map(Position)
     }

@@ -16,15 +16,15 @@ pub(crate) use names::{NEW_SUFFIX, Name, VERSION_NAME};
 pub(crate) use seal::{read_seal, sealed_block};
 pub(crate) use version::{Version, VersionFault};
 
-/// The version of the format that is written.
+/// The format version that is written.
 pub const FORMAT_VERSION: u32 = 2;
-/// The oldest version of the format that is read.
+/// The oldest format version that can be read.
 pub(crate) const FORMAT_MIN_VERSION: u32 = 1;
 /// Groups of frames begin and end at multiples of this.
 pub const BLOCK_BYTES: usize = 4096;
-/// The largest body of a frame in bytes. An MQTT packet has less than half of it.
+/// The largest body of a frame in bytes. An MQTT packet is at most half as large.
 pub const FRAME_BODY_MAX_BYTES: usize = 512 << 20;
-/// Frames follow behind the header and its copy.
+/// The offset of the first frame, after the header and its copy.
 pub(crate) const FIRST_FRAME_OFFSET: usize = 2 * BLOCK_BYTES;
 
 pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::numbers::{Position, SegmentNumber};
 
-/// The file that is locked by the process that has the directory.
+/// The lock file, locked by the process that uses the directory.
 pub const LOCK_NAME: &str = "LOCK";
-/// Space for a start on a full disk.
+/// A file that reserves space for a start on a full disk.
 pub const RESERVE_NAME: &str = "reserve";
 pub(crate) const VERSION_NAME: &str = "VERSION";
-/// What a name ends with while the file is being made.
+/// The suffix of a file that is not yet complete.
 pub(crate) const NEW_SUFFIX: &str = ".new";
 const DIGITS: usize = 16;
 

@@ -1,14 +1,14 @@
-//! The seal of a segment: up to which frame the log was durable when nothing followed for a while, or when it was closed.
+//! The seal of a segment: the last durable frame when the log was closed or became idle.
 
 use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, Header, u32_at, u64_at};
 use crate::numbers::Position;
 
-/// Where a segment has its seal: in the block of the header's copy, and in another sector than that.
+/// The offset of the seal in a segment: in the block of the header's copy, but in another sector than the copy.
 pub(crate) const SEAL_OFFSET: usize = BLOCK_BYTES + 512;
-/// Bytes that the check covers: position and epoch.
+/// Bytes that the checksum covers: position and epoch.
 const CHECKED_BYTES: usize = 16;
 
-/// The block of the header's copy with a seal, which replaces it in the file.
+/// Returns the block of the header's copy with a seal, which replaces that block in the file.
 pub(crate) fn sealed_block(header: Header, sealed: Position) -> Vec<u8> {
     let mut block = header.to_bytes();
     block.drain(..BLOCK_BYTES);
@@ -20,7 +20,7 @@ pub(crate) fn sealed_block(header: Header, sealed: Position) -> Vec<u8> {
     block
 }
 
-/// The seal in the first bytes of a segment, if one is there and whole.
+/// Reads the seal from the first bytes of a segment. Returns `None` if it is missing or damaged.
 pub(crate) fn read_seal(bytes: &[u8], header: &Header) -> Option<Position> {
     let seal = bytes.get(SEAL_OFFSET..FIRST_FRAME_OFFSET)?;
     if u32_at(seal, CHECKED_BYTES)? != crc32c::crc32c(&seal[..CHECKED_BYTES]) {

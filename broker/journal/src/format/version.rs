@@ -3,34 +3,34 @@
 use crate::format::{FORMAT_MIN_VERSION, FORMAT_VERSION};
 use crate::numbers::{LogId, SegmentNumber};
 
-/// What `VERSION` says.
+/// The content of `VERSION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) format: u32,
     pub(crate) log: LogId,
-    /// Segments up to this one have been made. Those of the last epoch are there unless a snapshot covers them. 0 in version 1,
-    /// which does not say.
-    pub(crate) made: SegmentNumber,
+    /// The last segment that was created. Those of the last epoch must exist unless a snapshot covers them. 0 in version 1, which does not
+    /// store it.
+    pub(crate) last_created: SegmentNumber,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionFault {
-    /// Not what was written.
+    /// The file is corrupt.
     Damaged,
-    /// A version that this program does not know.
+    /// The version is not supported by this program.
     UnsupportedVersion(u32),
 }
 
 impl Version {
-    pub(crate) fn new(log: LogId, made: SegmentNumber) -> Version {
-        Version { format: FORMAT_VERSION, log, made }
+    pub(crate) fn new(log: LogId, last_created: SegmentNumber) -> Version {
+        Version { format: FORMAT_VERSION, log, last_created }
     }
 
     pub(crate) fn to_text(self) -> String {
         let Version { format, .. } = self;
         let mut text = format!("tautwire-journal\nformat {format}\nlog {:016x}\n", self.log.0);
         if format > FORMAT_MIN_VERSION {
-            text += &format!("segments {:016x}\n", self.made.0);
+            text += &format!("segments {:016x}\n", self.last_created.0);
         }
         let check = crc32c::crc32c(text.as_bytes());
         format!("{text}check {check:08x}\n")
@@ -48,8 +48,8 @@ impl Version {
         }
         let mut number = |name| u64::from_str_radix(lines.next()?.strip_prefix(name)?, 16).ok();
         let log = number("log ").map(LogId).ok_or(VersionFault::Damaged)?;
-        let made = if format > FORMAT_MIN_VERSION { number("segments ") } else { Some(0) };
-        let version = Version { format, log, made: SegmentNumber(made.ok_or(VersionFault::Damaged)?) };
+        let last_created = if format > FORMAT_MIN_VERSION { number("segments ") } else { Some(0) };
+        let version = Version { format, log, last_created: SegmentNumber(last_created.ok_or(VersionFault::Damaged)?) };
         if text == version.to_text() { Ok(version) } else { Err(VersionFault::Damaged) }
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn version_1_is_read() {
         let text = include_str!("../../tests/golden/VERSION-v1.txt");
-        let version = Version { format: 1, log: LogId(0x4444_4444_4444_4444), made: SegmentNumber(0) };
+        let version = Version { format: 1, log: LogId(0x4444_4444_4444_4444), last_created: SegmentNumber(0) };
         assert_eq!(Version::parse(text.as_bytes()), Ok(version));
     }
 

@@ -1,4 +1,4 @@
-//! The frames that are made durable together.
+//! A group of frames that is made durable with one write.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::numbers::{Epoch, Position, ShardNumber, TurnNumber};
 
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Frames as they will be written, with room for their headers.
+    /// The frames as they will be written, with space for their headers.
     buffer: BlockBuffer,
     frames: Vec<GroupFrame>,
 }
@@ -28,12 +28,12 @@ impl Group {
         self.frames.is_empty()
     }
 
-    /// Bytes in whole blocks.
+    /// Returns the size, rounded up to whole blocks.
     pub(crate) fn padded_bytes(&self) -> usize {
         self.buffer.len().next_multiple_of(BLOCK_BYTES)
     }
 
-    /// The same if one more frame joined.
+    /// Returns the padded size with one more frame.
     pub(crate) fn bytes_with(&self, body_bytes: usize) -> usize {
         (self.buffer.len() + frame_bytes(body_bytes)).next_multiple_of(BLOCK_BYTES)
     }
@@ -47,13 +47,13 @@ impl Group {
         self.frames.push(GroupFrame { range: start..end, kind, shard, turn });
     }
 
-    /// Writes the headers for the place at which the group will stand; gives the position of the last frame.
+    /// Writes the headers for the position at which the group will be written. Returns the position of the last frame.
     pub(crate) fn stamp(&mut self, start: Position, durable: Position, epoch: Epoch) -> Position {
         self.buffer.fill_to(self.padded_bytes());
         let mut last = durable;
         for (index, waiting) in self.frames.iter().enumerate() {
             last = Position(start.0 + waiting.range.start as u64);
-            let placed = FrameLocation {
+            let location = FrameLocation {
                 position: last,
                 durable,
                 index: index as u32,
@@ -63,7 +63,7 @@ impl Group {
                 kind: waiting.kind,
                 body_bytes: waiting.range.len() - FRAME_HEADER_BYTES,
             };
-            stamp(&mut self.buffer.bytes_mut()[waiting.range.clone()], &placed);
+            stamp(&mut self.buffer.bytes_mut()[waiting.range.clone()], &location);
         }
         last
     }

@@ -1,4 +1,4 @@
-//! The log without threads: frames are put together, and made durable with one write and one sync.
+//! The log without threads: collects frames and commits them with one write and one sync.
 
 mod group;
 mod open;
@@ -18,28 +18,27 @@ pub use reserve::RESERVE_BYTES;
 pub use segment::{PreparedSegment, SegmentRequest};
 use segment::{RetiredSegment, Segment};
 
-/// The size of a segment by default, in bytes.
+/// The default size of a segment in bytes.
 pub const SEGMENT_DEFAULT_BYTES: u64 = 16 << 20;
 /// The smallest segment in bytes.
 pub const SEGMENT_MIN_BYTES: u64 = 64 << 10;
-/// The largest segment in bytes. A frame of the largest size fits.
+/// The largest segment in bytes. It can hold the largest frame.
 pub const SEGMENT_MAX_BYTES: u64 = 1 << 30;
-/// Frames join a group up to so many bytes; one that is larger is a group of its own.
+/// The size limit of a group with several frames. A larger frame forms a group of its own.
 pub const GROUP_MAX_BYTES: usize = 8 << 20;
-/// So many files are kept to be used again; others are removed.
+/// The number of spare files that are kept for reuse. Others are removed.
 pub const SPARE_SEGMENTS_MAX: usize = 2;
 
-/// How a log is opened.
+/// The settings of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Size of new segments in bytes, a multiple of 4096 from [`SEGMENT_MIN_BYTES`] to [`SEGMENT_MAX_BYTES`].
+    /// Size of new segments in bytes: a multiple of 4096 from [`SEGMENT_MIN_BYTES`] to [`SEGMENT_MAX_BYTES`].
     pub segment_bytes: u64,
-    /// What to do where something durable is gone.
+    /// How to handle lost durable data.
     pub on_damage: OnDamage,
-    /// A group is handed to the system first and made durable after that, in two steps, since somebody waits for the first alone.
-    /// One step is faster.
+    /// Writes a group first and syncs it in a second step, for callers that wait for the write only. A single step is faster.
     pub write_before_sync: bool,
-    /// [`RESERVE_BYTES`] are held back for a start on a full disk, see [`LockedDirectory::release_reserve`].
+    /// Keeps [`RESERVE_BYTES`] reserved for a start on a full disk, see [`LockedDirectory::release_reserve`].
     pub has_reserve: bool,
 }
 
@@ -54,10 +53,10 @@ impl Default for Settings {
     }
 }
 
-/// A log that is open to write.
+/// A log that is open for writing.
 ///
-/// Frames are taken by [`Log::append`], and durable after [`Log::commit`]. A write or sync that fails is final: from then on
-/// every call says so, and nothing is written any more.
+/// [`Log::append`] takes frames, and [`Log::commit`] makes them durable. A failed write or sync is final: every later call fails, and
+/// nothing more is written.
 #[derive(Debug)]
 pub struct Log<D: Disk> {
     disk: D,
@@ -71,46 +70,46 @@ pub struct Log<D: Disk> {
     group: Group,
     current: Segment<D::File>,
     next: Next<D::File>,
-    /// There was no space for the next segment, and there is none yet.
+    /// There is no space for the next segment.
     is_low_on_space: bool,
     /// Segments before the current one, the oldest first.
     retired: Vec<RetiredSegment>,
-    /// Files to be used again, which stand under the names of their former segments.
+    /// Spare files, under the names of their former segments.
     spares: Vec<SegmentNumber>,
     durable: Position,
-    /// Something that is durable names the last frame.
+    /// The last frame is named by something durable.
     is_sealed: bool,
     needs_reserve: bool,
     failure: Option<LogError>,
 }
 
-/// The segment behind the current one.
+/// The state of the next segment.
 #[derive(Debug)]
 enum Next<F> {
     None,
     /// There was no space for it.
     DiskFull,
-    /// Somebody prepares it.
+    /// It is being prepared.
     Requested,
     Ready(Segment<F>),
 }
 
-/// Why a frame is not taken.
+/// Why a frame was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendError {
-    /// The group is full: [`Log::commit`] first.
+    /// The group is full: call [`Log::commit`] first.
     BatchFull,
-    /// The body has more than [`FRAME_BODY_MAX_BYTES`].
+    /// The body exceeds [`FRAME_BODY_MAX_BYTES`].
     TooLarge,
     /// The log has failed, see [`Log::failure`].
     Failed,
 }
 
 impl<D: Disk> Log<D> {
-    /// Takes a frame. It is durable after the next [`Log::commit`] that succeeds.
+    /// Appends a frame. It is durable after the next successful [`Log::commit`].
     ///
     /// # Errors
-    /// See [`AppendError`]. The frame has not been taken then.
+    /// See [`AppendError`]. The frame was not taken.
     pub fn append(&mut self, shard: ShardNumber, turn: TurnNumber, body: &[u8]) -> Result<(), AppendError> {
         if self.failure.is_some() {
             return Err(AppendError::Failed);
@@ -126,16 +125,16 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Makes all frames that have been taken durable, with one write and one sync, and says up to where the log is durable.
+    /// Makes all appended frames durable with one write and one sync. Returns the last durable position.
     ///
     /// # Errors
-    /// That of the disk, now and at every later call. None of the frames may be taken for durable, nor for lost.
+    /// A disk error, now and on every later call. The frames may or may not be durable.
     pub fn commit(&mut self) -> Result<Position, LogError> {
         self.commit_with_callback(|| {})
     }
 
-    /// The same. Where [`Settings::write_before_sync`] says so, `written` is called as soon as the system has the frames: they survive the
-    /// end of the process then, and not yet that of the system.
+    /// Like [`Log::commit`], but calls `written` between write and sync if [`Settings::write_before_sync`] is set. At that point the frames
+    /// survive the end of the process, but not a crash of the system.
     ///
     /// # Errors
     /// As for [`Log::commit`].
@@ -172,8 +171,8 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Writes down, apart from the frames, up to where the log is durable: if its last frames are damaged later, they are missed. The
-    /// next group would say the same, so this is for when none follows. Does nothing where it is written down already.
+    /// Stores the last durable position outside of the frames, so that damage to the last frames is detected later. The next group would
+    /// store the same, so this is for an idle log. Does nothing if the position is stored already.
     ///
     /// # Errors
     /// The log has failed, or fails now.
@@ -188,12 +187,12 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Whether nothing names the last frame yet, see [`Log::seal`].
+    /// Whether the last frame is sealed, see [`Log::seal`].
     pub fn is_sealed(&self) -> bool {
         self.is_sealed
     }
 
-    /// Goes on to the next segment, which has room for a group of `bytes`.
+    /// Switches to the next segment, which has space for a group of `bytes`.
     fn roll(&mut self, bytes: u64) -> Result<(), LogError> {
         loop {
             let segment = match std::mem::replace(&mut self.next, Next::None) {
@@ -205,39 +204,39 @@ impl<D: Disk> Log<D> {
                 }
                 Next::Requested => {
                     self.next = Next::Requested;
-                    return Err(LogError::Settings("a segment was ordered, and has to be delivered before the commit"));
+                    return Err(LogError::Settings("a segment was requested and must be installed before the commit"));
                 }
             };
             let full = std::mem::replace(&mut self.current, segment);
             self.retired.push(full.retire());
-            // A segment that was prepared may be too small for one large frame; it stays empty.
+            // A prepared segment may be too small for one large frame; then it stays empty.
             if self.current.fits(bytes as usize) {
                 return Ok(());
             }
         }
     }
 
-    /// Whether [`Log::commit`] needs the segment that was ordered, so that [`Log::install_segment`] has to come first.
+    /// Whether [`Log::commit`] needs the requested segment, so that [`Log::install_segment`] must be called first.
     pub fn needs_segment(&self) -> bool {
         matches!(self.next, Next::Requested) && !self.current.fits(self.group.padded_bytes())
     }
 
-    /// What has to be done so that the next segment is ready before this one is full; `None` where it is ready, or ordered
-    /// already. Carrying it out takes long, and may be done by another thread, but never after the log has been closed or
-    /// dropped: the directory is another's then. `now_ms`: Unix time.
+    /// Returns the work that prepares the next segment, or `None` if it is ready or already requested. The work takes long and may run on
+    /// another thread, but not after the log was closed or dropped, because another process may then own the directory. `now_ms`: Unix
+    /// time.
     pub fn request(&mut self, now_ms: u64) -> Option<SegmentRequest<D>> {
         if self.failure.is_some() || !matches!(self.next, Next::None) {
             return None;
         }
-        let order = self.segment_request(0, now_ms);
+        let request = self.segment_request(0, now_ms);
         self.next = Next::Requested;
-        Some(order)
+        Some(request)
     }
 
-    /// Takes the segment that was ordered. That there was no space for it is no failure yet.
+    /// Installs the requested segment. A lack of disk space is not yet a failure.
     ///
     /// # Errors
-    /// The log has failed, or fails now, because it cannot be known what the disk has done of it.
+    /// The log has failed, or fails now because the state of the disk is unknown.
     pub fn install_segment(&mut self, prepared: Result<PreparedSegment<D>, LogError>) -> Result<(), LogError> {
         self.check()?;
         if let Err(LogError::Disk(error)) = &prepared
@@ -252,13 +251,13 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Whether there was no space for the next segment, and none has been made since. The log goes on to the end of the present one,
-    /// and fails there unless there is space by then.
+    /// Whether the disk has no space for the next segment. The log continues to the end of the current segment, and fails there if there is
+    /// still no space.
     pub fn is_low_on_space(&self) -> bool {
         self.is_low_on_space
     }
 
-    /// There may be space now: the next [`Log::request`] tries again.
+    /// Allows the next [`Log::request`] to try again after a lack of space.
     pub fn retry_allocation(&mut self) {
         if matches!(self.next, Next::DiskFull) {
             self.next = Next::None;
@@ -271,13 +270,13 @@ impl<D: Disk> Log<D> {
     /// As for [`Log::install_segment`].
     pub fn prepare(&mut self, now_ms: u64) -> Result<(), LogError> {
         match self.request(now_ms) {
-            Some(order) => self.install_segment(order.execute()),
+            Some(request) => self.install_segment(request.execute()),
             None => self.check(),
         }
     }
 
-    /// Lets go of segments whose frames are all before `position`, or at it: a snapshot covers them. One of the usual size
-    /// is kept to be used again.
+    /// Releases segments whose frames are all at or before `position`, because a snapshot covers them. Segments of the usual size are kept
+    /// for reuse.
     ///
     /// # Errors
     /// The log has failed, or fails now.
@@ -287,7 +286,7 @@ impl<D: Disk> Log<D> {
         self.record_failure(result)
     }
 
-    /// Lets go of all segments of earlier epochs: a snapshot covers all that was in the log when it was opened.
+    /// Releases all segments of earlier epochs. A snapshot must cover everything that the log had when it was opened.
     ///
     /// # Errors
     /// The log has failed, or fails now.
@@ -321,7 +320,7 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Makes durable what has been taken, and says that the log was closed in order.
+    /// Makes all appended frames durable and marks the log as cleanly closed.
     ///
     /// # Errors
     /// The log has failed, or fails now.
@@ -332,7 +331,7 @@ impl<D: Disk> Log<D> {
     pub(crate) fn close_cleanly(&mut self) -> Result<(), LogError> {
         self.commit()?;
         self.group.push(FrameKind::Closed, ShardNumber(0), TurnNumber(0), &[]);
-        // A few bytes are not worth waiting for a segment; without them the log was not closed in order, no more.
+        // A few frames are not worth waiting for a segment; without them the log is not cleanly closed, that is all.
         if self.needs_segment() {
             self.group.clear();
         }
@@ -340,27 +339,27 @@ impl<D: Disk> Log<D> {
         self.seal()
     }
 
-    /// The last frame that is durable.
+    /// Returns the position of the last durable frame.
     pub fn durable(&self) -> Position {
         self.durable
     }
 
-    /// Why nothing is written any more, if so.
+    /// Returns the failure after which nothing is written, if any.
     pub fn failure(&self) -> Option<&LogError> {
         self.failure.as_ref()
     }
 
-    /// Which log it is.
+    /// Returns the identifier of the log.
     pub fn id(&self) -> LogId {
         self.id
     }
 
-    /// Names this opening.
+    /// Returns the epoch of this opening.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Bytes of all segments that hold frames.
+    /// Returns the bytes of all segments that hold frames.
     pub fn held_bytes(&self) -> u64 {
         self.retired.iter().map(|segment| segment.bytes).sum::<u64>() + self.current.at
     }

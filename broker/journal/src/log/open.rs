@@ -1,4 +1,4 @@
-//! Opening a log: its frames are read, and a new epoch begins behind the last.
+//! Opens a log: reads its frames and begins a new epoch after the last one.
 
 use crate::check::lock_directory;
 use crate::disk::{Disk, DiskFile};
@@ -10,29 +10,29 @@ use crate::log::{Log, Next, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARE_SEGMENTS
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber};
 use crate::reader::{Damage, LogEnd, Reader, SegmentFile, Segments, Step, read_names};
 
-/// What to do where something durable is gone.
+/// How to handle lost durable data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDamage {
     /// Refuse to open the log, and change nothing.
     #[default]
     Refuse,
-    /// Go on without it, and list it.
+    /// Skip the damage and list it.
     Skip,
 }
 
-/// What was found when a log was opened.
+/// The findings of opening a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenReport {
     /// How the log ended.
     pub end: LogEnd,
-    /// What is gone; empty unless damage was to be skipped. Every opening finds it again until the segments that it is in
-    /// have been released, so a snapshot should follow.
+    /// The lost data; empty unless damage was skipped. Every opening finds it again until the damaged segments have been released, so take
+    /// a snapshot soon.
     pub damage: Vec<Damage>,
-    /// When a segment was last begun, in milliseconds of Unix time; 0 where there is none.
+    /// When the last segment was begun, in milliseconds of Unix time; 0 if there is none.
     pub written_at_ms: u64,
 }
 
-/// A directory that this process has for itself.
+/// A directory that is locked for this process.
 #[derive(Debug)]
 pub struct LockedDirectory<D: Disk> {
     pub(super) disk: D,
@@ -40,22 +40,24 @@ pub struct LockedDirectory<D: Disk> {
 }
 
 impl<D: Disk> LockedDirectory<D> {
-    /// Takes the directory, so that whatever is changed in it before the log is opened is no other process's.
+    /// Locks the directory, so that no other process changes it before the log is opened.
     ///
     /// # Errors
-    /// [`LogError::Locked`], or those of the disk.
+    /// [`LogError::Locked`], and disk errors.
     pub fn take(disk: &D) -> Result<Self, LogError> {
         Ok(LockedDirectory { lock: lock_directory(disk)?, disk: disk.clone() })
     }
 }
 
 impl<D: Disk> Log<D> {
-    /// Opens a log, or begins one where there is none. Every frame behind `covered` is given to `visit` in order; its
-    /// error refuses the log. `covered` is a position that [`Log::durable`] has given. Then a new epoch begins: `epoch` and `new_id` have been drawn at random, and the latter
-    /// names the log if it is new. `now_ms`: Unix time.
+    /// Opens a log, or creates one if there is none, and begins a new epoch.
+    ///
+    /// Passes every frame after `covered` to `visit` in order; if `visit` fails, the log is not opened. `covered` is a position that
+    /// [`Log::durable`] has returned. `epoch` and `new_id` are random numbers; `new_id` identifies the log if it is created. `now_ms`: Unix
+    /// time.
     ///
     /// # Errors
-    /// See [`LogError`]. The log has not been changed then, except that files were removed that were half-made.
+    /// See [`LogError`]. The log is then unchanged, except that unfinished files may have been removed.
     pub fn open(
         disk: &D,
         settings: Settings,
@@ -68,7 +70,7 @@ impl<D: Disk> Log<D> {
         Log::open_locked(LockedDirectory::take(disk)?, settings, covered, epoch, new_id, now_ms, visit)
     }
 
-    /// The same, in a directory that has been taken before.
+    /// Like [`Log::open`], in a directory that is already locked.
     ///
     /// # Errors
     /// As for [`Log::open`].
@@ -87,8 +89,8 @@ impl<D: Disk> Log<D> {
         // A process that has ended may have left names that are not durable.
         disk.sync_directory()?;
         let (known, mut names) = read_names(disk)?;
-        for half_made in names.extract_if(.., |name| name.ends_with(NEW_SUFFIX)) {
-            disk.remove(&half_made)?;
+        for unfinished in names.extract_if(.., |name| name.ends_with(NEW_SUFFIX)) {
+            disk.remove(&unfinished)?;
         }
         let mut reader = Reader::of_log(disk, &names, known, covered)?;
         let mut damage = Vec::new();
@@ -106,17 +108,17 @@ impl<D: Disk> Log<D> {
         let end = reader.end().cloned().unwrap_or(LogEnd { last: covered, closed: false, torn: None });
         let id = known.map_or(new_id, |version| version.log);
         let segments = reader.into_segments();
-        // Before others are removed: those that stay are the last ones that must be there.
-        let made = segments
+        // Done before files are removed: the remaining segments are the last ones that must exist.
+        let last_created = segments
             .iter()
             .filter(|segment| contains_frames(segment, end.last))
             .map(|segment| segment.header.number)
             .max();
-        write_version(disk, Version::new(id, made.unwrap_or(SegmentNumber(0))))?;
+        write_version(disk, Version::new(id, last_created.unwrap_or(SegmentNumber(0))))?;
         let written_at_ms = segments.iter().map(|segment| segment.header.written_at_ms).max().unwrap_or(0);
         let (number, base) = segments.next();
-        let number = number.max(SegmentNumber(known.map_or(0, |version| version.made.0).saturating_add(1)));
-        // A snapshot may be newer than what is left of the log, and so may what is known to be lost.
+        let number = number.max(SegmentNumber(known.map_or(0, |version| version.last_created.0).saturating_add(1)));
+        // A snapshot may be newer than the rest of the log, and so may the position up to which data is known to be lost.
         let past =
             |position: Position| Position((position.0 / BLOCK_BYTES as u64 + 1).saturating_mul(BLOCK_BYTES as u64));
         let base = if end.last > Position::START { base.max(past(covered.max(end.last))) } else { base };
@@ -161,25 +163,25 @@ fn check_settings(settings: &Settings) -> Result<(), LogError> {
     if in_range && settings.segment_bytes.is_multiple_of(BLOCK_BYTES as u64) {
         return Ok(());
     }
-    Err(LogError::Settings("a segment has 65,536 to 1,073,741,824 bytes, in blocks of 4,096"))
+    Err(LogError::Settings("the segment size must be a multiple of 4,096 from 65,536 to 1,073,741,824 bytes"))
 }
 
-/// Whether a segment has frames that count, or something that is lost.
+/// Whether a segment has valid frames, or lost data.
 fn contains_frames(segment: &SegmentFile, last: Position) -> bool {
     segment.header.base < last || segment.is_damaged
 }
 
 pub(super) fn write_version<D: Disk>(disk: &D, version: Version) -> Result<(), LogError> {
     let text = version.to_text();
-    let made = format!("{VERSION_NAME}{NEW_SUFFIX}");
-    let file = disk.create(&made, text.len() as u64)?;
+    let unfinished = format!("{VERSION_NAME}{NEW_SUFFIX}");
+    let file = disk.create(&unfinished, text.len() as u64)?;
     file.write_durably(0, text.as_bytes())?;
-    disk.rename(&made, VERSION_NAME)?;
+    disk.rename(&unfinished, VERSION_NAME)?;
     disk.sync_directory()?;
     Ok(())
 }
 
-/// Says which segments hold frames and which files may be used again, and removes what is neither.
+/// Classifies the files: returns the segments with frames and the spares, and removes the rest.
 fn sort_files<D: Disk>(
     disk: &D,
     names: &[String],
@@ -210,7 +212,7 @@ fn sort_files<D: Disk>(
             disk.remove(&name)?;
         }
     }
-    // A segment without a header holds nothing that can be read, and may be of use to people.
+    // A segment without a header cannot be read by programs, but may help people.
     for &(number, _) in &segments.lost_headers {
         disk.rename(&Name::Segment(number).to_string(), &Name::Damaged(number).to_string())?;
     }

@@ -1,4 +1,4 @@
-//! Space that is held back on the disk, so that a log can be opened when the disk is full.
+//! Reserved disk space, so that a log can be opened when the disk is full.
 
 use std::io::ErrorKind;
 
@@ -7,14 +7,14 @@ use crate::error::LogError;
 use crate::format::{NEW_SUFFIX, Name, RESERVE_NAME};
 use crate::log::open::LockedDirectory;
 
-/// The size of the reserve in bytes: some of the smallest segments that a broker begins with.
+/// The size of the reserve in bytes: a few segments of the smallest size that a broker starts with.
 pub const RESERVE_BYTES: u64 = 4 << 20;
 
 impl<D: Disk> LockedDirectory<D> {
-    /// Bytes that a log may still take here: those that are free, and those of files that would be used again.
+    /// Returns the bytes that a log may still use: free space and spare files.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn available_bytes(&self) -> Result<u64, LogError> {
         let mut bytes = self.disk.free_bytes()?;
         for name in self.disk.list()? {
@@ -25,10 +25,10 @@ impl<D: Disk> LockedDirectory<D> {
         Ok(bytes)
     }
 
-    /// Removes the reserve; says whether there was one. The log makes it anew once there is space.
+    /// Removes the reserve. Returns whether there was one. The log creates it again once there is space.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn release_reserve(&self) -> Result<bool, LogError> {
         match self.disk.remove(RESERVE_NAME) {
             Ok(()) => self.disk.sync_directory()?,
@@ -39,13 +39,13 @@ impl<D: Disk> LockedDirectory<D> {
     }
 }
 
-/// Makes the reserve where there is much more space than that; says whether it is there now. Nothing depends on it, so what fails is tried
-/// again with the next segment.
+/// Creates the reserve if there is much more free space than its size. Returns whether it exists now. Nothing depends on it, so a failure
+/// is retried with the next segment.
 pub(super) fn create_reserve<D: Disk>(disk: &D) -> bool {
-    let half_made = format!("{RESERVE_NAME}{NEW_SUFFIX}");
+    let unfinished = format!("{RESERVE_NAME}{NEW_SUFFIX}");
     let make = || {
-        disk.create(&half_made, RESERVE_BYTES)?;
-        disk.rename(&half_made, RESERVE_NAME)?;
+        disk.create(&unfinished, RESERVE_BYTES)?;
+        disk.rename(&unfinished, RESERVE_NAME)?;
         disk.sync_directory()
     };
     if !disk.free_bytes().is_ok_and(|free| free / 4 >= RESERVE_BYTES) {
@@ -53,7 +53,7 @@ pub(super) fn create_reserve<D: Disk>(disk: &D) -> bool {
     }
     let is_made = make().is_ok();
     if !is_made {
-        let _ = disk.remove(&half_made);
+        let _ = disk.remove(&unfinished);
     }
     is_made
 }

@@ -1,4 +1,4 @@
-//! Segments that are written to, and those to come.
+//! The current segment and the preparation of the next one.
 
 use crate::disk::{BlockBuffer, Disk, DiskFile};
 use crate::error::LogError;
@@ -8,12 +8,12 @@ use crate::log::open::write_version;
 use crate::log::reserve::create_reserve;
 use crate::numbers::{Epoch, Position, SegmentNumber};
 
-/// A segment that is open to write.
+/// A segment that is open for writing.
 #[derive(Debug)]
 pub(super) struct Segment<F> {
     pub(super) header: Header,
     pub(super) file: F,
-    /// Where the next group begins.
+    /// The offset of the next group.
     pub(super) at: u64,
 }
 
@@ -22,7 +22,7 @@ impl<F: DiskFile> Segment<F> {
         self.at.checked_add(group_bytes as u64).is_some_and(|end| end <= self.header.bytes)
     }
 
-    /// Writes down that the log is durable up to `position`, which is in this segment.
+    /// Stores that the log is durable up to `position`, which is in this segment.
     pub(super) fn seal(&self, position: Position) -> Result<(), LogError> {
         let mut block = BlockBuffer::default();
         block.extend(&sealed_block(self.header, position));
@@ -35,28 +35,28 @@ impl<F: DiskFile> Segment<F> {
     }
 }
 
-/// A segment that is not written to any more.
+/// A segment that is no longer written to.
 #[derive(Debug)]
 pub(super) struct RetiredSegment {
     pub(super) number: SegmentNumber,
     pub(super) epoch: Epoch,
-    /// The base of the next.
+    /// The base of the next segment.
     pub(super) end: Position,
     pub(super) bytes: u64,
     pub(super) is_damaged: bool,
 }
 
-/// What has to be done so that a segment is ready: a new file written, or a spare given a new header.
+/// The work that prepares a segment: creates a file, or gives a spare file a new header.
 #[derive(Debug)]
 pub struct SegmentRequest<D: Disk> {
     disk: D,
     header: Header,
     spare: Option<SegmentNumber>,
-    /// The reserve is to be made as well.
+    /// Whether to create the reserve as well.
     creates_reserve: bool,
 }
 
-/// A segment that is ready.
+/// A segment that is ready for writing.
 #[derive(Debug)]
 pub struct PreparedSegment<D: Disk> {
     pub(super) segment: Segment<D::File>,
@@ -72,39 +72,39 @@ impl<D: Disk> SegmentRequest<D> {
         SegmentRequest { creates_reserve, ..self }
     }
 
-    /// Does it. Takes as long as writing and syncing a segment, or without a new file some syncs.
+    /// Executes the request. Takes as long as writing and syncing a whole segment, or some syncs if a spare is used.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn execute(self) -> Result<PreparedSegment<D>, LogError> {
-        let made = self
+        let unfinished = self
             .spare
             .map_or_else(|| Name::Segment(self.header.number).new_name(), |number| Name::Spare(number).to_string());
         let is_new = self.spare.is_none();
         let disk = self.disk.clone();
-        let prepared = self.make(&made);
+        let prepared = self.make(&unfinished);
         if is_new && prepared.is_err() {
-            // A file that is half-made takes space that others may need. If this fails as well, the next start removes it.
-            let _ = disk.remove(&made);
+            // An unfinished file takes up space. If the removal fails too, the next start removes the file.
+            let _ = disk.remove(&unfinished);
         }
         prepared
     }
 
-    fn make(self, made: &str) -> Result<PreparedSegment<D>, LogError> {
+    fn make(self, unfinished: &str) -> Result<PreparedSegment<D>, LogError> {
         let SegmentRequest { disk, header, spare, creates_reserve } = self;
         let name = Name::Segment(header.number);
         let file = match spare {
             Some(_) => {
-                // The file must have no segment's name any more, even after a crash, when its header changes.
+                // Before its header changes, the file must have lost its segment name, even after a crash.
                 disk.sync_directory()?;
-                disk.open(made)?
+                disk.open(unfinished)?
             }
-            None => disk.create(made, header.bytes)?,
+            None => disk.create(unfinished, header.bytes)?,
         };
         file.write_durably(0, &header.to_bytes())?;
-        disk.rename(made, &name.to_string())?;
+        disk.rename(unfinished, &name.to_string())?;
         disk.sync_directory()?;
-        // From here on the file is missed if it is not there.
+        // From here on, the absence of the file counts as damage.
         write_version(&disk, Version::new(header.log, header.number))?;
         let reserve_created = creates_reserve && create_reserve(&disk);
         Ok(PreparedSegment { segment: Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }, reserve_created })
@@ -112,7 +112,7 @@ impl<D: Disk> SegmentRequest<D> {
 }
 
 impl<D: Disk> Log<D> {
-    /// The order for the segment behind the current one, with room for a group of `bytes`.
+    /// Creates the request for the next segment, with space for a group of `bytes`.
     pub(super) fn segment_request(&mut self, bytes: u64, now_ms: u64) -> SegmentRequest<D> {
         let needed = bytes.next_multiple_of(BLOCK_BYTES as u64) + FIRST_FRAME_OFFSET as u64;
         let is_usual = needed <= self.segment_bytes;

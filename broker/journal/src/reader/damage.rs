@@ -1,74 +1,74 @@
-//! What a reader says about a log that is not whole.
+//! The findings of a reader about a log that is damaged or ends in a torn write.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::numbers::{Position, SegmentNumber, SessionId};
 
-/// Something durable that is gone.
+/// Durable data that is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// In what way.
+    /// The kind of damage.
     pub kind: DamageKind,
     /// The segment in which it begins.
     pub segment: SegmentNumber,
-    /// Where in the file; to its end where the next frame is in another segment.
+    /// The bytes in the file; up to its end if the next frame is in another segment.
     pub bytes: Range<u64>,
     /// The last frame before it.
     pub after: Position,
-    /// The first frame behind it; `None` where there is none.
+    /// The first frame after it; `None` if there is none.
     pub before: Option<Position>,
-    /// Whom it may concern.
+    /// The sessions and topics that may be affected.
     pub possibly_affected: PossiblyAffected,
 }
 
-/// In what way something is gone.
+/// The kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DamageKind {
-    /// Frames are missing that were durable.
+    /// Durable frames are missing.
     FramesLost,
-    /// The file of the segment is missing, and perhaps those of others behind it; of the bytes only their number is known.
+    /// The file of the segment is missing, and perhaps those of later segments; only the number of bytes is known.
     SegmentMissing,
-    /// Both copies of a segment's header are damaged, or are another file's: none of its frames can be read.
+    /// Both copies of a segment's header are damaged or belong to another file: none of its frames can be read.
     HeaderLost,
-    /// The disk does not read these bytes. Whether anything was in them is not known.
+    /// The disk cannot read these bytes. Whether they held data is unknown.
     Unreadable,
 }
 
-/// What can still be decoded of damaged frames: hints, since nothing vouches for these bytes.
+/// What can still be decoded of damaged frames. These are hints, because no checksum protects these bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PossiblyAffected {
     /// Sessions that are named there.
     pub sessions: Vec<SessionId>,
     /// Topics and filters that are named there.
     pub topics: Vec<String>,
-    /// There were more than are listed.
+    /// There are more than are listed.
     pub more: bool,
 }
 
 /// The end of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEnd {
-    /// The last frame that counts.
+    /// The last valid frame.
     pub last: Position,
-    /// Whether the log was closed in order. Otherwise a group behind the last frame that the disk has lost without a trace would not
-    /// be missed, unless it was sealed.
+    /// Whether the log was closed cleanly. Otherwise, a group after the last frame that the disk has lost completely would go undetected,
+    /// unless it was sealed.
     pub closed: bool,
-    /// Something was begun behind it that is not whole.
+    /// An incomplete write after the last frame.
     pub torn: Option<TornWrite>,
 }
 
-/// What follows the last frame of a log, and is not whole. Nothing says whether it ever was: it may be a write that did not come
-/// to its end, which nobody has been told of, or one that was durable and has been damaged since.
+/// An incomplete write after the last frame of a log. It may be a write that never finished, and was never acknowledged, or a durable one
+/// that was damaged later; the log does not say which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornWrite {
-    /// The segment it is in.
+    /// The segment that contains it.
     pub segment: SegmentNumber,
-    /// Where in the file the first trace of it is.
+    /// The offset of its first trace in the file.
     pub offset: u64,
-    /// How many bytes it has, as far as that can still be told.
+    /// Its size in bytes, as far as it can be determined.
     pub bytes: u64,
-    /// Whom it may concern.
+    /// The sessions and topics that may be affected.
     pub possibly_affected: PossiblyAffected,
 }
 
@@ -91,14 +91,14 @@ impl fmt::Display for Damage {
             DamageKind::FramesLost => "frames are lost",
             DamageKind::SegmentMissing => "the file is missing",
             DamageKind::HeaderLost => "the header and its copy are damaged",
-            DamageKind::Unreadable => "the disk does not read",
+            DamageKind::Unreadable => "the disk cannot read the data",
         };
         let Damage { segment, bytes, after, .. } = self;
         write!(f, "segment {segment}")?;
         if !bytes.is_empty() {
             write!(f, ", bytes {} to {}", bytes.start, bytes.end)?;
         }
-        write!(f, ": {what}, behind position {after}")?;
+        write!(f, ": {what}, after position {after}")?;
         if let Some(before) = self.before {
             write!(f, " and before {before}")?;
         }
@@ -107,7 +107,7 @@ impl fmt::Display for Damage {
             let more = if *more { ", and more" } else { "" };
             let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
             let (sessions, topics) = (counted(sessions.len(), "session"), counted(topics.len(), "topic"));
-            write!(f, "; {sessions} and {topics} may be concerned{more}")?;
+            write!(f, "; {sessions} and {topics} may be affected{more}")?;
         }
         Ok(())
     }

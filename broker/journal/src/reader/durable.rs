@@ -1,4 +1,4 @@
-//! Reading frames that are known to be there, a piece of a segment at a time.
+//! Reads frames that are known to be durable, one part of a segment at a time.
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
@@ -10,27 +10,27 @@ use crate::numbers::Position;
 use crate::reader::file::read_names;
 use crate::reader::segments::Segments;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
-/// Reads frames of a log behind a position, in order, which are durable. In contrast to a [`Reader`](crate::Reader), it holds no whole
-/// segment in memory, and does not look for frames behind a hole: it ends before the first thing that is not as it should be.
+/// Reads the durable frames of a log after a position, in order. Unlike a [`Reader`](crate::Reader), it does not hold a whole segment in
+/// memory and does not search for frames after a hole: it ends before the first invalid frame.
 #[derive(Debug)]
 pub struct DurableFrames<D: Disk> {
     disk: D,
     segments: Segments,
     covered: Position,
     last: Position,
-    /// What the last frame says of its group: the frame before the group, and its own place.
+    /// The position before the last frame's group, and the frame's index in the group.
     link: Option<(Position, u32)>,
-    /// The segment, and where the next frame is expected in it.
+    /// The index of the segment, and the offset of the next frame in it.
     segment: usize,
     at: u64,
     window: Window<D::File>,
 }
 
 impl<D: Disk> DurableFrames<D> {
-    /// Looks at the headers of all segments. `covered` is the last frame that is not wanted.
+    /// Reads the headers of all segments. `covered` is the last frame to skip.
     ///
     /// # Errors
     /// As for [`Reader::open`](crate::Reader::open).
@@ -48,15 +48,15 @@ impl<D: Disk> DurableFrames<D> {
         })
     }
 
-    /// The last frame that was there, be it a turn or not.
+    /// Returns the position of the last frame found, of any kind.
     pub fn last(&self) -> Position {
         self.last
     }
 
-    /// The next turn; `None` at the end, and before a hole.
+    /// Returns the next turn frame, or `None` at the end and before a hole.
     ///
     /// # Errors
-    /// Those of the disk, where a file cannot be opened.
+    /// Disk errors, if a file cannot be opened.
     pub fn step(&mut self) -> Result<Option<Frame<'_>>, LogError> {
         let found = loop {
             let Some((at, frame)) = self.next()? else { return Ok(None) };
@@ -73,10 +73,10 @@ impl<D: Disk> DurableFrames<D> {
         Ok(Some(found.1.frame(&self.window.bytes, self.window.offset(found.0))))
     }
 
-    /// The next frame behind the last: right there, at the next block, or in the next segment.
+    /// Finds the next frame: directly after the last, at the next block, or in the next segment.
     fn next(&mut self) -> Result<Option<(u64, FrameLocation)>, LogError> {
         while self.segment < self.segments.len() && !self.segments.is_damaged() {
-            if self.segments.is_wanted(self.segment, self.covered) {
+            if self.segments.is_needed(self.segment, self.covered) {
                 for at in [self.at, self.at.next_multiple_of(BLOCK_BYTES as u64)] {
                     if let Some(frame) = self.frame_at(at)? {
                         return Ok(Some((at, frame)));
@@ -119,14 +119,14 @@ impl<D: Disk> DurableFrames<D> {
     }
 }
 
-/// A piece of a file.
+/// A part of a file in memory.
 #[derive(Debug)]
 struct Window<F> {
     file: Option<F>,
-    /// Where the file ends.
+    /// The end of the file.
     end: u64,
     bytes: Vec<u8>,
-    /// Where in the file they are.
+    /// The offset of `bytes` in the file.
     start: u64,
 }
 
@@ -137,18 +137,18 @@ impl<F> Default for Window<F> {
 }
 
 impl<F: DiskFile> Window<F> {
-    /// Another file comes next, with the memory of this one.
+    /// Closes the file and keeps the memory for the next one.
     fn close(&mut self) {
         self.file = None;
         self.bytes.clear();
     }
 
-    /// Where in the bytes a place of the file is.
+    /// Returns the index in `bytes` of a file offset.
     fn offset(&self, at: u64) -> usize {
         (at - self.start) as usize
     }
 
-    /// Makes sure that so many bytes from `at` on are there; false where the file ends before, or the disk does not read it.
+    /// Makes sure that `bytes` bytes from `at` on are loaded. Returns false if the file ends earlier or cannot be read.
     fn has(&mut self, at: u64, bytes: usize) -> bool {
         let end = at.saturating_add(bytes as u64);
         if end > self.end {

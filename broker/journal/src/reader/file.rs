@@ -1,4 +1,4 @@
-//! Reading files whole, as far as the disk reads them.
+//! Reads whole files, as far as the disk can read them.
 
 use std::io;
 use std::ops::Range;
@@ -9,14 +9,14 @@ use crate::format::{FIRST_FRAME_OFFSET, Header, HeaderFault, Name, VERSION_NAME,
 use crate::mutant::{Mutant, is};
 use crate::numbers::Position;
 
-/// Bytes that are read at once. Where that fails, so many are tried in [`RETRY_CHUNK_BYTES`].
+/// Bytes per read. A failed read is repeated in chunks of [`RETRY_CHUNK_BYTES`].
 const READ_BYTES: usize = 1 << 20;
-/// What the disk cannot read is found to this precision.
+/// The granularity with which unreadable bytes are located.
 const RETRY_CHUNK_BYTES: usize = 4096;
-/// `VERSION` is a few lines.
+/// `VERSION` has only a few lines.
 const VERSION_MAX_BYTES: u64 = 1024;
 
-/// The bytes of a segment. What cannot be read is 0, which is no frame.
+/// The bytes of a segment. Unreadable bytes are 0, which is never a valid frame.
 #[derive(Debug)]
 pub(super) struct FileContent {
     pub(crate) segment: usize,
@@ -24,7 +24,7 @@ pub(super) struct FileContent {
 }
 
 impl FileContent {
-    /// Reads a file of which `expected_bytes` are of interest. `memory` is used again.
+    /// Loads the first `expected_bytes` of a file. Reuses `memory`.
     pub(crate) fn load<D: Disk>(
         disk: &D,
         segment: usize,
@@ -35,7 +35,7 @@ impl FileContent {
         let file = disk.open(name)?;
         let bytes = file.size_bytes()?.min(expected_bytes);
         let mut memory = memory;
-        // What was in it is written over.
+        // The old content is overwritten.
         memory.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
         let mut unreadable = Vec::new();
         for start in (0..memory.len()).step_by(READ_BYTES) {
@@ -51,7 +51,7 @@ impl FileContent {
     }
 }
 
-/// Reads what can be read from `start` on; the rest is 0, and listed.
+/// Reads from `start` on. Unreadable chunks become 0 and are listed in `unreadable`.
 pub(crate) fn read_in_chunks(file: &impl DiskFile, memory: &mut [u8], start: u64, unreadable: &mut Vec<Range<u64>>) {
     for (n, piece) in memory.chunks_mut(RETRY_CHUNK_BYTES).enumerate() {
         let at = start + (n * RETRY_CHUNK_BYTES) as u64;
@@ -66,12 +66,12 @@ pub(crate) fn read_in_chunks(file: &impl DiskFile, memory: &mut [u8], start: u64
     }
 }
 
-/// The header of a file, or its size where it has none.
+/// Reads the header of a file, or returns its size if it has none.
 pub(crate) fn read_header<D: Disk>(disk: &D, name: &str) -> Result<Result<Header, u64>, LogError> {
     Ok(read_header_and_seal(disk, name)?.map(|(header, _)| header))
 }
 
-/// The same, with the seal of a segment.
+/// Like [`read_header`], with the seal of a segment.
 pub(crate) fn read_header_and_seal<D: Disk>(
     disk: &D,
     name: &str,
@@ -94,13 +94,13 @@ pub(crate) fn read_header_and_seal<D: Disk>(
     }
 }
 
-/// What `VERSION` says, `None` where the directory is new, and the names of all files. The names are looked at last: segments that
-/// `VERSION` knows of are among them, also while somebody writes.
+/// Reads `VERSION`, `None` if the directory is new, and the names of all files. The names are listed last, so that they include all
+/// segments that `VERSION` counts, even while the log is written.
 pub(crate) fn read_names<D: Disk>(disk: &D) -> Result<(Option<Version>, Vec<String>), LogError> {
     let mut version = read_version_file(disk)?;
     let names = disk.list()?;
     if version.is_none() {
-        // Somebody may have made it since.
+        // It may have been created since.
         version = read_version_file(disk)?;
     }
     let has_state = names.iter().any(|name| Name::parse(name).is_some());

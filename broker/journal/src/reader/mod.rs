@@ -1,4 +1,4 @@
-//! Reading a log: frames in order, and what is missing.
+//! Reads a log: its frames in order, and the damage.
 
 mod damage;
 mod durable;
@@ -23,26 +23,26 @@ use crate::format::{
 use crate::mutant::{Mutant, is};
 use crate::numbers::Position;
 
-/// Reads the frames of a log behind a position, in order.
+/// Reads the frames of a log after a position, in order.
 ///
-/// Damage is a step like any other: who cannot do without what is lost, stops there; who can, goes on.
+/// Damage is a step like any other: the caller decides whether to stop or to continue.
 #[derive(Debug)]
 pub struct Reader<D: Disk> {
     disk: D,
     segments: Segments,
-    /// Frames up to here are not wanted.
+    /// Frames up to here are skipped.
     covered: Position,
-    /// The last frame that counted.
+    /// The last valid frame.
     last: Position,
-    /// What that frame says of its group: the frame before the group, and its own place.
+    /// The position before that frame's group, and the frame's index in the group.
     link: Option<(Position, u32)>,
     last_is_close_frame: bool,
     content: Option<FileContent>,
     at: SegmentOffset,
-    /// A frame that lies behind damage and is next.
+    /// The next frame, which was found after damage.
     next: Option<LocatedFrame>,
     end: Option<LogEnd>,
-    /// Somebody writes to the log.
+    /// The log is being written to.
     is_in_use: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct Reader<D: Disk> {
 pub enum Step<'a> {
     /// The next frame.
     Frame(Frame<'a>),
-    /// Something durable is missing before the next frame, or before the end.
+    /// Durable data is missing before the next frame, or before the end.
     Damage(Damage),
 }
 
@@ -69,8 +69,7 @@ struct LocatedFrame {
 }
 
 impl<D: Disk> Reader<D> {
-    /// Looks at the headers of all segments. `covered` is the last frame that is not wanted, because a snapshot covers it;
-    /// [`Position::START`] for all frames.
+    /// Reads the headers of all segments. `covered` is the last frame to skip, because a snapshot covers it; [`Position::START`] for none.
     ///
     /// # Errors
     /// [`LogError::UnsupportedVersion`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], [`LogError::Disk`].
@@ -79,8 +78,8 @@ impl<D: Disk> Reader<D> {
         Reader::of_log(disk, &names, version, covered)
     }
 
-    /// The same for a log that somebody writes to. What was durable when this was called must be there. Behind that the first
-    /// hole is the end: a group that is half written is no damage.
+    /// Like [`Reader::open`], for a log that is being written to. Everything that is durable at the time of this call must be readable.
+    /// After that, the first hole is the end: a partly written group is not damage.
     ///
     /// # Errors
     /// As for [`Reader::open`].
@@ -92,7 +91,7 @@ impl<D: Disk> Reader<D> {
         Ok(reader)
     }
 
-    /// A frame says up to where the log was durable when it was written, and so does the header of a segment.
+    /// Determines the last position that is known to be durable, from frames and segment headers.
     fn find_durable(&mut self) -> Result<Position, LogError> {
         let mut durable = self.segments.last_known();
         for at in (0..self.segments.len()).rev() {
@@ -113,7 +112,7 @@ impl<D: Disk> Reader<D> {
                 break;
             }
         }
-        // What was loaded may be older than what counts now.
+        // The loaded content may be older than the limits that apply now.
         self.content = None;
         self.segments.reset_reported();
         Ok(durable)
@@ -140,10 +139,10 @@ impl<D: Disk> Reader<D> {
         })
     }
 
-    /// The next frame or damage; `None` at the end, about which [`Reader::end`] says more.
+    /// Returns the next frame or damage, or `None` at the end, which [`Reader::end`] describes.
     ///
     /// # Errors
-    /// [`LogError::Disk`] where a file cannot be opened. Bytes that cannot be read are damage.
+    /// [`LogError::Disk`] if a file cannot be opened. Unreadable bytes are damage.
     pub fn step(&mut self) -> Result<Option<Step<'_>>, LogError> {
         let found = loop {
             match self.advance()? {
@@ -152,7 +151,7 @@ impl<D: Disk> Reader<D> {
                 LookAhead::LocatedFrame(found) => {
                     let is_behind = found.frame.position > self.covered;
                     let is_missed = is(Mutant::BeginsOneFrameLate) && self.is_at_start();
-                    self.pass(&found);
+                    self.accept_frame(&found);
                     if is_behind && found.frame.kind == FrameKind::Turn && !is_missed {
                         break found;
                     }
@@ -164,7 +163,7 @@ impl<D: Disk> Reader<D> {
         Ok(Some(Step::Frame(found.frame.frame(bytes, found.at.offset))))
     }
 
-    /// Whether there is a snapshot, and nothing behind it has been read.
+    /// Whether there is a snapshot, and nothing after it has been read.
     fn is_at_start(&self) -> bool {
         self.covered > Position::START && self.last <= self.covered
     }
@@ -184,7 +183,7 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    fn pass(&mut self, found: &LocatedFrame) {
+    fn accept_frame(&mut self, found: &LocatedFrame) {
         let frame = &found.frame;
         self.at = SegmentOffset { offset: found.at.offset + frame.bytes(), ..found.at };
         self.last = self.last.max(frame.position);
@@ -192,7 +191,7 @@ impl<D: Disk> Reader<D> {
         self.last_is_close_frame = frame.kind == FrameKind::Closed;
     }
 
-    /// How the log ends, once [`Reader::step`] has given `None`.
+    /// Returns the end of the log, once [`Reader::step`] has returned `None`.
     pub fn end(&self) -> Option<&LogEnd> {
         self.end.as_ref()
     }
@@ -201,15 +200,14 @@ impl<D: Disk> Reader<D> {
         self.segments
     }
 
-    /// Finds the next frame, and damage before it, or the end.
+    /// Finds the next frame and the damage before it, or the end.
     fn scan(&mut self) -> Result<(), LogError> {
         let hole = self.at;
         self.next = self.find(hole, |_| true)?;
         if self.next.is_some_and(|found| self.follows(&found.frame)) {
             return Ok(());
         }
-        // Something is missing, if only padding. What a later group was written behind, or a later epoch was begun behind,
-        // was durable.
+        // Something is missing, possibly only padding. Data before a later group or a later epoch was durable.
         let last = self.last;
         let known = self.segments.last_known();
         let later = match self.next {
@@ -241,7 +239,7 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    /// The first frame from a place on that counts, and for which `wanted` holds.
+    /// Finds the first valid frame from an offset on for which `wanted` returns true.
     fn find(
         &mut self,
         from: SegmentOffset,
@@ -249,7 +247,7 @@ impl<D: Disk> Reader<D> {
     ) -> Result<Option<LocatedFrame>, LogError> {
         let mut at = from;
         while at.segment < self.segments.len() {
-            if !self.segments.is_wanted(at.segment, self.covered) {
+            if !self.segments.is_needed(at.segment, self.covered) {
                 at = SegmentOffset { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
                 continue;
             }
@@ -269,7 +267,7 @@ impl<D: Disk> Reader<D> {
         Ok(None)
     }
 
-    /// What was begun behind the last frame, and is not whole.
+    /// Finds the incomplete write after the last frame, if any.
     fn torn(&mut self, hole: SegmentOffset) -> Result<Option<TornWrite>, LogError> {
         let mut at = hole;
         while at.segment < self.segments.len() {
@@ -310,7 +308,7 @@ impl<D: Disk> Reader<D> {
         Ok(Damage { kind: DamageKind::FramesLost, segment: number, bytes: range, after, before, possibly_affected })
     }
 
-    /// A hole may begin in the unused rest of a segment: what is lost was in a later one then.
+    /// Locates the segment of the damage. A hole may begin in the unused rest of a segment; then the lost data was in a later one.
     fn locate_damage(&mut self, hole: SegmentOffset, behind: Option<LocatedFrame>) -> Result<SegmentOffset, LogError> {
         let mut at = hole;
         while at.segment < self.segments.len() {
@@ -342,7 +340,7 @@ impl<D: Disk> Reader<D> {
     }
 }
 
-/// Where what was begun at `offset` and behind it ends, as far as its frames say.
+/// Finds the end of an incomplete write that begins at `offset`, as far as its frames can be decoded.
 fn torn_write_end(segment: &SegmentFile, bytes: &[u8], offset: usize) -> usize {
     let (mut begun, mut end) = (Some(offset), offset);
     while let Some(offset) = begun {

@@ -1,4 +1,4 @@
-//! Whom damage may concern, as far as damaged bytes can still be decoded.
+//! Finds the sessions and topics in damaged bytes, as far as they can be decoded.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::format::{FRAME_ALIGN, FRAME_HEADER_BYTES};
 use crate::reader::{PossiblyAffected, SegmentFile};
 use crate::record::Records;
 
-/// So many sessions, and so many topics, are listed.
+/// The limit of listed sessions, and of listed topics.
 const LISTED_MAX: usize = 100;
 
 pub(super) fn in_gap(segment: &SegmentFile, bytes: &[u8], hole: Range<usize>) -> PossiblyAffected {

@@ -1,4 +1,4 @@
-//! The segments of a log in order, and up to where the frames of each count.
+//! The segments of a log in order, and the last valid position of each.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Index, Range};
@@ -17,23 +17,23 @@ use crate::reader::{Damage, DamageKind, PossiblyAffected, SegmentOffset};
 #[derive(Debug)]
 pub(crate) struct Segments {
     list: Vec<SegmentFile>,
-    /// Damage that is not told yet.
+    /// Damage that is not reported yet.
     damage: VecDeque<Damage>,
-    /// Files that are missing and have not been missed by any frame. They are told last.
+    /// Missing files that no frame has revealed. They are reported last.
     missing: VecDeque<Damage>,
     /// Segments whose header is lost, and the sizes of their files.
     pub(crate) lost_headers: Vec<(SegmentNumber, u64)>,
-    /// All up to here was durable, whatever the segments say.
+    /// Everything up to here was durable, whatever the segments say.
     known: Position,
 }
 
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
     pub(crate) header: Header,
-    /// Frames behind this position do not count: a later epoch began without them.
+    /// Frames after this position are invalid: a later epoch began without them.
     limit: Position,
     pub(crate) is_damaged: bool,
-    /// The disk has been asked for its bytes, and what it did not read has been told.
+    /// The bytes were read, and unreadable ones were reported.
     is_reported: bool,
 }
 
@@ -46,25 +46,25 @@ impl SegmentFile {
         self.header.base.0.checked_add(offset as u64).map(Position)
     }
 
-    /// The frame at `offset` of the segment's bytes, if one counts there.
+    /// Parses the frame at `offset` of the segment's bytes, if it is valid.
     pub(crate) fn frame_at(&self, bytes: &[u8], offset: usize) -> Option<FrameLocation> {
         let position = self.position(offset).filter(|position| *position <= self.limit)?;
         parse(bytes, offset, position, self.header.epoch)
     }
 
-    /// The frame at `at` of the segment, if one counts there, of which a piece has been read: it begins at `offset` of that.
+    /// Parses the frame at segment offset `at` from a part of the segment, in which it begins at `offset`.
     pub(super) fn frame_in(&self, piece: &[u8], offset: usize, at: u64) -> Option<FrameLocation> {
         let position = self.position(usize::try_from(at).ok()?).filter(|position| *position <= self.limit)?;
         parse(piece, offset, position, self.header.epoch)
     }
 
-    /// Whether a frame was begun at `offset` that would count, be it whole or not.
+    /// Whether a frame that would be valid begins at `offset`, complete or not.
     pub(crate) fn is_frame_start(&self, bytes: &[u8], offset: usize) -> bool {
         let position = self.position(offset).filter(|position| *position <= self.limit);
         position.is_some_and(|position| is_frame_start(bytes, offset, position, self.header.epoch))
     }
 
-    /// The first offset from `from` on at which a frame was begun that would count.
+    /// Finds the first offset from `from` on at which a frame begins that would be valid.
     pub(crate) fn next_frame_start(&self, bytes: &[u8], from: usize) -> Option<usize> {
         let epoch = self.header.epoch.get().to_le_bytes();
         let mut offset = from;
@@ -75,7 +75,7 @@ impl SegmentFile {
                 return Some(offset);
             }
             offset += FRAME_ALIGN;
-            // Most of what has not been written is zeros. Of a frame that begins in zeros only the first field may be zero.
+            // Most unwritten space is zeros. In a frame that begins in zeros, only the first field may be zero.
             if offset.is_multiple_of(BLOCK_BYTES) && bytes.get(offset..offset + BLOCK_BYTES) == Some(&ZEROS) {
                 offset += BLOCK_BYTES - FRAME_ALIGN;
             }
@@ -87,7 +87,7 @@ impl SegmentFile {
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 impl Segments {
-    /// Reads all headers. They must name the log that `version` names.
+    /// Reads all headers, which must name the same log as `version`.
     pub(super) fn of<D: Disk>(
         disk: &D,
         names: &[String],
@@ -128,7 +128,7 @@ impl Segments {
         let mut segments = Segments { list, damage, missing, lost_headers, known };
         segments.set_limits();
         segments.report_lost_headers(covered);
-        segments.find_missing(version.map_or(SegmentNumber(0), |version| version.made), covered);
+        segments.find_missing(version.map_or(SegmentNumber(0), |version| version.last_created), covered);
         Ok(segments)
     }
 
@@ -146,7 +146,7 @@ impl Segments {
         }
     }
 
-    /// A segment without a header is damage, unless it lies before what is wanted.
+    /// Reports a segment without a header as damage, unless the caller skips it.
     fn report_lost_headers(&mut self, covered: Position) {
         for &(number, bytes) in &self.lost_headers {
             let next = self.list.iter().find(|segment| segment.header.number > number);
@@ -165,8 +165,8 @@ impl Segments {
         }
     }
 
-    /// Looks which segments are not there of those that were made. A snapshot may cover the first ones, which were released then.
-    fn find_missing(&mut self, made: SegmentNumber, covered: Position) {
+    /// Finds segments that were created but do not exist. Those that a snapshot covers may have been released.
+    fn find_missing(&mut self, last_created: SegmentNumber, covered: Position) {
         let there: BTreeSet<u64> = self.numbers().collect();
         let mut missing = BTreeSet::new();
         for segment in self.list.iter().filter(|segment| segment.header.base > covered) {
@@ -174,13 +174,13 @@ impl Segments {
             let first_of_epoch = number.saturating_sub(u64::from(segment.header.place.unwrap_or(0)));
             let before = there.range(..number).next_back().copied().unwrap_or(0);
             if before + 1 < number && first_of_epoch < number && !is(Mutant::TakesAnyFirstSegment) {
-                // Those before the one that is there next may have been released.
+                // Segments before the next existing one may have been released.
                 missing.insert(if before >= first_of_epoch { before + 1 } else { number - 1 });
             }
         }
-        missing.retain(|number| *number <= made.0);
+        missing.retain(|number| *number <= last_created.0);
         let last = there.last().copied().unwrap_or(0);
-        if last < made.0 && !is(Mutant::ForgetsSegments) {
+        if last < last_created.0 && !is(Mutant::ForgetsSegments) {
             missing.insert(last + 1);
         }
         self.missing = missing.into_iter().map(|number| self.missing_at(SegmentNumber(number))).collect();
@@ -204,12 +204,12 @@ impl Segments {
         listed.chain(self.lost_headers.iter().map(|(number, _)| number.0))
     }
 
-    /// The next file that is missing, once there are no more frames.
+    /// Returns the next missing file, once there are no more frames.
     pub(super) fn take_missing(&mut self) -> Option<Damage> {
         self.missing.pop_front()
     }
 
-    /// A frame has missed this file: what was in it is told.
+    /// Marks a missing file as reported, because a frame has revealed it.
     pub(super) fn mark_missing_reported(&mut self, segment: SegmentNumber) {
         self.missing.retain(|damage| damage.segment != segment);
     }
@@ -218,7 +218,7 @@ impl Segments {
         self.damage.pop_front()
     }
 
-    /// Whether there is damage that is not told yet.
+    /// Whether there is damage that is not reported yet.
     pub(super) fn is_damaged(&self) -> bool {
         !self.damage.is_empty()
     }
@@ -227,13 +227,13 @@ impl Segments {
         self.damage.push_back(damage);
     }
 
-    /// What the disk did not read of a segment, told once and only as far as it is wanted.
+    /// Reports the unreadable bytes of a segment, once, and only those after `covered`.
     pub(super) fn add_unreadable(&mut self, at: usize, ranges: Vec<Range<u64>>, covered: Position) {
         let Some(segment) = self.list.get_mut(at).filter(|segment| !segment.is_reported) else { return };
         segment.is_reported = true;
         let Header { number, base, .. } = segment.header;
         for bytes in ranges {
-            // Of the header there is another copy.
+            // The header has a second copy.
             let bytes = bytes.start.max(FIRST_FRAME_OFFSET as u64)..bytes.end;
             if bytes.is_empty() {
                 continue;
@@ -272,31 +272,31 @@ impl Segments {
         }
     }
 
-    /// Whether a segment may have frames that count and are not covered.
-    pub(super) fn is_wanted(&self, at: usize, covered: Position) -> bool {
+    /// Whether a segment may have valid frames that are not covered.
+    pub(super) fn is_needed(&self, at: usize, covered: Position) -> bool {
         self.list.get(at).is_some_and(|segment| {
             segment.header.end().is_some_and(|end| end > covered) && segment.header.base < segment.limit
         })
     }
 
-    /// The last frame that somebody has read who began a later epoch.
+    /// Returns the last frame that was read when a later epoch began.
     pub(super) fn last_known(&self) -> Position {
         self.list.last().map_or(Position::START, |segment| segment.header.after).max(self.known)
     }
 
-    /// All up to `durable` must be there.
+    /// Requires that everything up to `durable` is readable.
     pub(super) fn require_durable(&mut self, durable: Position) {
         self.known = durable;
     }
 
-    /// Forgets what has been said of bytes that the disk does not read: they are read again.
+    /// Resets the reports of unreadable bytes, because the bytes are read again.
     pub(super) fn reset_reported(&mut self) {
         self.list.iter_mut().for_each(|segment| (segment.is_reported, segment.is_damaged) = (false, false));
         self.damage.retain(|damage| damage.kind != DamageKind::Unreadable);
     }
 
-    /// The first segment that is missing where a hole begins, with the bytes that are missing, where numbers and bases show
-    /// that there was one. `behind`: the segment in which the log goes on.
+    /// Finds the first missing segment at a hole, with its missing bytes, if numbers and bases show that there was one. `behind`: the
+    /// segment in which the log continues.
     pub(super) fn missing_between(
         &self,
         hole: SegmentOffset,
@@ -304,7 +304,7 @@ impl Segments {
     ) -> Option<(SegmentNumber, Range<u64>)> {
         let behind = self.list.get(behind?)?.header;
         let (number, end) = if behind.number == self.list.get(hole.segment)?.header.number {
-            // Nothing of the first segment has been read: what is missing lies before it.
+            // Nothing of the first segment has been read, so the missing data is before it.
             if hole.segment != 0 || hole.offset != FIRST_FRAME_OFFSET {
                 return None;
             }
@@ -321,10 +321,10 @@ impl Segments {
         self.list.last().map_or(SegmentNumber(0), |segment| segment.header.number)
     }
 
-    /// Number and base of the segment that would come next.
+    /// Returns number and base of the next new segment.
     pub(crate) fn next(&self) -> (SegmentNumber, Position) {
         let number = self.numbers().max().unwrap_or(0) + 1;
-        // What the sizes of lost headers were is not known; their files say how large they may have been.
+        // The sizes in lost headers are unknown; the file sizes are an upper bound.
         let lost: u64 = self.lost_headers.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
         let base = self.list.last().and_then(|segment| segment.header.end()).unwrap_or_default();
         (SegmentNumber(number), Position(base.0.saturating_add(lost)))

@@ -1,4 +1,4 @@
-//! Reading records.
+//! Decodes records.
 
 use tautwire_message::{Format, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions};
@@ -7,14 +7,14 @@ use crate::numbers::{SessionId, ShardNumber};
 use crate::record::encode as number;
 use crate::record::{Ids, Member, PendingRecord, Record, RecordError, RecordFault, SHARDS_MAX};
 
-/// The records of a frame's body, in order. After an error there is nothing more: what follows cannot be told.
+/// Iterates over the records of a frame's body. Ends after an error, because the next record cannot be found.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     cursor: Cursor<'a>,
 }
 
 impl<'a> Records<'a> {
-    /// The records in these bytes.
+    /// Creates an iterator over the records in these bytes.
     pub fn new(body: &'a [u8]) -> Records<'a> {
         Records { cursor: Cursor::new(body) }
     }
@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
             },
             number::UNSUBSCRIBED => Record::Unsubscribed { session: self.session()?, filter: self.text()? },
             number::QUEUED => Record::Queued { session: self.session()?, delivery: self.delivery()? },
-            number::WITHDRAWN => Record::Unqueued { session: self.session()? },
+            number::UNQUEUED => Record::Unqueued { session: self.session()? },
             number::STARTED => {
                 Record::Started { session: self.session()?, packet_id: self.packet_id()?, delivery: self.delivery()? }
             }
@@ -81,25 +81,27 @@ impl<'a> Cursor<'a> {
             number::RELEASED => Record::Released { session: self.session()?, packet_id: self.packet_id()? },
             number::RETAINED_SET => Record::RetainedSet { sequence: self.u64()?, message: self.id()? },
             number::RETAINED_CLEARED => Record::RetainedCleared { sequence: self.u64()?, topic: self.text()? },
-            number::BEGUN => {
+            number::RUN_STARTED => {
                 let is_possible = |shards: &u16| (1..=SHARDS_MAX).contains(shards);
                 let shards = self.checked(Cursor::u16, |shards| Some(shards).filter(is_possible))?;
                 Record::RunStarted { shards, seed: self.u64()? }
             }
-            number::HANDED => Record::Forwarded {
+            number::FORWARDED => Record::Forwarded {
                 from: ShardNumber(self.u16()?),
                 to: ShardNumber(self.u16()?),
                 sequence: self.u64()?,
                 message: self.id()?,
                 member: if self.flag()? { Some(self.member()?) } else { None },
             },
-            number::TOOK => Record::ForwardAccepted {
+            number::FORWARD_ACCEPTED => Record::ForwardAccepted {
                 from: ShardNumber(self.u16()?),
                 to: ShardNumber(self.u16()?),
                 sequence: self.u64()?,
             },
-            number::GO_ON_WITH => Record::NextPacketId { session: self.session()?, packet_id: self.packet_id()? },
-            number::AWAITED => Record::AwaitingPubComp { session: self.session()?, packet_id: self.packet_id()? },
+            number::NEXT_PACKET_ID => Record::NextPacketId { session: self.session()?, packet_id: self.packet_id()? },
+            number::AWAITING_PUB_COMP => {
+                Record::AwaitingPubComp { session: self.session()?, packet_id: self.packet_id()? }
+            }
             number::COUNTED => Record::Counted { last_session: self.u64()?, last_sequence: self.u64()? },
             _ => return Err(RecordError { fault: RecordFault::UnknownRecord, offset: start }),
         })

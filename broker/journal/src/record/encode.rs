@@ -1,4 +1,4 @@
-//! Writing records.
+//! Encodes records.
 
 use tautwire_message::{Format, MessageId, MessageRef};
 
@@ -15,7 +15,7 @@ pub(super) const WILL_GONE: u8 = 8;
 pub(super) const SUBSCRIBED: u8 = 9;
 pub(super) const UNSUBSCRIBED: u8 = 10;
 pub(super) const QUEUED: u8 = 11;
-pub(super) const WITHDRAWN: u8 = 12;
+pub(super) const UNQUEUED: u8 = 12;
 pub(super) const STARTED: u8 = 13;
 pub(super) const STARTED_QUEUED: u8 = 14;
 pub(super) const RECEIVED: u8 = 15;
@@ -24,12 +24,12 @@ pub(super) const TAKEN: u8 = 17;
 pub(super) const RELEASED: u8 = 18;
 pub(super) const RETAINED_SET: u8 = 19;
 pub(super) const RETAINED_CLEARED: u8 = 20;
-pub(super) const HANDED: u8 = 21;
-pub(super) const TOOK: u8 = 22;
-pub(super) const GO_ON_WITH: u8 = 23;
-pub(super) const AWAITED: u8 = 24;
+pub(super) const FORWARDED: u8 = 21;
+pub(super) const FORWARD_ACCEPTED: u8 = 22;
+pub(super) const NEXT_PACKET_ID: u8 = 23;
+pub(super) const AWAITING_PUB_COMP: u8 = 24;
 pub(super) const COUNTED: u8 = 25;
-pub(super) const BEGUN: u8 = 26;
+pub(super) const RUN_STARTED: u8 = 26;
 
 pub(super) const DELIVERY_RETAIN: u8 = 0b0100;
 pub(super) const DELIVERY_SHARE: u8 = 0b1000;
@@ -38,7 +38,7 @@ pub(super) const OPTION_RETAIN_AS_PUBLISHED: u8 = 1 << 3;
 pub(super) const OPTION_RETAIN_HANDLING_SHIFT: u8 = 4;
 
 impl Record<'_> {
-    /// Appends the record. Texts and messages are shorter than 4 GiB, as everything in MQTT is.
+    /// Appends the record. Strings and messages are shorter than 4 GiB, as everything in MQTT is.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         let mut out = Writer(out);
         match *self {
@@ -72,7 +72,7 @@ impl Record<'_> {
             }
             Record::Unsubscribed { session, filter } => out.kind(UNSUBSCRIBED).u64(session.get()).text(filter),
             Record::Queued { session, delivery } => out.kind(QUEUED).u64(session.get()).delivery(&delivery),
-            Record::Unqueued { session } => out.kind(WITHDRAWN).u64(session.get()),
+            Record::Unqueued { session } => out.kind(UNQUEUED).u64(session.get()),
             Record::Started { session, packet_id, delivery } => {
                 out.kind(STARTED).u64(session.get()).u16(packet_id.get()).delivery(&delivery)
             }
@@ -85,23 +85,30 @@ impl Record<'_> {
             Record::Released { session, packet_id } => out.kind(RELEASED).u64(session.get()).u16(packet_id.get()),
             Record::RetainedSet { sequence, message } => out.kind(RETAINED_SET).u64(sequence).id(message),
             Record::RetainedCleared { sequence, topic } => out.kind(RETAINED_CLEARED).u64(sequence).text(topic),
-            Record::RunStarted { shards, seed } => out.kind(BEGUN).u16(shards).u64(seed),
+            Record::RunStarted { shards, seed } => out.kind(RUN_STARTED).u16(shards).u64(seed),
             Record::Forwarded { from, to, sequence, message, member } => {
-                let out = out.kind(HANDED).u16(from.0).u16(to.0).u64(sequence).id(message).u8(member.is_some().into());
+                let out =
+                    out.kind(FORWARDED).u16(from.0).u16(to.0).u64(sequence).id(message).u8(member.is_some().into());
                 match member {
                     Some(member) => out.u64(member.session.get()).text(member.share),
                     None => out,
                 }
             }
-            Record::ForwardAccepted { from, to, sequence } => out.kind(TOOK).u16(from.0).u16(to.0).u64(sequence),
-            Record::NextPacketId { session, packet_id } => out.kind(GO_ON_WITH).u64(session.get()).u16(packet_id.get()),
-            Record::AwaitingPubComp { session, packet_id } => out.kind(AWAITED).u64(session.get()).u16(packet_id.get()),
+            Record::ForwardAccepted { from, to, sequence } => {
+                out.kind(FORWARD_ACCEPTED).u16(from.0).u16(to.0).u64(sequence)
+            }
+            Record::NextPacketId { session, packet_id } => {
+                out.kind(NEXT_PACKET_ID).u64(session.get()).u16(packet_id.get())
+            }
+            Record::AwaitingPubComp { session, packet_id } => {
+                out.kind(AWAITING_PUB_COMP).u64(session.get()).u16(packet_id.get())
+            }
             Record::Counted { last_session, last_sequence } => out.kind(COUNTED).u64(last_session).u64(last_sequence),
         };
     }
 }
 
-/// 0 as published; the formats from 1.
+/// 0 means "as published"; formats start at 1.
 pub(super) fn format_number(format: Option<Format>) -> u8 {
     match format {
         None => 0,

@@ -1,34 +1,34 @@
-//! What is wrong with bytes that are no record.
+//! Decoding errors.
 
 use std::fmt;
 
-/// Bytes that are no record.
+/// Bytes that are not a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordError {
-    /// What is wrong.
+    /// The kind of error.
     pub fault: RecordFault,
-    /// Where in the frame's body, in bytes.
+    /// The offset in the frame's body, in bytes.
     pub offset: usize,
 }
 
-/// What is wrong.
+/// The kind of a decoding error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordFault {
-    /// There is no record of this number.
+    /// The record type is unknown.
     UnknownRecord,
     /// The frame ends within a field.
     Truncated,
-    /// A text is not UTF-8.
+    /// A string is not valid UTF-8.
     InvalidUtf8,
-    /// A number is 0 that cannot be, or has a bit that means nothing, or is too large.
+    /// A number is 0 although it must not be, has an undefined bit, or is too large.
     InvalidValue,
-    /// A stored message is none.
+    /// A stored message is invalid.
     InvalidMessage,
 }
 
 impl RecordFault {
-    /// A stable name.
+    /// Returns the stable error code.
     pub fn code(self) -> &'static str {
         match self {
             RecordFault::UnknownRecord => "record_unknown",
@@ -43,11 +43,11 @@ impl RecordFault {
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.fault {
-            RecordFault::UnknownRecord => "there is no such record",
+            RecordFault::UnknownRecord => "unknown record type",
             RecordFault::Truncated => "the frame ends within a field",
-            RecordFault::InvalidUtf8 => "a text is not UTF-8",
-            RecordFault::InvalidValue => "a number cannot be",
-            RecordFault::InvalidMessage => "a stored message is none",
+            RecordFault::InvalidUtf8 => "a string is not valid UTF-8",
+            RecordFault::InvalidValue => "a number is out of range",
+            RecordFault::InvalidMessage => "a stored message is invalid",
         };
         write!(f, "byte {} of the frame: {what} [{}]", self.offset, self.fault.code())
     }

@@ -1,24 +1,24 @@
-//! Subscription Identifiers in records, from memory or as they are stored.
+//! Subscription Identifiers in records, from memory or in stored form.
 
 use std::fmt;
 
 use tautwire_protocol::SubscriptionId;
 
-/// Subscription Identifiers of a delivery.
+/// The Subscription Identifiers of a delivery.
 #[derive(Clone, Copy)]
 pub enum Ids<'a> {
     /// In memory.
     Given(&'a [SubscriptionId]),
-    /// Four bytes for each, which have been looked at.
+    /// Four bytes for each, already validated.
     Stored(StoredIds<'a>),
 }
 
-/// Subscription Identifiers as they are stored. Only decoding makes them.
+/// Subscription Identifiers in stored form. Only decoding creates them.
 #[derive(Clone, Copy)]
 pub struct StoredIds<'a>(&'a [u8]);
 
 impl<'a> Ids<'a> {
-    /// None at all.
+    /// The empty list.
     pub const NONE: Ids<'static> = Ids::Given(&[]);
 
     pub(super) fn stored(bytes: &'a [u8]) -> Option<Ids<'a>> {
@@ -28,7 +28,7 @@ impl<'a> Ids<'a> {
         (are_valid && rest.is_empty()).then_some(Ids::Stored(ids))
     }
 
-    /// How many there are.
+    /// Returns the number of identifiers.
     pub fn len(&self) -> usize {
         match self {
             Ids::Given(ids) => ids.len(),
@@ -36,12 +36,12 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One after the other.
+    /// Iterates over the identifiers.
     pub fn iter(&self) -> impl Iterator<Item = SubscriptionId> + use<'a> {
         let (given, stored): (&[SubscriptionId], &[u8]) = match self {
             Ids::Given(ids) => (ids, &[]),

@@ -1,7 +1,7 @@
-//! What a frame says: records, one behind the other.
+//! Records, the content of a frame.
 //!
-//! [`Record::append_to`] writes one, and [`Records`] reads them back without copying. Any bytes may be read: what is not a
-//! record is an error with a code and an offset, never a panic, and no length on disk reserves memory.
+//! [`Record::append_to`] encodes a record, and [`Records`] decodes records without copying. Decoding accepts any bytes: invalid ones give
+//! an error with a code and an offset, never a panic, and no length on disk reserves memory.
 
 mod decode;
 mod encode;
@@ -16,10 +16,10 @@ pub use decode::Records;
 pub use error::{RecordError, RecordFault};
 pub use ids::Ids;
 
-/// Shards of a run of the broker at most.
+/// The largest number of shards of a broker.
 pub const SHARDS_MAX: u16 = 64;
 
-/// One thing that was written down. Fields named `session` say whom it concerns.
+/// One state change. Fields named `session` identify the session that changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are named after what they are")]
 pub enum Record<'a> {
@@ -27,17 +27,17 @@ pub enum Record<'a> {
     Message(MessageRef<'a>),
     /// A session begins without state, and gets its number. `at_ms`: Unix time.
     Opened { session: SessionId, at_ms: u64, client_id: &'a str },
-    /// A session ends, and its state goes with it.
+    /// A session ends, with its state.
     Ended { session: SessionId },
-    /// The session outlives its connection by so many seconds; `u32::MAX` is for ever.
+    /// The Session Expiry Interval in seconds; `u32::MAX` means that the session never expires.
     ExpiryInterval { session: SessionId, seconds: u32 },
-    /// The client has a connection.
+    /// The client has connected.
     Connected { session: SessionId, at_ms: u64 },
-    /// The client has none any more: the intervals of expiry and will delay count from here.
+    /// The client has disconnected. Session expiry and will delay count from here.
     Disconnected { session: SessionId, at_ms: u64 },
-    /// The will is set or replaced. Its message gets its name when it is published.
+    /// The will is set or replaced. Its message gets an identity when it is published.
     Will { session: SessionId, delay_s: u32, message_expiry_s: Option<u32>, message: MessageRef<'a> },
-    /// The will has been discarded or published.
+    /// The will was discarded or published.
     WillGone { session: SessionId },
     /// A subscription is added or replaced.
     Subscribed {
@@ -49,60 +49,60 @@ pub enum Record<'a> {
     },
     /// A subscription is removed.
     Unsubscribed { session: SessionId, filter: &'a str },
-    /// A message joins the end of the queue.
+    /// A message is appended to the queue.
     Queued { session: SessionId, delivery: PendingRecord<'a> },
-    /// The message at the front of the queue leaves it unsent.
+    /// The message at the front of the queue is removed unsent.
     Unqueued { session: SessionId },
-    /// A message that never waited takes a packet identifier, which is reserved by this.
+    /// A message that was never queued takes a Packet Identifier, which this reserves.
     Started { session: SessionId, packet_id: PacketId, delivery: PendingRecord<'a> },
-    /// The message at the front of the queue takes a packet identifier, which is reserved by this.
+    /// The message at the front of the queue takes a Packet Identifier, which this reserves.
     StartedQueued { session: SessionId, packet_id: PacketId },
-    /// PUBREC came.
+    /// PUBREC was received.
     Received { session: SessionId, packet_id: PacketId },
-    /// PUBACK or PUBCOMP came, or PUBREC with an error: the identifier is free.
+    /// PUBACK or PUBCOMP was received, or PUBREC with an error: the identifier is free.
     Completed { session: SessionId, packet_id: PacketId },
-    /// A QoS 2 message came from the client and has been taken on.
+    /// A QoS 2 message was received from the client and accepted.
     Taken { session: SessionId, packet_id: PacketId },
-    /// PUBREL came for it.
+    /// PUBREL was received for it.
     Released { session: SessionId, packet_id: PacketId },
-    /// The message is what its topic retains. Of two changes of one topic the one with the higher sequence counts.
+    /// The message becomes the retained message of its topic. Of two changes of a topic, the one with the higher sequence wins.
     RetainedSet { sequence: u64, message: MessageId },
-    /// The topic retains nothing.
+    /// The retained message of the topic is removed.
     RetainedCleared { sequence: u64, topic: &'a str },
-    /// A run of the broker begins with so many shards, on which clients are placed by this seed. All that was handed over before has
-    /// been taken, by the records in the same frame. Numbers of what is handed over begin anew.
+    /// A run of the broker begins with `shards` shards; `seed` determines on which one a client is placed. Everything forwarded before was
+    /// accepted, by the records in the same frame. The sequence numbers of forwarded messages start anew.
     RunStarted { shards: u16, seed: u64 },
-    /// A message goes to another shard. `sequence` counts the messages of this pair of shards in this run, from 1.
+    /// A message is forwarded to another shard. `sequence` counts the messages of this pair of shards in this run, from 1.
     Forwarded {
         from: ShardNumber,
         to: ShardNumber,
         sequence: u64,
         message: MessageId,
-        /// The session that the sending shard chose for a shared subscription; without, the subscribers of that shard get it.
+        /// The session that the sending shard chose for a shared subscription; if `None`, the subscribers of that shard get the message.
         member: Option<Member<'a>>,
     },
-    /// The next message of the session gets this identifier, which is free. In snapshots.
+    /// The next message of the session gets this identifier, which is free. Used in snapshots.
     NextPacketId { session: SessionId, packet_id: PacketId },
-    /// PUBREL has been sent for this identifier, and PUBCOMP is due. In snapshots.
+    /// PUBREL was sent for this identifier, and PUBCOMP is pending. Used in snapshots.
     AwaitingPubComp { session: SessionId, packet_id: PacketId },
-    /// Numbers up to these have been given: to sessions, 0 for none, and to changes of the retained messages. In snapshots.
+    /// The highest numbers assigned so far: to sessions, 0 for none, and to changes of the retained messages. Used in snapshots.
     Counted { last_session: u64, last_sequence: u64 },
-    /// All messages of this pair up to this one have been taken, by the records in the same frame.
+    /// All messages of this pair up to this one were accepted, by the records in the same frame.
     ForwardAccepted { from: ShardNumber, to: ShardNumber, sequence: u64 },
 }
 
-/// A message on its way to one client.
+/// A message to be delivered to one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingRecord<'a> {
-    /// Which message.
+    /// The message.
     pub message: MessageId,
     /// The lower of the message's QoS and the subscription's.
     pub qos: QoS,
     /// RETAIN flag to send.
     pub retain: bool,
-    /// Identifiers of the subscriptions that matched.
+    /// Identifiers of the matching subscriptions.
     pub subscription_ids: Ids<'a>,
-    /// The shared subscription (`$share/group/filter`) that chose this client.
+    /// The shared subscription (`$share/group/filter`) for which this client was chosen.
     pub share: Option<&'a str>,
 }
 
@@ -116,7 +116,7 @@ pub struct Member<'a> {
 }
 
 impl Record<'_> {
-    /// The session that the record concerns, where it concerns one.
+    /// Returns the session that the record is about, if any.
     pub fn session(&self) -> Option<SessionId> {
         match *self {
             Record::Opened { session, .. }
@@ -148,7 +148,7 @@ impl Record<'_> {
         }
     }
 
-    /// The message that the record names, where it names one.
+    /// Returns the message that the record names, if any.
     pub fn message(&self) -> Option<MessageId> {
         match self {
             Record::Queued { delivery, .. } | Record::Started { delivery, .. } => Some(delivery.message),
@@ -157,7 +157,7 @@ impl Record<'_> {
         }
     }
 
-    /// The topic or filter that the record names, where it names one.
+    /// Returns the topic or filter that the record names, if any.
     pub fn topic(&self) -> Option<&str> {
         match self {
             Record::Message(message) | Record::Will { message, .. } => Some(message.topic),
@@ -167,7 +167,7 @@ impl Record<'_> {
         }
     }
 
-    /// Its name, for people.
+    /// Returns the name of the record, for people.
     pub fn name(&self) -> &'static str {
         match self {
             Record::Message(_) => "Message",

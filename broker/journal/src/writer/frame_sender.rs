@@ -1,4 +1,4 @@
-//! A shard's way to the writer.
+//! The sending half of the channel from a shard to the writer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::format::FRAME_BODY_MAX_BYTES;
 use crate::numbers::{ShardNumber, TurnNumber};
 use crate::writer::{RING_MAX_BYTES, RUNNING, Shared};
 
-/// A frame on its way to the writer.
+/// A frame in the channel to the writer.
 #[derive(Debug)]
 pub(super) struct PostedFrame {
     /// Its place in the order of all shards.
@@ -19,25 +19,25 @@ pub(super) struct PostedFrame {
     pub(super) body: Vec<u8>,
 }
 
-/// By which one shard posts its frames. Nothing here waits or takes a lock.
+/// Posts the frames of one shard. Never blocks and never takes a lock.
 #[derive(Debug)]
 pub struct FrameSender {
     shard: ShardNumber,
     frames_in: Producer<PostedFrame>,
-    /// Buffers that the writer has done with.
+    /// Buffers that the writer returns for reuse.
     free_buffers: Consumer<Vec<u8>>,
     posted: TurnNumber,
     shared: Arc<Shared>,
 }
 
-/// Why a frame is not taken. It is given back.
+/// Why a frame was rejected. Contains the frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PostError {
-    /// Too much waits. The shard is woken when some of it is durable.
+    /// Too many frames are pending. The shard is woken when some of them are durable.
     Full(Vec<u8>),
-    /// The body has more than [`FRAME_BODY_MAX_BYTES`].
+    /// The body exceeds [`FRAME_BODY_MAX_BYTES`].
     TooLarge(Vec<u8>),
-    /// The log has failed or was closed: nothing becomes durable any more.
+    /// The log has failed or was closed: nothing is persisted any more.
     Failed(Vec<u8>),
 }
 
@@ -51,18 +51,18 @@ impl FrameSender {
         FrameSender { shard, frames_in, free_buffers, posted: TurnNumber(0), shared }
     }
 
-    /// Hands a frame over, and gives the number that it got. It is durable once [`FrameSender::durable`] has reached it.
+    /// Posts a frame and returns its turn number. The frame is durable once [`FrameSender::durable`] reaches it.
     ///
     /// # Errors
-    /// See [`PostError`]: the frame has not been taken, and no number was used.
+    /// See [`PostError`]: the frame was not taken, and no number was used.
     pub fn post(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
         let turn = self.enqueue(body)?;
         self.request_flush();
         Ok(turn)
     }
 
-    /// The same for a frame whose durability nobody waits for: it goes to the disk with the next one that somebody waits for, and within
-    /// [`GROUP_COMMIT_DELAY_MS`](crate::GROUP_COMMIT_DELAY_MS) by itself.
+    /// Posts a frame whose durability nothing waits for. It is written with the next urgent frame, and within
+    /// [`GROUP_COMMIT_DELAY_MS`](crate::GROUP_COMMIT_DELAY_MS) at the latest.
     ///
     /// # Errors
     /// As for [`FrameSender::post`].
@@ -76,7 +76,7 @@ impl FrameSender {
         Ok(turn)
     }
 
-    /// The writer puts nothing off that has been posted so far.
+    /// Makes the writer write all frames posted so far without delay.
     fn request_flush(&self) {
         self.shared.flush_up_to.fetch_max(self.shared.next_ticket.load(Ordering::Acquire), Ordering::AcqRel);
         self.shared.waker.wake();
@@ -99,54 +99,54 @@ impl FrameSender {
         }
         let turn = TurnNumber(self.posted.0 + 1);
         self.shared.shard(self.shard).waiting_bytes.fetch_add(body.len(), Ordering::AcqRel);
-        // From here on the writer waits for this frame, so nothing may come between that can fail.
+        // From here on the writer waits for this frame, so nothing may fail in between.
         let ticket = self.shared.next_ticket.fetch_add(1, Ordering::AcqRel);
         match self.frames_in.push(PostedFrame { ticket, turn, body }) {
             Ok(()) => {
                 self.posted = turn;
                 Ok(turn)
             }
-            // Nobody else fills the ring.
+            // Only this sender fills the ring.
             Err(rtrb::PushError::Full(posted)) => Err(PostError::Full(posted.body)),
         }
     }
 
-    /// The last turn of this shard that is durable, with all before it.
+    /// Returns the last turn of this shard up to which everything is durable.
     #[inline]
     pub fn durable(&self) -> TurnNumber {
         self.shared.shard(self.shard).durable()
     }
 
-    /// The last turn of this shard that the system has: it survives the end of the process.
+    /// Returns the last turn of this shard that was written: it survives the end of the process.
     #[inline]
     pub fn written(&self) -> TurnNumber {
         let state = self.shared.shard(self.shard);
         state.durable().max(TurnNumber(state.written.load(Ordering::Acquire)))
     }
 
-    /// The last turn that was posted.
+    /// Returns the last turn that was posted.
     pub fn posted(&self) -> TurnNumber {
         self.posted
     }
 
-    /// Whether a frame of `bytes` would be taken now.
+    /// Whether a frame of `bytes` would be accepted now.
     pub fn has_room(&self, bytes: usize) -> bool {
         let waiting_bytes = self.shared.shard(self.shard).waiting_bytes.load(Ordering::Acquire);
         !self.frames_in.is_full() && (waiting_bytes == 0 || waiting_bytes.saturating_add(bytes) <= RING_MAX_BYTES)
     }
 
-    /// Whether log and snapshot have as many bytes as they may, or the disk has no space for more. Frames are taken all the same:
-    /// what can be refused is not to be posted any more.
+    /// Whether log and snapshot have reached their size limit, or the disk has no space. Frames are still accepted, but callers must reject
+    /// the messages that they can reject.
     pub fn is_full(&self) -> bool {
         self.shared.is_full()
     }
 
-    /// An empty buffer for the next frame, one that was used before where there is one.
+    /// Returns an empty buffer for the next frame, a reused one if possible.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.free_buffers.pop().unwrap_or_default()
     }
 
-    /// Why nothing becomes durable any more, if so.
+    /// Returns the failure after which nothing becomes durable, if any.
     pub fn failure(&self) -> Option<&LogError> {
         self.shared.failure.get()
     }

@@ -24,29 +24,29 @@ pub use stepped::SteppedWriter;
 use thread::{Source, Writer};
 use waker::Waker;
 
-/// Frames of one shard that may wait to be written.
+/// The number of frames of one shard that may be pending.
 pub const RING_FRAMES: usize = 256;
-/// Bytes of one shard's frames that may wait to be written; a larger frame is taken when nothing waits.
+/// The bytes of one shard's frames that may be pending. A larger frame is accepted when none is pending.
 pub const RING_MAX_BYTES: usize = 16 << 20;
-/// So long at most a frame waits for company that nobody waits for, in milliseconds.
+/// How long a frame that nothing waits for is delayed at most, in milliseconds, to share a sync with others.
 pub const GROUP_COMMIT_DELAY_MS: u64 = 2;
-/// The log is sealed when nothing has been posted for so long, in milliseconds, see [`Log::seal`].
+/// The idle time in milliseconds after which the log is sealed, see [`Log::seal`].
 pub const SEAL_IDLE_MS: u64 = 50;
 
-/// Writes what shards post, with one write and one sync for all that waits, and tells each shard up to which turn it is durable.
+/// Writes the frames of all shards, and notifies each shard of its last durable turn. One write and one sync serve all pending frames.
 ///
-/// Frames stand in the log in the order in which they were posted, over all shards: what one shard posts after it has heard from
-/// another comes after what that one had posted before.
+/// The log has the frames in the order in which they were posted, across all shards: what a shard posts after it has received a message
+/// from another shard comes after what that shard had posted before.
 ///
-/// No shard ever waits for it: a ring that is full says so. When the disk fails, durable turns stand still for ever, and
-/// every post is refused.
+/// Shards never block on it: posting to a full ring returns an error. When the disk fails, durable turns stop advancing, and every post is
+/// rejected.
 #[derive(Debug)]
 pub struct WriterThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), LogError>>>,
 }
 
-/// What the writer and everybody else look at.
+/// The state that the writer shares with other threads.
 #[derive(Debug)]
 struct Shared {
     waker: Waker,
@@ -62,17 +62,17 @@ struct Shared {
     held_bytes: AtomicU64,
     /// The next frame's place in the order of all shards.
     next_ticket: AtomicU64,
-    /// Frames before this one are not put off.
+    /// Frames before this one are not delayed.
     flush_up_to: AtomicU64,
-    /// The writer sleeps for a little while, and then writes what is there.
+    /// The writer sleeps for a short time and then writes the pending frames.
     is_delaying_flush: AtomicBool,
-    /// Frames that nobody waits for have been posted since the writer last had none.
+    /// Deferred frames have been posted since the writer last had none.
     has_deferred_frames: AtomicBool,
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
-    /// Times no snapshot could be made.
+    /// The number of failed snapshots.
     snapshot_failures: AtomicU64,
-    /// Log and snapshot are to have no more bytes than this.
+    /// The size limit of log and snapshot together.
     limit_bytes: AtomicU64,
     /// There was no space for the next segment.
     is_disk_full: AtomicBool,
@@ -81,13 +81,13 @@ struct Shared {
     shards: Box<[ShardState]>,
 }
 
-/// On a cache line of its own, since its shard and the writer write to it.
+/// Aligned to a cache line, because both the shard and the writer write to it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct ShardState {
-    /// The last turn that the system has.
+    /// The last turn that was written.
     written: AtomicU64,
-    /// The last turn that is durable.
+    /// The last durable turn.
     durable: AtomicU64,
     /// Bytes in the ring.
     waiting_bytes: AtomicUsize,
@@ -98,12 +98,11 @@ const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
 
 impl WriterThread {
-    /// Starts the thread, and gives one port to each of `shards` shards, in their order. `wake` is called on the writer's
-    /// thread for each shard whose durable turn has moved, or which has to learn of a failure; it must not block.
-    /// `now_ms` gives Unix time.
+    /// Starts the thread. Returns one sender for each of `shards` shards, in order. `wake` is called on the writer's thread for each shard
+    /// whose durable turn has advanced, or that must learn of a failure; it must not block. `now_ms` returns Unix time.
     ///
     /// # Errors
-    /// Where the system gives no thread.
+    /// The thread cannot be started.
     pub fn start<D: Disk>(
         log: Log<D>,
         shards: u16,
@@ -121,12 +120,12 @@ impl WriterThread {
         Ok((WriterThread { shared, thread: Some(thread) }, frame_senders))
     }
 
-    /// For those who look at the log while it is written.
+    /// Returns a handle to observe the writer.
     pub fn handle(&self) -> WriterHandle {
         WriterHandle { shared: self.shared.clone() }
     }
 
-    /// Makes durable what has been posted, closes the log in order, and waits until that is done.
+    /// Makes all posted frames durable, closes the log cleanly, and waits for completion.
     ///
     /// # Errors
     /// The log has failed, now or before.
@@ -142,74 +141,74 @@ impl WriterThread {
     }
 }
 
-/// How far the writer is, for other threads. It may outlive the writer.
+/// Observes the writer from other threads. May outlive the writer.
 #[derive(Debug, Clone)]
 pub struct WriterHandle {
     shared: Arc<Shared>,
 }
 
 impl WriterHandle {
-    /// Why nothing is written any more, if so.
+    /// Returns the failure after which nothing is written, if any.
     pub fn failure(&self) -> Option<LogError> {
         self.shared.failure.get().cloned()
     }
 
-    /// The last frame that is durable.
+    /// Returns the position of the last durable frame.
     pub fn durable(&self) -> Position {
         Position(self.shared.durable.load(Ordering::Acquire))
     }
 
-    /// Groups made durable so far, each with one write and one sync.
+    /// Returns the number of groups made durable so far, each with one write and one sync.
     pub fn groups(&self) -> u64 {
         self.shared.groups.load(Ordering::Relaxed)
     }
 
-    /// How long they took.
+    /// Returns how long the groups took.
     pub fn sync_times(&self) -> Durations {
         self.shared.sync_times.read()
     }
 
-    /// Bytes of all segments that hold frames, which a restart would have to read: a measure for when to take a snapshot.
+    /// Returns the bytes of all segments that hold frames, which a restart would read. Used to decide when to take a snapshot.
     pub fn held_bytes(&self) -> u64 {
         self.shared.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// From now on there is a snapshot of so many bytes.
+    /// Records the size of a new snapshot.
     pub fn set_snapshot_bytes(&self, bytes: u64) {
         self.shared.snapshot_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of the last snapshot that was noted.
+    /// Returns the recorded size of the last snapshot.
     pub fn snapshot_bytes(&self) -> u64 {
         self.shared.snapshot_bytes.load(Ordering::Relaxed)
     }
 
-    /// No snapshot could be made.
+    /// Counts a failed snapshot.
     pub fn count_snapshot_failure(&self) {
         self.shared.snapshot_failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often no snapshot could be made.
+    /// Returns the number of failed snapshots.
     pub fn snapshot_failures(&self) -> u64 {
         self.shared.snapshot_failures.load(Ordering::Relaxed)
     }
 
-    /// Has [`FrameSender::is_full`] say so when log and snapshot together have more bytes than this.
+    /// Sets the size limit of log and snapshot together, above which [`FrameSender::is_full`] returns true.
     pub fn set_limit(&self, bytes: u64) {
         self.shared.limit_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// What was set by [`WriterHandle::set_limit`]; `u64::MAX` for no limit.
+    /// Returns the limit set by [`WriterHandle::set_limit`]; `u64::MAX` for no limit.
     pub fn limit_bytes(&self) -> u64 {
         self.shared.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the log is to take nothing more that can be refused.
+    /// Whether the log is full, so that messages must be rejected where possible.
     pub fn is_full(&self) -> bool {
         self.shared.is_full()
     }
 
-    /// Lets the log release segments whose frames a durable snapshot covers, up to `position`.
+    /// Allows the log to release segments up to `position`, because a durable snapshot covers them.
     pub fn release(&self, position: Position) {
         self.shared.covered.fetch_max(position.0, Ordering::AcqRel);
         self.shared.waker.wake();
@@ -219,19 +218,19 @@ impl WriterHandle {
 impl Drop for WriterThread {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            log::error!("the journal did not close in order: {error}");
+            log::error!("the journal was not closed cleanly: {error}");
         }
     }
 }
 
-/// A port and the writer's end of it for each shard, with room for so many frames between them.
+/// Creates a channel to the writer for each shard, with capacity for `ring_frames` frames.
 fn channels(shared: &Arc<Shared>, ring_frames: usize) -> (Vec<FrameSender>, Vec<Source>) {
-    let way = |shard| {
+    let channel = |shard| {
         let (frames_in, frames) = RingBuffer::new(ring_frames);
         let (free_buffers, buffers) = RingBuffer::new(ring_frames);
         (FrameSender::new(shard, frames_in, buffers, shared.clone()), Source::new(shard, frames, free_buffers))
     };
-    (0..shared.shards.len() as u16).map(ShardNumber).map(way).unzip()
+    (0..shared.shards.len() as u16).map(ShardNumber).map(channel).unzip()
 }
 
 impl Shared {
@@ -258,10 +257,10 @@ impl Shared {
         }
     }
 
-    /// A frame has been posted that nobody waits for.
+    /// Notifies the writer that a deferred frame was posted.
     fn notify_deferred(&self) {
         self.has_deferred_frames.store(true, Ordering::Relaxed);
-        // Between posting and looking, as the writer says that it has woken before it looks what has been posted.
+        // Orders the post before the read of `is_delaying_flush`; the writer clears it before it checks for frames.
         fence(Ordering::SeqCst);
         if !self.is_delaying_flush.load(Ordering::Relaxed) {
             self.waker.wake();

@@ -1,4 +1,4 @@
-//! The thread that makes segments ready, so that the writer need not.
+//! The thread that prepares segments, so that the writer does not have to wait.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,32 +9,32 @@ use crate::error::LogError;
 use crate::log::{PreparedSegment, SegmentRequest};
 use crate::writer::Shared;
 
-/// Who makes segments ready. There is one order at a time.
+/// Prepares segments. Handles one request at a time.
 pub(super) trait PrepareSegments<D: Disk> {
-    fn request(&mut self, order: SegmentRequest<D>);
+    fn request(&mut self, request: SegmentRequest<D>);
 
-    /// What was ordered, if it is made.
+    /// Returns the requested segment if it is ready.
     fn take(&mut self) -> Option<Result<PreparedSegment<D>, LogError>>;
 
-    /// Waits for what was ordered.
+    /// Waits for the requested segment.
     fn wait(&mut self) -> Result<PreparedSegment<D>, LogError>;
 }
 
-/// A thread. Its channels never hold more than one order.
+/// Prepares segments on a thread. Its channels never hold more than one request.
 pub(super) struct SegmentPreparer<D: Disk> {
-    orders: Option<Sender<SegmentRequest<D>>>,
-    made: Receiver<Result<PreparedSegment<D>, LogError>>,
+    requests: Option<Sender<SegmentRequest<D>>>,
+    prepared: Receiver<Result<PreparedSegment<D>, LogError>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<D: Disk> SegmentPreparer<D> {
     /// Starts the thread.
     pub(super) fn start(shared: Arc<Shared>) -> Result<SegmentPreparer<D>, LogError> {
-        let (orders, to_do) = channel::<SegmentRequest<D>>();
-        let (done, made) = channel();
+        let (requests, pending) = channel::<SegmentRequest<D>>();
+        let (done, prepared) = channel();
         let work = move || {
-            while let Ok(order) = to_do.recv() {
-                if done.send(order.execute()).is_err() {
+            while let Ok(request) = pending.recv() {
+                if done.send(request.execute()).is_err() {
                     return;
                 }
                 shared.waker.wake();
@@ -43,35 +43,35 @@ impl<D: Disk> SegmentPreparer<D> {
         let builder = thread::Builder::new().name("journal-ahead".to_owned());
         let thread =
             builder.spawn(work).map_err(|error| LogError::Disk(DiskError::new(Operation::Create, "", &error)))?;
-        Ok(SegmentPreparer { orders: Some(orders), made, thread: Some(thread) })
+        Ok(SegmentPreparer { requests: Some(requests), prepared, thread: Some(thread) })
     }
 }
 
 impl<D: Disk> PrepareSegments<D> for SegmentPreparer<D> {
-    fn request(&mut self, order: SegmentRequest<D>) {
-        if let Some(orders) = &self.orders {
-            // Where the thread is gone, `wait` says so.
-            let _ = orders.send(order);
+    fn request(&mut self, request: SegmentRequest<D>) {
+        if let Some(requests) = &self.requests {
+            // If the thread has ended, `wait` reports it.
+            let _ = requests.send(request);
         }
     }
 
     fn take(&mut self) -> Option<Result<PreparedSegment<D>, LogError>> {
-        self.made.try_recv().ok()
+        self.prepared.try_recv().ok()
     }
 
     fn wait(&mut self) -> Result<PreparedSegment<D>, LogError> {
-        self.made.recv().unwrap_or(Err(LogError::WriterStopped))
+        self.prepared.recv().unwrap_or(Err(LogError::WriterStopped))
     }
 }
 
 impl<D: Disk> Drop for SegmentPreparer<D> {
-    /// Waits for what is being made. The directory is free for others afterwards, and their files must not be replaced.
+    /// Waits for the segment that is being prepared: afterwards another process may use the directory, and its files must not be replaced.
     fn drop(&mut self) {
-        self.orders = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            log::error!("the thread that prepares segments of the journal has panicked");
+            log::error!("the thread that prepares segments of the journal panicked");
         }
     }
 }

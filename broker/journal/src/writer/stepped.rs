@@ -1,4 +1,4 @@
-//! The writer without threads, for simulations: it goes on when it is told to.
+//! The writer without threads, for simulations: the caller drives each step.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::writer::preparer::PrepareSegments;
 use crate::writer::thread::Writer;
 use crate::writer::{FrameSender, RUNNING, Shared, WriterHandle, channels};
 
-/// Does what [`WriterThread`](crate::WriterThread) does, a group at a time. Dropped, it is as if the process had been killed.
+/// Does what [`WriterThread`](crate::WriterThread) does, one group at a time. Dropping it simulates a killed process.
 pub struct SteppedWriter<D: Disk> {
     writer: Writer<D>,
-    bench: InlinePreparer<D>,
+    preparer: InlinePreparer<D>,
     shared: Arc<Shared>,
 }
 
 impl<D: Disk> SteppedWriter<D> {
-    /// A writer of `log`, and a port with room for `ring_frames` frames for each of `shards` shards. The rest is as for
+    /// Creates a writer of `log` and, for each of `shards` shards, a sender with capacity for `ring_frames` frames. Otherwise like
     /// [`WriterThread::start`](crate::WriterThread::start).
     pub fn start(
         log: Log<D>,
@@ -30,15 +30,15 @@ impl<D: Disk> SteppedWriter<D> {
         let shared = Arc::new(Shared::of(&log, shards));
         let (frame_senders, sources) = channels(&shared, ring_frames);
         let writer = Writer::new(log, sources, Box::new(wake), Box::new(now_ms), shared.clone());
-        (SteppedWriter { writer, bench: InlinePreparer { order: None, made: None }, shared }, frame_senders)
+        (SteppedWriter { writer, preparer: InlinePreparer { request: None, prepared: None }, shared }, frame_senders)
     }
 
-    /// Writes all that waits, and makes it durable; false where nothing waits, or the log has failed.
+    /// Writes all pending frames and makes them durable. Returns false if none are pending or the log has failed.
     pub fn step(&mut self) -> bool {
         if self.shared.state() != RUNNING {
             return false;
         }
-        match self.writer.write_group(&mut self.bench) {
+        match self.writer.write_group(&mut self.preparer) {
             Ok(took) => took,
             Err(error) => {
                 self.writer.end(&Err(error));
@@ -47,7 +47,7 @@ impl<D: Disk> SteppedWriter<D> {
         }
     }
 
-    /// Seals the log, as the thread does when nothing has been posted for a while.
+    /// Seals the log, as the thread does when the log is idle.
     pub fn seal(&mut self) {
         if self.shared.state() == RUNNING
             && let Err(error) = self.writer.seal()
@@ -56,52 +56,52 @@ impl<D: Disk> SteppedWriter<D> {
         }
     }
 
-    /// Makes the segment ready that was ordered; false where there is no order.
+    /// Prepares the requested segment. Returns false if there is no request.
     pub fn prepare(&mut self) -> bool {
-        self.bench.execute()
+        self.preparer.execute()
     }
 
-    /// Makes durable what has been posted, and closes the log in order.
+    /// Makes all posted frames durable and closes the log cleanly.
     ///
     /// # Errors
     /// The log has failed, now or before.
     pub fn close(mut self) -> Result<(), LogError> {
         while self.step() {}
         let result = self.shared.failure.get().map_or(Ok(()), |failure| Err(failure.clone()));
-        result.and_then(|()| self.writer.close(&mut self.bench))
+        result.and_then(|()| self.writer.close(&mut self.preparer))
     }
 
-    /// For those who look at the log while it is written.
+    /// Returns a handle to observe the writer.
     pub fn handle(&self) -> WriterHandle {
         WriterHandle { shared: self.shared.clone() }
     }
 }
 
-/// Orders lie here until they are carried out.
+/// Holds a request until it is executed.
 struct InlinePreparer<D: Disk> {
-    order: Option<SegmentRequest<D>>,
-    made: Option<Result<PreparedSegment<D>, LogError>>,
+    request: Option<SegmentRequest<D>>,
+    prepared: Option<Result<PreparedSegment<D>, LogError>>,
 }
 
 impl<D: Disk> InlinePreparer<D> {
     fn execute(&mut self) -> bool {
-        let Some(order) = self.order.take() else { return false };
-        self.made = Some(order.execute());
+        let Some(request) = self.request.take() else { return false };
+        self.prepared = Some(request.execute());
         true
     }
 }
 
 impl<D: Disk> PrepareSegments<D> for InlinePreparer<D> {
-    fn request(&mut self, order: SegmentRequest<D>) {
-        self.order = Some(order);
+    fn request(&mut self, request: SegmentRequest<D>) {
+        self.request = Some(request);
     }
 
     fn take(&mut self) -> Option<Result<PreparedSegment<D>, LogError>> {
-        self.made.take()
+        self.prepared.take()
     }
 
     fn wait(&mut self) -> Result<PreparedSegment<D>, LogError> {
         self.execute();
-        self.made.take().unwrap_or(Err(LogError::WriterStopped))
+        self.prepared.take().unwrap_or(Err(LogError::WriterStopped))
     }
 }

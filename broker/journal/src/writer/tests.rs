@@ -1,4 +1,4 @@
-//! The writer and its ports, on a disk in memory.
+//! Tests of the writer and its senders, on a disk in memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Sender, channel};
@@ -36,7 +36,7 @@ fn frames(disk: &FaultyDisk) -> Vec<(u16, u64, Vec<u8>)> {
 fn wait_until(mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < DEADLINE, "it takes too long");
+        assert!(begun.elapsed() < DEADLINE, "timed out");
         thread::yield_now();
     }
 }
@@ -45,7 +45,7 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
 fn frames_of_several_shards_become_durable_in_order() {
     const TURNS: u64 = 2_000;
     let disk = FaultyDisk::new(1);
-    let (writer, frame_senders) = WriterThread::start(open(&disk), 3, |_| {}, || 0).expect("has threads");
+    let (writer, frame_senders) = WriterThread::start(open(&disk), 3, |_| {}, || 0).expect("a thread");
     thread::scope(|scope| {
         for mut frame_sender in frame_senders {
             scope.spawn(move || {
@@ -76,11 +76,11 @@ fn frames_of_several_shards_become_durable_in_order() {
     }
 }
 
-/// Each idle period takes one write, and what follows at once takes none.
+/// Each idle period takes one seal, and a frame posted right after takes none.
 #[test]
 fn an_idle_writer_seals_what_it_has_written() {
     let disk = FaultyDisk::new(3);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("a thread");
     let handle = writer.handle();
     let sealed = || match read_header_and_seal(&disk, "segment-0000000000000001") {
         Ok(Ok((_, sealed))) => sealed,
@@ -88,7 +88,7 @@ fn an_idle_writer_seals_what_it_has_written() {
     };
     assert_eq!(sealed(), None);
     for turn in 1..=3 {
-        frame_senders[0].post(vec![turn; 10]).expect("there is room");
+        frame_senders[0].post(vec![turn; 10]).expect("not full");
         wait_until(|| frame_senders[0].durable() == TurnNumber(turn.into()));
         wait_until(|| sealed() == Some(handle.durable()));
     }
@@ -100,20 +100,20 @@ fn an_idle_writer_seals_what_it_has_written() {
 fn frames_posted_after_a_message_from_another_shard_come_later_in_the_log() {
     const TURNS: u64 = 3_000;
     let disk = FaultyDisk::new(6);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
-    let (tell, heard) = channel::<u64>();
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("a thread");
+    let (notify, heard) = channel::<u64>();
     let post = |frame_sender: &mut FrameSender, number: u64| {
         while frame_sender.post(number.to_le_bytes().to_vec()).is_err() {
             thread::yield_now();
         }
     };
-    // The receiver is looked at last: it must not overtake what the sender posts in the meantime.
+    // The receiver is read last: it must not overtake what the sender posts in the meantime.
     let (mut receiver, mut sender) = (frame_senders.remove(1), frame_senders.remove(0));
     thread::scope(|scope| {
         scope.spawn(move || {
             for number in 0..TURNS {
                 post(&mut sender, number);
-                tell.send(number).expect("is listened to");
+                notify.send(number).expect("the receiver exists");
             }
         });
         scope.spawn(move || {
@@ -133,26 +133,26 @@ fn frames_posted_after_a_message_from_another_shard_come_later_in_the_log() {
     assert_eq!(sent, TURNS);
 }
 
-/// A writer that has made one frame durable, and stands still in waking its shard until it is told to go on.
-fn standing_still(disk: &FaultyDisk) -> (WriterThread, FrameSender, Sender<()>) {
-    let (go_on, held) = channel::<()>();
+/// A writer that has made one frame durable and blocks in waking its shard until the returned sender is used.
+fn blocked_writer(disk: &FaultyDisk) -> (WriterThread, FrameSender, Sender<()>) {
+    let (unblock, held) = channel::<()>();
     let first = AtomicBool::new(true);
     let wake = move |_| {
         if first.swap(false, Ordering::SeqCst) {
             let _ = held.recv();
         }
     };
-    let (writer, mut frame_senders) = WriterThread::start(open(disk), 1, wake, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(disk), 1, wake, || 0).expect("a thread");
     let mut frame_sender = frame_senders.remove(0);
     frame_sender.post(vec![1]).expect("fits");
     wait_until(|| frame_sender.durable() == TurnNumber(1));
-    (writer, frame_sender, go_on)
+    (writer, frame_sender, unblock)
 }
 
 #[test]
 fn a_full_ring_says_so_and_loses_nothing() {
     let disk = FaultyDisk::new(2);
-    let (writer, mut frame_sender, go_on) = standing_still(&disk);
+    let (writer, mut frame_sender, unblock) = blocked_writer(&disk);
     let full = loop {
         match frame_sender.post(vec![2]) {
             Ok(_) => {}
@@ -163,9 +163,9 @@ fn a_full_ring_says_so_and_loses_nothing() {
     assert!(!frame_sender.has_room(1));
     let posted = frame_sender.posted();
     assert_eq!(posted, TurnNumber(1 + RING_FRAMES as u64));
-    go_on.send(()).expect("the writer waits");
+    unblock.send(()).expect("the writer waits");
     wait_until(|| frame_sender.durable() == posted);
-    assert_eq!(writer.handle().groups(), 2, "all that waited was one group");
+    assert_eq!(writer.handle().groups(), 2, "all pending frames formed one group");
     assert!(frame_sender.has_room(1));
     writer.close().expect("no faults");
     assert_eq!(frames(&disk).len() as u64, posted.0);
@@ -174,12 +174,12 @@ fn a_full_ring_says_so_and_loses_nothing() {
 #[test]
 fn bytes_that_wait_are_limited_and_one_large_frame_is_taken() {
     let disk = FaultyDisk::new(3);
-    let (writer, mut frame_sender, go_on) = standing_still(&disk);
-    frame_sender.post(vec![2; RING_MAX_BYTES + 1]).expect("nothing else waits");
+    let (writer, mut frame_sender, unblock) = blocked_writer(&disk);
+    frame_sender.post(vec![2; RING_MAX_BYTES + 1]).expect("nothing else is pending");
     assert!(matches!(frame_sender.post(vec![3]), Err(PostError::Full(_))));
-    go_on.send(()).expect("the writer waits");
+    unblock.send(()).expect("the writer waits");
     wait_until(|| frame_sender.durable() == TurnNumber(2));
-    frame_sender.post(vec![3]).expect("there is room again");
+    frame_sender.post(vec![3]).expect("not full");
     writer.close().expect("no faults");
     assert_eq!(frames(&disk).len(), 3);
 }
@@ -193,13 +193,13 @@ fn after_a_failed_sync_nothing_becomes_durable_and_all_shards_are_notified() {
     let wake = move |_| {
         count.fetch_add(1, Ordering::SeqCst);
     };
-    let (writer, mut frame_senders) = WriterThread::start(log, 2, wake, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(log, 2, wake, || 0).expect("a thread");
     frame_senders[0].post(vec![1]).expect("fits");
     wait_until(|| frame_senders[0].durable() == TurnNumber(1));
     disk.set_faults(Faults { power_lost_at: Some(0), ..Faults::default() });
-    frame_senders[0].post(vec![2]).expect("nobody knows yet");
+    frame_senders[0].post(vec![2]).expect("the failure is not known yet");
     wait_until(|| frame_senders[1].failure().is_some());
-    // The failure is known a moment before posts are refused.
+    // The failure becomes known a moment before posts are rejected.
     wait_until(|| matches!(frame_senders[1].post(vec![3]), Err(PostError::Failed(_))));
     assert!(matches!(frame_senders[0].post(vec![3]), Err(PostError::Failed(_))));
     assert_eq!((frame_senders[0].durable(), frame_senders[1].durable()), (TurnNumber(1), TurnNumber(0)));
@@ -209,7 +209,7 @@ fn after_a_failed_sync_nothing_becomes_durable_and_all_shards_are_notified() {
     assert_eq!(writer.close().err(), failure);
 }
 
-/// Whether a frame is there after a power cut at the moment when the system had it.
+/// Whether a frame survives a power failure right after it was written.
 fn survives_a_power_cut_when_written(seed: u64) -> bool {
     let disk = FaultyDisk::new(seed);
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, write_before_sync: true, ..Settings::default() };
@@ -222,7 +222,7 @@ fn survives_a_power_cut_when_written(seed: u64) -> bool {
     assert!(log.commit_with_callback(cut).is_err(), "it is not durable");
     disk.crash();
     let count = frames(&disk).len();
-    assert!(count >= 1, "what was durable is there");
+    assert!(count >= 1, "the durable frame exists");
     count == 2
 }
 
@@ -235,7 +235,7 @@ fn unsynced_data_may_be_lost_in_a_power_failure() {
 #[test]
 fn segments_that_a_snapshot_covers_are_used_again() {
     let disk = FaultyDisk::new(5);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("a thread");
     for _ in 0..100 {
         let turn = frame_senders[0].post(vec![7; 10_000]).expect("fits");
         wait_until(|| frame_senders[0].durable() == turn);
@@ -251,19 +251,19 @@ fn segments_that_a_snapshot_covers_are_used_again() {
 #[test]
 fn a_deferred_frame_is_written_with_the_next_one_or_after_a_delay() {
     let disk = FaultyDisk::new(1);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("a thread");
     let groups = writer.handle();
     let begun = Instant::now();
     let turn = frame_senders[0].post_deferred(vec![1]).expect("fits");
     wait_until(|| frame_senders[0].durable() == turn);
-    assert!(begun.elapsed() >= Duration::from_millis(GROUP_COMMIT_DELAY_MS), "nobody else has hurried the writer");
-    // Both go at once, however long the first would have waited.
+    assert!(begun.elapsed() >= Duration::from_millis(GROUP_COMMIT_DELAY_MS), "nothing else has woken the writer");
+    // Both are written at once, however long the first would have been delayed.
     for body in 2..200 {
         let before = groups.groups();
-        let at_leisure = frame_senders[0].post_deferred(vec![body]).expect("fits");
+        let deferred_turn = frame_senders[0].post_deferred(vec![body]).expect("fits");
         let awaited = frame_senders[1].post(vec![body]).expect("fits");
         wait_until(|| frame_senders[1].durable() == awaited);
-        assert!(frame_senders[0].durable() == at_leisure, "it was posted before");
+        assert!(frame_senders[0].durable() == deferred_turn, "the deferred frame was posted before");
         assert!(groups.groups() - before <= 2);
     }
     writer.close().expect("no faults");
@@ -273,7 +273,7 @@ fn a_deferred_frame_is_written_with_the_next_one_or_after_a_delay() {
 fn deferred_frames_do_not_fill_the_ring() {
     const TURNS: u64 = 5_000;
     let disk = FaultyDisk::new(1);
-    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("a thread");
     let groups = writer.handle();
     while frame_senders[0].posted() < TurnNumber(TURNS) {
         match frame_senders[0].post_deferred(vec![0; 100]) {

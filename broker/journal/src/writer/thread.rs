@@ -1,4 +1,4 @@
-//! What the writer's thread does.
+//! The loop of the writer's thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -14,31 +14,31 @@ use crate::writer::frame_sender::PostedFrame;
 use crate::writer::preparer::{PrepareSegments, SegmentPreparer};
 use crate::writer::{CLOSED, FAILED, GROUP_COMMIT_DELAY_MS, SEAL_IDLE_MS, Shared};
 
-/// A buffer that has grown beyond this is not given back.
+/// A buffer that has grown beyond this size is not returned for reuse.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
-/// After there was no space for a segment, so long is waited before the next attempt.
+/// The delay before allocation is retried after the disk had no space for a segment.
 const SPACE_RETRY_MS: u64 = 1_000;
-/// So long nothing must have been posted before the log is sealed.
+/// The idle time before the log is sealed.
 const SEAL_AFTER: Duration = Duration::from_millis(SEAL_IDLE_MS);
-const PUT_OFF: Duration = Duration::from_millis(GROUP_COMMIT_DELAY_MS);
+const DEFER_INTERVAL: Duration = Duration::from_millis(GROUP_COMMIT_DELAY_MS);
 
 pub(super) struct Writer<D: Disk> {
     log: Log<D>,
     sources: Vec<Source>,
-    /// The frame that comes next in the order of all shards. It may not be there yet although later ones are.
+    /// The next frame in the order of all shards. It may be missing although later ones have arrived.
     next_ticket: u64,
     wake: Box<dyn Fn(ShardNumber) + Send>,
     now_ms: Box<dyn Fn() -> u64 + Send>,
     released: Position,
     no_space_at_ms: Option<u64>,
-    /// Since when there are frames that nobody waits for, and no others, or such frames are expected.
-    put_off_since: Option<Instant>,
-    /// When the last group was begun that nothing has sealed yet.
+    /// The time since which only deferred frames are pending, or such frames are expected.
+    deferring_since: Option<Instant>,
+    /// When the last unsealed group was begun.
     unsealed_since: Option<Instant>,
     shared: Arc<Shared>,
 }
 
-/// Where the frames of one shard come from.
+/// The receiving half of a shard's channel.
 pub(super) struct Source {
     shard: ShardNumber,
     frames: Consumer<PostedFrame>,
@@ -73,7 +73,7 @@ impl<D: Disk> Writer<D> {
             now_ms,
             released: Position::START,
             no_space_at_ms: None,
-            put_off_since: None,
+            deferring_since: None,
             unsealed_since: None,
             shared,
         }
@@ -86,13 +86,13 @@ impl<D: Disk> Writer<D> {
         result
     }
 
-    /// Says to all shards that nothing is written any more.
+    /// Notifies all shards that nothing is written any more.
     pub(super) fn end(&mut self, result: &Result<(), LogError>) {
         let state = match result {
             Ok(()) => CLOSED,
             Err(error) => {
-                log::error!("nothing becomes durable any more: {error}");
-                // It is set here alone.
+                log::error!("the journal has failed and nothing is persisted any more: {error}");
+                // It is set only here.
                 let _ = self.shared.failure.set(error.clone());
                 FAILED
             }
@@ -106,7 +106,7 @@ impl<D: Disk> Writer<D> {
     fn write_all(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
         loop {
             let is_closing = self.shared.closing.load(Ordering::SeqCst);
-            if (is_closing || !self.puts_off()) && self.write_group(preparer)? {
+            if (is_closing || !self.is_deferring()) && self.write_group(preparer)? {
                 continue;
             }
             if is_closing {
@@ -117,30 +117,30 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Whether nobody waits for any of the frames that are there, and they have not been there for long: one that somebody waits for may
-    /// come at any moment and take them along, with one write and one sync for all.
-    fn puts_off(&mut self) -> bool {
+    /// Whether all pending frames are deferred and recent. An urgent frame may arrive at any moment, and then one write and one sync serve
+    /// all.
+    fn is_deferring(&mut self) -> bool {
         let is_urgent = self.shared.flush_up_to.load(Ordering::Acquire) > self.next_ticket;
         if is_urgent {
-            self.put_off_since = None;
+            self.deferring_since = None;
             return false;
         }
         if !self.has_next() {
-            // Where there have been some, there will be more: nobody need wake us for the next one if we wake by ourselves.
-            self.put_off_since = self.shared.has_deferred_frames.swap(false, Ordering::Relaxed).then(Instant::now);
+            // Deferred frames tend to be followed by more. Waking by timer saves the senders from waking this thread.
+            self.deferring_since = self.shared.has_deferred_frames.swap(false, Ordering::Relaxed).then(Instant::now);
             return false;
         }
-        let since = *self.put_off_since.get_or_insert_with(Instant::now);
-        let puts_off = since.elapsed() < PUT_OFF;
-        if !puts_off {
-            self.put_off_since = None;
+        let since = *self.deferring_since.get_or_insert_with(Instant::now);
+        let is_deferring = since.elapsed() < DEFER_INTERVAL;
+        if !is_deferring {
+            self.deferring_since = None;
         }
-        puts_off
+        is_deferring
     }
 
-    /// Seals the log once nothing has been posted for a while: one write for all that came before, however long the rest lasts.
+    /// Seals the log after an idle period: one write for all frames before, however long the period lasts.
     fn seal_if_idle(&mut self) -> Result<(), LogError> {
-        if self.unsealed_since.is_some_and(|since| since.elapsed() >= SEAL_AFTER) && self.put_off_since.is_none() {
+        if self.unsealed_since.is_some_and(|since| since.elapsed() >= SEAL_AFTER) && self.deferring_since.is_none() {
             self.seal()?;
         }
         Ok(())
@@ -155,34 +155,34 @@ impl<D: Disk> Writer<D> {
         self.sources.iter().any(|source| source.has(self.next_ticket))
     }
 
-    /// Writes all that waits, and makes it durable; false where nothing waits.
+    /// Writes all pending frames and makes them durable. Returns false if none are pending.
     pub(super) fn write_group(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<bool, LogError> {
-        self.look_ahead(preparer)?;
+        self.advance_segments(preparer)?;
         let took = self.take_frames()?;
         if took {
-            self.take_delivery(preparer)?;
+            self.wait_for_segment(preparer)?;
             let Writer { log, sources, shared, wake, .. } = self;
             let began = Instant::now();
-            let position = log.commit_with_callback(|| tell_written(sources, shared, wake))?;
+            let position = log.commit_with_callback(|| notify_written(sources, shared, wake))?;
             let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.shared.sync_times.count(took_us, 1);
             self.unsealed_since = Some(began);
-            self.tell(position);
+            self.notify_durable(position);
         }
         Ok(took)
     }
 
     pub(super) fn close(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
-        self.take_delivery(preparer)?;
+        self.wait_for_segment(preparer)?;
         self.log.close_cleanly()
     }
 
-    fn take_delivery(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
+    fn wait_for_segment(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
         if self.log.needs_segment() { self.log.install_segment(preparer.wait()) } else { Ok(()) }
     }
 
-    /// Takes what was prepared, orders what is needed next, and lets go of what is not needed any more.
-    fn look_ahead(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
+    /// Installs a prepared segment, requests the next one, and releases segments that are no longer needed.
+    fn advance_segments(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
         if let Some(prepared) = preparer.take() {
             self.log.install_segment(prepared)?;
         }
@@ -199,25 +199,24 @@ impl<D: Disk> Writer<D> {
                 Some(at_ms) if now_ms < at_ms.saturating_add(SPACE_RETRY_MS) => return Ok(()),
                 Some(_) => {}
                 None => log::warn!(
-                    "there is no space for the next segment of the journal: what would have to be kept is refused until there is"
+                    "no space for the next segment of the journal: messages that must be persisted are rejected until there is"
                 ),
             }
             self.no_space_at_ms = Some(now_ms);
             self.log.retry_allocation();
         } else if self.no_space_at_ms.take().is_some() {
-            log::info!("there is space for the journal again");
+            log::info!("the journal has disk space again");
         }
-        if let Some(order) = self.log.request((self.now_ms)()) {
-            preparer.request(order);
+        if let Some(request) = self.log.request((self.now_ms)()) {
+            preparer.request(request);
         }
         Ok(())
     }
 
-    /// Moves frames that wait into the group, in the order in which they were posted, as many as it takes. Whether there
-    /// were any.
+    /// Moves pending frames into the group, in the order in which they were posted, as many as fit. Returns whether there were any.
     fn take_frames(&mut self) -> Result<bool, LogError> {
         let first = self.next_ticket;
-        // Those that come while this goes on are for the next group.
+        // Frames that arrive from now on go into the next group.
         let end = self.shared.next_ticket.load(Ordering::Acquire);
         while self.next_ticket < end {
             let next = self.next_ticket;
@@ -235,14 +234,14 @@ impl<D: Disk> Writer<D> {
                 source.taken = posted.turn;
                 let waiting = &self.shared.shard(source.shard).waiting_bytes;
                 waiting.fetch_sub(posted.body.len(), Ordering::AcqRel);
-                give_back(&mut source.free_buffers, posted.body);
+                recycle_buffer(&mut source.free_buffers, posted.body);
             }
         }
         Ok(self.next_ticket > first)
     }
 
-    /// All that was in the group is durable.
-    fn tell(&mut self, position: Position) {
+    /// Notifies the shards that the group is durable.
+    fn notify_durable(&mut self, position: Position) {
         self.shared.durable.store(position.0, Ordering::Release);
         self.shared.groups.fetch_add(1, Ordering::Relaxed);
         self.shared.held_bytes.store(self.log.held_bytes(), Ordering::Relaxed);
@@ -260,25 +259,25 @@ impl<D: Disk> Writer<D> {
         let has_work = || {
             closing.load(Ordering::SeqCst)
                 || covered.load(Ordering::Acquire) > self.released.0
-                || match self.put_off_since {
+                || match self.deferring_since {
                     Some(_) => flush_up_to.load(Ordering::Acquire) > self.next_ticket,
                     None => self.has_next(),
                 }
         };
-        // Who is refused posts nothing, so nobody else would have it look whether there is space again.
+        // A shard whose posts are rejected does not wake this thread, so a timer must trigger the check for space.
         let retry = self.log.is_low_on_space().then_some(Duration::from_millis(SPACE_RETRY_MS));
-        let put_off = self.put_off_since.map(|since| PUT_OFF.saturating_sub(since.elapsed()));
-        is_delaying_flush.store(put_off.is_some(), Ordering::Relaxed);
+        let defer_left = self.deferring_since.map(|since| DEFER_INTERVAL.saturating_sub(since.elapsed()));
+        is_delaying_flush.store(defer_left.is_some(), Ordering::Relaxed);
         let seal = self.unsealed_since.map(|since| SEAL_AFTER.saturating_sub(since.elapsed()));
-        self.shared.waker.sleep_unless(has_work, put_off.or_else(|| retry.into_iter().chain(seal).min()));
+        self.shared.waker.sleep_unless(has_work, defer_left.or_else(|| retry.into_iter().chain(seal).min()));
         is_delaying_flush.store(false, Ordering::Relaxed);
         // See `Shared::notify_deferred`.
         fence(Ordering::SeqCst);
     }
 }
 
-/// All that was in the group is in the hands of the system.
-fn tell_written(sources: &[Source], shared: &Shared, wake: &dyn Fn(ShardNumber)) {
+/// Notifies the shards that the group was written.
+fn notify_written(sources: &[Source], shared: &Shared, wake: &dyn Fn(ShardNumber)) {
     for source in sources {
         let written = &shared.shard(source.shard).written;
         if written.load(Ordering::Relaxed) != source.taken.0 {
@@ -288,10 +287,10 @@ fn tell_written(sources: &[Source], shared: &Shared, wake: &dyn Fn(ShardNumber))
     }
 }
 
-fn give_back(free_buffers: &mut Producer<Vec<u8>>, mut body: Vec<u8>) {
+fn recycle_buffer(free_buffers: &mut Producer<Vec<u8>>, mut body: Vec<u8>) {
     if body.capacity() <= BUFFER_KEPT_BYTES {
         body.clear();
-        // Where the ring is full the shard has enough of them.
+        // If the ring is full, the shard has enough buffers.
         let _ = free_buffers.push(body);
     }
 }

@@ -1,4 +1,4 @@
-//! A disk on which a log is written to between any two reads.
+//! A disk whose log grows between any two reads.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ pub(crate) const ID: LogId = LogId(0xABCD);
 pub(crate) enum Between {
     Nothing,
     Append,
-    /// Frames, and in the first reads a snapshot that lets go of what was before.
+    /// Appends frames, and during the first reads takes a snapshot that releases older segments.
     ReleaseSometimes,
     ReleaseAlways,
 }
@@ -37,7 +37,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// A number that is the same for the same seed.
+    /// Returns a number that depends only on the seed.
     fn below(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.random >> 33) % bound
@@ -54,10 +54,10 @@ impl Writer {
         self.log.commit().expect("no faults")
     }
 
-    /// Makes a snapshot of all that is there, and lets go of the segments before.
+    /// Takes a snapshot of everything, and releases the earlier segments.
     fn release(&mut self, disk: &FaultyDisk) {
-        // So many frames fill more than one segment.
-        let position = (0..20).map(|_| self.append()).max().expect("there are some");
+        // Enough frames to fill more than one segment.
+        let position = (0..20).map(|_| self.append()).max().expect("not empty");
         self.epochs += 1;
         let epoch = Epoch::new(self.epochs).expect("not 0");
         SnapshotWriter::begin(disk, ID, epoch, position, 0).and_then(SnapshotWriter::finish).expect("no faults");
@@ -66,7 +66,7 @@ impl Writer {
 }
 
 impl Busy {
-    /// A log with so many frames, each of which was durable before the next one was written.
+    /// Creates a log with this number of frames, each of which was durable before the next one was written.
     pub(crate) fn new(seed: u64, frames: u64) -> Busy {
         let disk = FaultyDisk::new(seed);
         let settings =
@@ -85,12 +85,12 @@ impl Busy {
     }
 
     pub(crate) fn between_reads(&self, between: Between) {
-        self.writer.lock().expect("nobody panics").between = between;
+        self.writer.lock().expect("no panic").between = between;
     }
 
     /// Frames that have been written.
     pub(crate) fn written(&self) -> u64 {
-        self.writer.lock().expect("nobody panics").written
+        self.writer.lock().expect("no panic").written
     }
 
     pub(crate) fn listings(&self) -> usize {
@@ -98,20 +98,20 @@ impl Busy {
     }
 
     pub(crate) fn release(&self) {
-        self.writer.lock().expect("nobody panics").release(&self.disk);
+        self.writer.lock().expect("no panic").release(&self.disk);
     }
 
     fn write_on(&self) {
-        /// Frames that are written at most, so that reading ends.
+        /// The most frames written, so that reading ends.
         const FRAMES_MAX: u64 = 2_000;
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
-        let mut writer = self.writer.lock().expect("nobody panics");
+        let mut writer = self.writer.lock().expect("no panic");
         let may_append = writer.written < FRAMES_MAX && writer.below(8) == 0;
         match writer.between {
             Between::Nothing => {}
             Between::ReleaseSometimes if reads == 20 || reads == 60 => writer.release(&self.disk),
             Between::ReleaseAlways if reads.is_multiple_of(5) => writer.release(&self.disk),
-            // Now and then several, so that a reader who goes forward sees the last of them without the first.
+            // Sometimes several, so that a forward reader sees the last of them without the first.
             Between::Append | Between::ReleaseSometimes if may_append => {
                 for _ in 0..=writer.below(4) {
                     writer.append();
@@ -170,7 +170,7 @@ impl DiskFile for BusyFile {
         self.file.size_bytes()
     }
 
-    /// Whoever reads several blocks may see some before a write and some after it.
+    /// A read of several blocks may see some before a write and some after it.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
         for (at, block) in bytes.chunks_mut(4_096).enumerate() {
             self.file.read_at(offset + (at * 4_096) as u64, block)?;

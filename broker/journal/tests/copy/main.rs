@@ -1,4 +1,4 @@
-//! Copying and reading a log to which somebody writes meanwhile: the disk writes on between any two reads.
+//! Copies and reads a log that is being written: the disk grows between any two reads.
 
 mod busy;
 
@@ -10,7 +10,7 @@ use tautwire_journal::{
 
 use crate::busy::{Between, Busy};
 
-/// The bodies of all frames behind `covered`, each of which begins with its number.
+/// Returns the bodies of all frames after `covered`, each of which begins with its number.
 fn numbers<D: Disk>(disk: &D, covered: Position) -> Vec<u64> {
     let mut reader = Reader::open(disk, covered).expect("no faults");
     let mut numbers = Vec::new();
@@ -28,15 +28,15 @@ fn a_copy_of_a_log_that_grows_is_whole_and_has_all_that_was_there_before() {
         let before = busy.written();
         busy.between_reads(Between::Append);
         let target = FaultyDisk::new(1);
-        let copied = copy(&busy, &target).expect("is whole");
+        let copied = copy(&busy, &target).expect("intact");
         assert!(busy.written() > before, "nothing was written meanwhile");
         assert_eq!(busy.listings(), 2, "seed {seed}: it was made again, although nothing was released");
         let numbers = numbers(&target, Position::START);
         assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "seed {seed}: {numbers:?}");
         assert!(numbers.len() as u64 >= before, "seed {seed}: {} of {before}", numbers.len());
         assert_eq!(copied.log.frames, numbers.len() as u64);
-        let (_, log) = verify(&target).expect("is whole");
-        assert_eq!(log.end.torn, None, "seed {seed}: the write under way is no part of it");
+        let (_, log) = verify(&target).expect("intact");
+        assert_eq!(log.end.torn, None, "seed {seed}: the copy contains the write in progress");
         let names = target.list().expect("no faults");
         assert!(!names.iter().any(|name| name == "LOCK" || name.starts_with("spare-")), "{names:?}");
     }
@@ -46,7 +46,7 @@ fn a_copy_of_a_log_that_grows_is_whole_and_has_all_that_was_there_before() {
 fn a_copy_is_durable() {
     let busy = Busy::new(3, 40);
     let target = FaultyDisk::new(1);
-    copy(&busy, &target).expect("is whole");
+    copy(&busy, &target).expect("intact");
     target.crash();
     assert_eq!(numbers(&target, Position::START).len() as u64, busy.written());
 }
@@ -69,7 +69,7 @@ fn a_copy_is_given_up_where_segments_are_released_all_the_time() {
     assert_eq!(copy(&busy, &target).map(|_| ()), Err(CopyError::Source(LogError::ChangedWhileReading)));
     assert!(busy.listings() >= COPY_ATTEMPTS);
     let names = target.list().expect("no faults");
-    assert!(names.is_empty(), "what is left is not to be taken for a copy: {names:?}");
+    assert!(names.is_empty(), "the remains look like a copy: {names:?}");
 }
 
 #[test]
@@ -126,8 +126,8 @@ fn a_segment_that_is_missing_is_named() {
     let whole = numbers(busy.disk(), Position::START).len();
     for missing in [1, 3] {
         let target = FaultyDisk::new(1);
-        copy(&busy, &target).expect("is whole");
-        target.remove(&format!("segment-{missing:016x}")).expect("is there");
+        copy(&busy, &target).expect("intact");
+        target.remove(&format!("segment-{missing:016x}")).expect("exists");
         let Err(LogError::Damaged(damage)) = verify(&target).map(|_| ()) else { panic!("a segment is missing") };
         assert_eq!((damage.kind, damage.segment.0, damage.bytes), (DamageKind::SegmentMissing, missing, 0..65_536));
         let reader = Reader::open(&target, Position::START).expect("no faults");
@@ -146,7 +146,7 @@ fn of_a_damaged_snapshot_the_rest_is_read() {
     }
     writer.finish().expect("no faults");
     let name = "snapshot-0000000000002000";
-    let size = disk.open(name).and_then(|file| file.size_bytes()).expect("is there");
+    let size = disk.open(name).and_then(|file| file.size_bytes()).expect("exists");
     let left = || {
         let mut reader = SnapshotReader::salvage(&disk, name).expect("no faults").expect("is a snapshot");
         assert_eq!((reader.covered(), reader.bytes()), (Position(8_192), size));
@@ -158,12 +158,12 @@ fn of_a_damaged_snapshot_the_rest_is_read() {
     };
     let all: Vec<u8> = (0..10).collect();
     assert_eq!(left(), (all.clone(), 0));
-    // The third frame begins behind two of 8,048 bytes.
+    // The third frame begins after two of 8,048 bytes.
     disk.flip_bit(name, 8_192 + 2 * 8_048 + 100, 0);
     let Snapshots { whole, damaged } = Snapshots::of(&disk).expect("no faults");
     assert!(whole.is_none() && damaged == [name]);
     assert_eq!(left(), (vec![0, 1, 3, 4, 5, 6, 7, 8, 9], 1));
-    // Without a header the first frame says what is needed.
+    // Without a header, the first frame provides the data.
     for offset in [20, 4_096 + 20] {
         disk.flip_bit(name, offset, 0);
     }

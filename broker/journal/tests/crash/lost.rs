@@ -1,7 +1,7 @@
-//! Whatever becomes of a directory that nobody uses: all that was acknowledged is there, or the start is refused, or a warning says
-//! that the end may be missing. The oracle is what the test has appended and been told, never what the log believes.
+//! Damages a directory while no process uses it. All acknowledged data must then be there, or the start is refused, or a warning says that
+//! the end may be missing. The oracle is what the test has appended and got acknowledged, never what the log believes.
 //!
-//! `TAUTWIRE_CRASH_SEEDS=10000 cargo test -p tautwire-journal --test crash lost` tries more.
+//! `TAUTWIRE_CRASH_SEEDS=10000 cargo test -p tautwire-journal --test crash lost` runs more seeds.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::world::CrashTest;
 
 const SEEDS: u64 = 1_000;
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Where a segment has its seal.
+/// The range of a segment's seal.
 const SEAL: Range<u64> = BLOCK..2 * BLOCK;
 
-/// What happened to a file.
+/// The damage of a file.
 #[derive(Debug, PartialEq)]
 enum Harm {
     Flipped(u64),
@@ -26,27 +26,27 @@ enum Harm {
 }
 
 impl Harm {
-    /// Whether it may have taken the seal of the segment.
+    /// Whether it may have destroyed the seal of the segment.
     fn takes_seal(&self) -> bool {
         match self {
             Harm::Flipped(at) => SEAL.contains(at),
             Harm::Cleared(range) => range.start < SEAL.end && SEAL.start < range.end,
-            // Of these the file itself tells.
+            // The file itself reveals these.
             Harm::Cut(_) | Harm::Removed => false,
         }
     }
 }
 
-/// What became of a directory.
+/// The outcome for a directory.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome {
     Whole,
     Refused,
-    /// The last group was lost, and the warning says that something may be.
+    /// The last group was lost, and a warning says so.
     LostWithWarning,
 }
 
-/// A log with some lives, of which the last was stopped or killed.
+/// Creates a log with several runs, the last of which was stopped or killed.
 fn create_log_directory(world: &mut CrashTest) -> bool {
     let lives = 1 + world.random.below(3);
     for life in 1..=lives {
@@ -81,7 +81,7 @@ fn harm(world: &mut CrashTest) -> (String, Harm) {
     let is_state = |name: &&String| name.starts_with("segment-") || *name == "VERSION";
     let names: Vec<&String> = names.iter().filter(is_state).collect();
     let name = names[world.random.below(names.len() as u64) as usize].clone();
-    let bytes = world.disk.open(&name).and_then(|file| file.size_bytes()).expect("is there");
+    let bytes = world.disk.open(&name).and_then(|file| file.size_bytes()).expect("exists");
     let at = world.random.below(bytes);
     let harm = match world.random.below(8) {
         0..=3 => Harm::Flipped(at),
@@ -89,7 +89,7 @@ fn harm(world: &mut CrashTest) -> (String, Harm) {
             let start = at / BLOCK * BLOCK;
             Harm::Cleared(start..(start + BLOCK * (1 + world.random.below(4))).min(bytes))
         }
-        // An empty directory is a new one.
+        // An empty directory counts as new.
         7 if names.len() > 1 => Harm::Removed,
         _ => Harm::Cut(at),
     };
@@ -97,7 +97,7 @@ fn harm(world: &mut CrashTest) -> (String, Harm) {
         Harm::Flipped(at) => world.disk.flip_bit(&name, *at, world.random.below(8) as u8),
         Harm::Cleared(range) => world.disk.clear(&name, range.clone(), false),
         Harm::Cut(at) => world.disk.clear(&name, *at..bytes, true),
-        Harm::Removed => world.disk.remove(&name).expect("is there"),
+        Harm::Removed => world.disk.remove(&name).expect("exists"),
     }
     world.disk.sync_directory().expect("no faults");
     (name, harm)
@@ -106,7 +106,7 @@ fn harm(world: &mut CrashTest) -> (String, Harm) {
 pub(crate) fn run_with_data_loss(seed: u64) -> Outcome {
     let mut world = CrashTest::new(seed);
     let is_stopped = create_log_directory(&mut world);
-    // The last group may be whole although nobody was told.
+    // The last group may be complete although it was not acknowledged.
     let harms: Vec<_> = (0..1 + world.random.below(3)).map(|_| harm(&mut world)).collect();
     let story = format!("seed {seed}, stopped {is_stopped}: {harms:?}");
     let (read, recovery) = match world.open(OnDamage::Refuse) {
@@ -116,7 +116,7 @@ pub(crate) fn run_with_data_loss(seed: u64) -> Outcome {
             return Outcome::Refused;
         }
         Err(LogError::VersionDamaged | LogError::VersionMissing) => return Outcome::Refused,
-        // Flipped digits may make another version of it.
+        // Flipped digits may change the version.
         Err(LogError::UnsupportedVersion { .. }) => return Outcome::Refused,
         Err(error) => panic!("{story}: {error}"),
     };
@@ -129,7 +129,7 @@ pub(crate) fn run_with_data_loss(seed: u64) -> Outcome {
     let end = &recovery.end;
     assert!(
         (read.len() >= world.sealed || seal_is_lost) && !end.closed,
-        "{story}: {} of {} acknowledged frames are there, of which {} were sealed: {end:?}",
+        "{story}: {} of {} acknowledged frames exist, of which {} were sealed: {end:?}",
         read.len(),
         world.durable,
         world.sealed
@@ -137,14 +137,14 @@ pub(crate) fn run_with_data_loss(seed: u64) -> Outcome {
     Outcome::LostWithWarning
 }
 
-/// The damage is named, and what is left is what was written, in its order.
+/// The damage is reported, and the rest is what was written, in order.
 fn continue_without(world: &mut CrashTest, story: &str) {
     let opened = world.open(OnDamage::Skip);
     let (read, recovery) = opened.unwrap_or_else(|error| panic!("{story}: {error}"));
     assert!(!recovery.damage.is_empty(), "{story}: it was refused for nothing");
     let mut history = world.history.iter();
     let is_left = read.iter().all(|(_, read)| history.any(|written| written == read));
-    assert!(is_left, "{story}: something was read that was never written, or in another order");
+    assert!(is_left, "{story}: frames were read that were never written, or in another order");
 }
 
 #[test]
@@ -160,5 +160,5 @@ fn acknowledged_frames_survive_or_their_loss_is_reported() {
     }
     println!("{whole} whole, {refused} refused, {warned} with a warning");
     let all = seeds.end;
-    assert!(whole > all / 20 && refused > all / 4 && warned > 0, "{whole} {refused} {warned}: the lives were too easy");
+    assert!(whole > all / 20 && refused > all / 4 && warned > 0, "{whole} {refused} {warned}: the runs were too easy");
 }

@@ -1,6 +1,6 @@
-//! The log on a disk that loses, tears and flips what was not synced, and fails.
+//! Tests the log on a disk that loses, tears and flips unsynced data, and fails.
 //!
-//! `TAUTWIRE_CRASH_SEEDS=100000 cargo test --release -p tautwire-journal --test crash` tries more.
+//! `TAUTWIRE_CRASH_SEEDS=100000 cargo test --release -p tautwire-journal --test crash` runs more seeds.
 
 mod lost;
 mod mutants;
@@ -12,7 +12,7 @@ use tautwire_journal::{LogError, SEGMENT_MIN_BYTES};
 use world::CrashTest;
 
 const SEEDS: u64 = 2_000;
-/// How often a log is opened in one life.
+/// The number of openings per seed.
 const OPENINGS: usize = 5;
 const STEPS_MAX: u64 = 60;
 
@@ -35,7 +35,7 @@ fn durable_frames_survive_a_crash_and_nothing_else_does() {
         }));
         assert!(result.is_ok(), "seed {seed}");
     }
-    // The lives were not too easy.
+    // The runs were not too easy.
     let lives = seeds.end as usize;
     assert!(failures > lives / 2 && recycled > lives / 10 && rolled > lives, "{failures} {recycled} {rolled}");
 }
@@ -46,7 +46,7 @@ fn run_with_crashes(world: &mut CrashTest, failures: &mut usize) {
     }
 }
 
-/// Opens the log, works until something goes wrong, and crashes.
+/// Opens the log, works until something fails, and crashes.
 fn run_workload(world: &mut CrashTest, failures: &mut usize) {
     let fails = world.random.one_in(3);
     if fails {
@@ -55,7 +55,7 @@ fn run_workload(world: &mut CrashTest, failures: &mut usize) {
     match world.open_and_look() {
         Ok(()) => {
             let names = world.disk.list().unwrap_or_default();
-            assert!(!names.iter().any(|name| name.ends_with(".new")), "half-made files are gone: {names:?}");
+            assert!(!names.iter().any(|name| name.ends_with(".new")), "unfinished files remain: {names:?}");
             if world.random.one_in(2) {
                 world.inject_fault();
             }
@@ -67,14 +67,14 @@ fn run_workload(world: &mut CrashTest, failures: &mut usize) {
                 }
             }
         }
-        // A disk that does not read looks damaged; the log was left as it is.
+        // An unreadable disk looks like damage; the log is unchanged.
         Err(error) => assert!(fails && matches!(error, LogError::Disk(_) | LogError::Damaged(_)), "{error}"),
     }
     world.log = None;
     if world.random.one_in(3) { world.disk.end_process() } else { world.disk.crash() }
 }
 
-/// What a failed opening has left may be gone after the crash that follows, each name for itself.
+/// Names that a failed opening has left may be lost in the next crash, each one independently.
 #[test]
 fn an_opening_that_failed_anywhere_can_be_repeated() {
     for seed in 0..16 * 16 * 16 {

@@ -1,4 +1,4 @@
-//! Faults that are put in on purpose are found.
+//! Deliberate faults are found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,7 +9,7 @@ use crate::lost::run_with_data_loss;
 use crate::run_with_crashes;
 use crate::world::CrashTest;
 
-/// Whether one of so many seeds makes a log with this fault lose something, or have something that it should not have.
+/// Whether a log with this fault loses data, or has unexpected data, for any of `seeds_max` seeds.
 fn is_found(mutant: Mutant, seeds_max: u64, run_workload: impl Fn(&mut CrashTest)) -> bool {
     mutate(Some(mutant));
     let fails = |seed| catch_unwind(AssertUnwindSafe(|| run_workload(&mut CrashTest::new(seed)))).is_err();
@@ -22,8 +22,8 @@ fn run_workload(world: &mut CrashTest) {
     run_with_crashes(world, &mut 0);
 }
 
-/// The first group of a log is torn; the next opening makes its segment a spare, and goes no further; the one after that
-/// uses the spare at the same place, and writes one frame.
+/// The first group of a log is torn; the next opening makes its segment a spare, and does nothing else; the one after that reuses the spare
+/// at the same place, and writes one frame.
 fn recycle_segment(world: &mut CrashTest) {
     world.open_and_look().expect("no faults");
     let first_bytes = 4_000 + world.random.below(4_000) as usize;
@@ -31,7 +31,7 @@ fn recycle_segment(world: &mut CrashTest) {
         world.append_body(vec![1; bytes]).expect("no faults");
     }
     lose_power_at(world, 1);
-    world.commit().expect_err("there is no power");
+    world.commit().expect_err("the power has failed");
     world.log = None;
     world.disk.crash();
     let at = 1 + world.random.below(30);
@@ -53,7 +53,7 @@ fn lose_power_at(world: &CrashTest, operation: u64) {
     world.disk.set_faults(Faults { power_lost_at, ..Faults::default() });
 }
 
-/// A power cut takes what was reported durable.
+/// A power failure loses what was reported durable.
 #[test]
 fn a_sync_that_is_forgotten_is_found() {
     assert!(is_found(Mutant::ForgetsToSync, 20, run_workload));
@@ -64,19 +64,19 @@ fn a_recycled_segment_has_no_old_frames() {
     (0..300).for_each(|seed| recycle_segment(&mut CrashTest::new(seed)));
 }
 
-/// Behind the frame that is written there is another one, of the group that was torn.
+/// After the written frame there is another one, of the torn group.
 #[test]
 fn a_stale_frame_of_another_epoch_is_found() {
     assert!(is_found(Mutant::TakesOtherEpochs, 300, recycle_segment));
 }
 
-/// Frames behind a hole in the last group of a run come back in the next run but one.
+/// Frames after a hole in the last group of a run reappear two runs later.
 #[test]
 fn a_tail_that_comes_back_is_found() {
     assert!(is_found(Mutant::TakesWhatWasCutOff, 200, run_workload));
 }
 
-/// The first frame behind the snapshot is not there.
+/// The first frame after the snapshot is missing.
 #[test]
 fn a_reader_that_begins_one_frame_late_is_found() {
     assert!(is_found(Mutant::BeginsOneFrameLate, 20, run_workload));
@@ -95,7 +95,7 @@ fn is_found_by_losses(mutant: Mutant) -> bool {
     is_found
 }
 
-/// What was acknowledged long ago, and is the last thing in the log, is damaged.
+/// Data that was acknowledged long ago, at the end of the log, is damaged.
 #[test]
 fn a_reader_that_forgets_seals_is_found() {
     assert!(is_found_by_losses(Mutant::ForgetsSeals));
@@ -107,7 +107,7 @@ fn a_log_that_forgets_what_segments_there_are_is_found() {
     assert!(is_found_by_losses(Mutant::ForgetsSegments));
 }
 
-/// The first file is missing, and there is nothing in those behind it that would miss it.
+/// The first file is missing, and later ones do not reveal it.
 #[test]
 fn a_log_that_begins_with_any_segment_is_found() {
     assert!(is_found_by_losses(Mutant::TakesAnyFirstSegment));

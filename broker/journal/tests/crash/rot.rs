@@ -1,4 +1,4 @@
-//! What becomes of a log when durable bytes change.
+//! Flips durable bytes of a log.
 
 use tautwire_journal::disk::Faults;
 use tautwire_journal::{DamageKind, LogError, OnDamage, Position, SEGMENT_MIN_BYTES};
@@ -8,7 +8,7 @@ use crate::world::{CrashTest, Written};
 
 const SEEDS: u64 = 300;
 
-/// A log of some segments that was closed in order, as it is read.
+/// Returns a cleanly closed log of several segments, as it is read.
 fn closed_log(seed: u64) -> (CrashTest, Vec<(Position, Written)>) {
     let mut world = CrashTest::new(seed);
     for _ in 0..2 {
@@ -23,7 +23,7 @@ fn closed_log(seed: u64) -> (CrashTest, Vec<(Position, Written)>) {
         world.durable = world.history.len();
     }
     world.disk.crash();
-    let (read, recovery) = world.open(OnDamage::Refuse).expect("is whole");
+    let (read, recovery) = world.open(OnDamage::Refuse).expect("intact");
     assert!(recovery.end.closed && recovery.end.torn.is_none());
     assert!(read.iter().map(|(_, written)| written).eq(&world.history));
     world.log = None;
@@ -43,7 +43,7 @@ fn no_frame_is_missing_without_being_reported() {
         world.log = None;
         let opened = world.open(OnDamage::Skip);
         let (read, recovery) = opened.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        // An epoch began with the first opening if it was not refused, so the end is not the closing frame's any more.
+        // If the first opening succeeded, an epoch began, so the closing frame is no longer at the end.
         assert_eq!(refused.is_err(), !recovery.damage.is_empty(), "seed {seed}");
         assert!(refused.is_ok() || matches!(refused, Err(LogError::Damaged(_))), "seed {seed}");
         let mut read = read.into_iter().peekable();

@@ -1,4 +1,4 @@
-//! A log on a lying disk, and what must be in it.
+//! A log on a faulty disk, and what must be in it.
 
 use tautwire_journal::disk::{Faults, FaultyDisk, Random};
 use tautwire_journal::{
@@ -17,11 +17,11 @@ pub(crate) struct Written {
 pub(crate) struct CrashTest {
     pub(crate) disk: FaultyDisk,
     pub(crate) random: Random,
-    /// All frames behind `covered` that may be in the log, in order.
+    /// All frames after `covered` that may be in the log, in order.
     pub(crate) history: Vec<Written>,
-    /// So many of them have been reported durable.
+    /// The number of frames reported durable.
     pub(crate) durable: usize,
-    /// So many of them were sealed.
+    /// The number of frames that were sealed.
     pub(crate) sealed: usize,
     /// Positions that were reported durable, each with the frames of the history up to it.
     pub(crate) marks: Vec<(usize, Position)>,
@@ -47,7 +47,7 @@ impl CrashTest {
         }
     }
 
-    /// Opens the log and gives what was read.
+    /// Opens the log and returns what was read.
     pub(crate) fn open(&mut self, on_damage: OnDamage) -> Result<(Vec<(Position, Written)>, OpenReport), LogError> {
         self.log = None;
         let mut read = Vec::new();
@@ -63,14 +63,14 @@ impl CrashTest {
         Ok((read, recovery))
     }
 
-    /// Opens the log after a crash. All that was durable must be there, in order, and nothing that was not appended.
+    /// Opens the log after a crash. Checks that all durable frames are there, in order, and nothing that was not appended.
     pub(crate) fn open_and_look(&mut self) -> Result<(), LogError> {
         let (read, recovery) = self.open(OnDamage::Refuse)?;
         assert_eq!(recovery.damage, [], "nothing was damaged");
-        assert!(read.len() >= self.durable, "{} of {} durable frames are there", read.len(), self.durable);
-        assert!(read.len() <= self.history.len(), "there is a frame that was never appended, or was cut off");
+        assert!(read.len() >= self.durable, "only {} of {} durable frames exist", read.len(), self.durable);
+        assert!(read.len() <= self.history.len(), "a frame exists that was never appended, or was cut off");
         for ((_, read), written) in read.iter().zip(&self.history) {
-            assert!(read == written, "turn {} of shard {} is not what was written", read.turn, read.shard);
+            assert!(read == written, "turn {} of shard {} differs from what was written", read.turn, read.shard);
         }
         // What was read is durable now, and what was cut off never comes back.
         self.history.truncate(read.len());
@@ -110,7 +110,7 @@ impl CrashTest {
         Ok(())
     }
 
-    /// Nothing has been posted for a while.
+    /// Simulates an idle time.
     pub(crate) fn seal(&mut self) -> Result<(), LogError> {
         self.commit()?;
         self.log.as_mut().expect("is open").seal()?;
@@ -118,7 +118,7 @@ impl CrashTest {
         Ok(())
     }
 
-    /// A snapshot of some durable state is made elsewhere.
+    /// Simulates a snapshot of some durable state.
     pub(crate) fn release(&mut self) -> Result<(), LogError> {
         let at = self.random.below(self.marks.len() as u64) as usize;
         let Some((frames, position)) = self.marks.get(at).copied() else { return Ok(()) };
@@ -133,7 +133,7 @@ impl CrashTest {
         self.log.as_mut().expect("is open").release(position)
     }
 
-    /// One step of a life.
+    /// One random step.
     pub(crate) fn step(&mut self) -> Result<(), LogError> {
         match self.random.below(13) {
             0..=6 => self.append(),
@@ -154,7 +154,7 @@ impl CrashTest {
         self.disk.set_faults(faults);
     }
 
-    /// Different for each frame, so that no frame can be taken for another; mostly short, and now and then longer than a segment.
+    /// Returns a body that is different for each frame; mostly short, sometimes longer than a segment.
     fn body(&mut self) -> Vec<u8> {
         self.bodies += 1;
         let len = match self.random.below(40) {

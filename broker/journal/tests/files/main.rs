@@ -1,4 +1,4 @@
-//! The log in a real directory, snapshots, and what is refused.
+//! Tests the log in a real directory, snapshots, and rejected directories.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -34,7 +34,7 @@ fn open<D: Disk>(disk: &D, number: u64, covered: Position, on_damage: OnDamage) 
     Ok((log, recovery, bodies))
 }
 
-/// A directory that is removed at the end.
+/// A directory that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -56,10 +56,10 @@ fn a_directory_is_made_for_its_user_alone() {
     let folder = Folder::new();
     let path = folder.0.join("a/b");
     let disk = Directory::open(&path).expect("can be made");
-    let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+    let mode = std::fs::metadata(&path).expect("exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
-    disk.sync_directory().expect("it is there");
-    Directory::open(&path).expect("it is there already");
+    disk.sync_directory().expect("exists");
+    Directory::open(&path).expect("already exists");
 }
 
 #[test]
@@ -69,20 +69,20 @@ fn a_real_directory_keeps_frames_of_all_sizes_in_order() {
     let bodies: Vec<Vec<u8>> =
         (0..200).map(|n: usize| vec![n as u8; n * n % 5_000]).chain([vec![9; 300_000]]).collect();
     for round in 0..3 {
-        let (mut log, recovery, read) = open(&disk, round + 1, Position::START, OnDamage::Refuse).expect("is whole");
+        let (mut log, recovery, read) = open(&disk, round + 1, Position::START, OnDamage::Refuse).expect("intact");
         assert!(read.iter().eq(bodies.iter().cycle().take(bodies.len() * round as usize)));
         assert_eq!(recovery.end.closed, round > 0);
         assert!(matches!(open(&disk, 9, Position::START, OnDamage::Refuse).map(|_| ()), Err(LogError::Locked)));
         for (body, turn) in bodies.iter().zip(1..) {
             while log.append(ShardNumber(0), TurnNumber(turn), body).is_err() {
-                log.commit().expect("has space");
+                log.commit().expect("not full");
             }
             if turn % 7 == 0 {
-                log.commit().expect("has space");
-                log.prepare(0).expect("has space");
+                log.commit().expect("not full");
+                log.prepare(0).expect("not full");
             }
         }
-        log.close().expect("has space");
+        log.close().expect("not full");
     }
     assert!(disk.free_bytes().expect("is known") > 0);
 }
@@ -92,9 +92,9 @@ fn when_the_writer_has_been_closed_nobody_makes_files_any_more() {
     let folder = Folder::new();
     let disk = Directory::open(&folder.0).expect("can be made");
     for number in 1..=30 {
-        let (log, ..) = open(&disk, number, Position::START, OnDamage::Refuse).expect("is whole");
-        let (writer, _ports) = WriterThread::start(log, 1, |_| {}, || 0).expect("has threads");
-        writer.close().expect("has space");
+        let (log, ..) = open(&disk, number, Position::START, OnDamage::Refuse).expect("intact");
+        let (writer, _ports) = WriterThread::start(log, 1, |_| {}, || 0).expect("a thread");
+        writer.close().expect("not full");
         let names = disk.list().expect("can be read");
         assert!(!names.iter().any(|name| name.ends_with(".new")), "{names:?}");
     }
@@ -130,9 +130,9 @@ fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
     let text = LogError::Damaged(damage).to_string();
     assert!(text.starts_with("segment 1, bytes ") && text.ends_with("[journal_damaged]"), "{text}");
 
-    let (mut log, recovery, bodies) = open(&disk, 2, Position::START, OnDamage::Skip).expect("can go on");
+    let (mut log, recovery, bodies) = open(&disk, 2, Position::START, OnDamage::Skip).expect("can continue");
     assert_eq!((bodies.len(), recovery.damage.len()), (2, 1));
-    // What was damaged is kept for people when it is released.
+    // A damaged segment is kept for people when it is released.
     log.append(ShardNumber(0), TurnNumber(1), b"").expect("fits");
     let position = log.commit().expect("no faults");
     log.release(position).expect("no faults");
@@ -142,18 +142,18 @@ fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
 #[test]
 fn missing_frames_that_an_earlier_open_read_are_damage() {
     let disk = with_three_frames();
-    drop(open(&disk, 2, Position::START, OnDamage::Refuse).expect("is whole"));
-    // The last frames of the log: alone they would look like a torn tail.
+    drop(open(&disk, 2, Position::START, OnDamage::Refuse).expect("intact"));
+    // The last frames of the log: on their own they would look like a torn tail.
     for offset in [16_384 + 48, 20_480 + 8] {
         disk.flip_bit(FIRST_SEGMENT, offset, 0);
     }
     let refused = open(&disk, 3, Position::START, OnDamage::Refuse).map(|_| ());
     let Err(LogError::Damaged(damage)) = refused else { panic!("is damaged: {refused:?}") };
     assert_eq!((damage.after, damage.before), (Position(12_288), None));
-    let (_, recovery, bodies) = open(&disk, 3, Position::START, OnDamage::Skip).expect("can go on");
+    let (_, recovery, bodies) = open(&disk, 3, Position::START, OnDamage::Skip).expect("can continue");
     assert_eq!((bodies.len(), recovery.damage.len()), (2, 1));
     drop(recovery);
-    let (_, recovery, _) = open(&disk, 4, Position::START, OnDamage::Skip).expect("can go on");
+    let (_, recovery, _) = open(&disk, 4, Position::START, OnDamage::Skip).expect("can continue");
     assert_eq!(recovery.damage.len(), 1, "it stays damage");
 }
 
@@ -161,9 +161,9 @@ fn missing_frames_that_an_earlier_open_read_are_damage() {
 fn a_header_is_damaged_only_where_both_copies_are() {
     let disk = with_three_frames();
     disk.flip_bit(FIRST_SEGMENT, 20, 0);
-    open(&disk, 2, Position::START, OnDamage::Refuse).expect("there is a copy");
+    open(&disk, 2, Position::START, OnDamage::Refuse).expect("a copy");
     disk.flip_bit(FIRST_SEGMENT, 4_096 + 20, 0);
-    let (_, recovery, bodies) = open(&disk, 3, Position::START, OnDamage::Skip).expect("can go on");
+    let (_, recovery, bodies) = open(&disk, 3, Position::START, OnDamage::Skip).expect("can continue");
     assert!(bodies.is_empty());
     assert_eq!(recovery.damage[0].kind, DamageKind::HeaderLost);
 }
@@ -178,7 +178,7 @@ fn a_newer_version_is_refused_and_named() {
         assert_eq!(refused, Err(LogError::UnsupportedVersion { file: file.into(), version: 3 }));
         flip();
     }
-    open(&disk, 2, Position::START, OnDamage::Refuse).expect("is as it was");
+    open(&disk, 2, Position::START, OnDamage::Refuse).expect("unchanged");
 }
 
 #[test]
@@ -196,26 +196,26 @@ fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
         let disk = FaultyDisk::new(1);
         let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
         disk.set_faults(Faults { capacity_bytes: Some(SEGMENT_MIN_BYTES + 10_000), ..Faults::default() });
-        log.prepare(0).expect("is no failure");
+        log.prepare(0).expect("not a failure");
         assert!(log.is_low_on_space());
-        // Looking for space is not having it.
+        // Requesting a segment does not yet provide space.
         log.retry_allocation();
-        let order = log.request(0).expect("it is tried again");
+        let order = log.request(0).expect("retried");
         assert!(log.is_low_on_space());
-        log.install_segment(order.execute()).expect("is no failure");
+        log.install_segment(order.execute()).expect("not a failure");
         assert!(log.is_low_on_space());
         let mut append = |turn| {
             log.append(ShardNumber(0), TurnNumber(turn), &[0; 4_000]).expect("fits");
             let result = log.commit();
             (result, log.durable())
         };
-        // A segment of 16 blocks has room for 14 groups of one.
+        // A segment of 16 blocks has space for 14 groups of one block.
         for turn in 1..=14 {
-            append(turn).0.expect("there is room");
+            append(turn).0.expect("not full");
         }
         if space_comes {
             disk.set_faults(Faults::default());
-            append(15).0.expect("there is space");
+            append(15).0.expect("not full");
             continue;
         }
         let (failed, durable) = append(15);
@@ -224,7 +224,7 @@ fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
         disk.set_faults(Faults::default());
         assert_eq!(log.commit(), failed, "a failure is final");
         drop(log);
-        let (_, _, bodies) = open(&disk, 2, Position::START, OnDamage::Refuse).expect("is whole");
+        let (_, _, bodies) = open(&disk, 2, Position::START, OnDamage::Refuse).expect("intact");
         assert_eq!(bodies.len(), 14);
     }
 }
@@ -254,7 +254,7 @@ fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
     assert_eq!((bodies(0), bodies(8_192)), (vec![1, 2, 3, 4, 5, 6], vec![2, 3, 4, 5, 6]));
     assert_eq!((bodies(8_192 + 128), bodies(12_288 + 64)), (vec![4, 5, 6], vec![6]));
     disk.flip_bit(FIRST_SEGMENT, 8_192 + 48, 0);
-    // That nothing but what is covered was lost cannot be told within a group.
+    // Within a group it is unknown whether only covered data was lost.
     assert_eq!((bodies(0), bodies(8_192)), (vec![0, 2, 3, 4, 5, 6], vec![0, 2, 3, 4, 5, 6]));
     assert_eq!(bodies(8_192 + 128), vec![4, 5, 6]);
 }
@@ -263,11 +263,11 @@ fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
 fn what_is_durable_is_read_in_pieces_as_it_is_in_whole_segments() {
     let disk = FaultyDisk::new(11);
     for life in 1..=4 {
-        let (mut log, ..) = open(&disk, life, Position::START, OnDamage::Refuse).expect("is whole");
+        let (mut log, ..) = open(&disk, life, Position::START, OnDamage::Refuse).expect("intact");
         for turn in 1..=40 {
             let body = vec![life as u8; 3_000 * (turn as usize % 5)];
             log.append(ShardNumber(0), TurnNumber(turn), &body).expect("fits");
-            // The last one of each life is not there, and its place is.
+            // The last one of each run is missing, and its position is skipped.
             if turn % 3 == 0 {
                 log.commit().expect("no faults");
                 log.prepare(0).expect("no faults");
@@ -298,7 +298,7 @@ fn what_is_durable_is_read_in_pieces_as_it_is_in_whole_segments() {
     for (covered, _) in &all.0 {
         assert_eq!(in_pieces(*covered), whole(*covered), "{covered:?}");
     }
-    // Before a hole it ends.
+    // The iteration ends before a hole.
     let (at, _) = all.0[1];
     disk.flip_bit(FIRST_SEGMENT, at.0 + 50, 0);
     let (left, last) = in_pieces(Position::START);
@@ -331,10 +331,10 @@ fn a_snapshot_counts_when_it_is_finished_and_the_newest_that_is_whole_is_read() 
     unfinished.finish().expect("no faults");
     write(6, 12_288, 3_000).finish().expect("no faults");
     let names = disk.list().expect("no faults");
-    assert_eq!(names.iter().filter(|name| name.starts_with("snapshot-")).count(), 1, "older ones are gone");
+    assert_eq!(names.iter().filter(|name| name.starts_with("snapshot-")).count(), 1, "older ones are removed");
     disk.sync_directory().expect("no faults");
     disk.crash();
-    let mut reader = newest().expect("is there");
+    let mut reader = newest().expect("exists");
     assert_eq!(reader.covered(), Position(12_288));
     let mut n = 0u64;
     while let Some(frame) = reader.step().expect("no faults") {
@@ -343,9 +343,9 @@ fn a_snapshot_counts_when_it_is_finished_and_the_newest_that_is_whole_is_read() 
     }
     assert_eq!(n, 3_000);
 
-    // Any changed bit of its frames makes it no snapshot.
+    // Any changed bit of its frames invalidates it.
     let name = "snapshot-0000000000003000";
-    let size = disk.open(name).and_then(|file| file.size_bytes()).expect("is there");
+    let size = disk.open(name).and_then(|file| file.size_bytes()).expect("exists");
     for offset in [8_192 + 3, 8_192 + 60, size / 2, size - 4_096] {
         disk.flip_bit(name, offset, 3);
         assert!(newest().is_none(), "offset {offset}");
@@ -353,6 +353,6 @@ fn a_snapshot_counts_when_it_is_finished_and_the_newest_that_is_whole_is_read() 
     }
     assert!(newest().is_some());
 
-    let (_, _, bodies) = open(&disk, 7, Position(12_288), OnDamage::Refuse).expect("is whole");
-    assert_eq!(bodies.len(), 1, "what the snapshot covers is not given again");
+    let (_, _, bodies) = open(&disk, 7, Position(12_288), OnDamage::Refuse).expect("intact");
+    assert_eq!(bodies.len(), 1, "covered frames are skipped");
 }

@@ -1,4 +1,4 @@
-//! The bytes of each version, written by hand and never by the code under test.
+//! The bytes of each format version, written by hand and never by the code under test.
 
 use tautwire_journal::disk::{Disk, DiskFile, FaultyDisk};
 use tautwire_journal::record::{Ids, Member, PendingRecord, Record, Records};
@@ -125,7 +125,7 @@ fn segment_of(text: &str) -> Vec<u8> {
     segment
 }
 
-/// A program of version 1 left the directory. It is read, written on, and read again.
+/// A directory of a version 1 program is read, extended, and read again.
 #[test]
 fn a_directory_of_version_1_is_read_and_goes_on() {
     let disk = FaultyDisk::new(0);
@@ -143,7 +143,7 @@ fn a_directory_of_version_1_is_read_and_goes_on() {
             bodies.push(frame.body.to_vec());
             Ok(())
         });
-        let (mut log, recovery) = opened.expect("is whole");
+        let (mut log, recovery) = opened.expect("intact");
         assert!(recovery.end.closed && recovery.damage.is_empty());
         assert_eq!((bodies.len(), bodies[1].len()), (1 + life as usize, 0));
         assert_eq!(log.id(), LogId(0x4444_4444_4444_4444));
@@ -151,7 +151,7 @@ fn a_directory_of_version_1_is_read_and_goes_on() {
         log.close().expect("no faults");
     }
     let mut version = vec![0; VERSION.len()];
-    disk.open("VERSION").expect("is there").read_at(0, &mut version).expect("no faults");
+    disk.open("VERSION").expect("exists").read_at(0, &mut version).expect("no faults");
     assert!(version.starts_with(b"tautwire-journal\nformat 2\n"), "older programs refuse it");
 }
 
@@ -170,10 +170,10 @@ fn a_segment_has_the_bytes_that_were_agreed_on() {
 
     let expected = segment_of(SEGMENT);
     let mut segment = vec![0; SEGMENT_MIN_BYTES as usize];
-    disk.open("segment-0000000000000001").expect("is there").read_at(0, &mut segment).expect("no faults");
+    disk.open("segment-0000000000000001").expect("exists").read_at(0, &mut segment).expect("no faults");
     assert!(segment == expected, "a segment has other bytes than before: the format has changed");
 
     let mut version = vec![0; VERSION.len()];
-    disk.open("VERSION").expect("is there").read_at(0, &mut version).expect("no faults");
+    disk.open("VERSION").expect("exists").read_at(0, &mut version).expect("no faults");
     assert_eq!(version, VERSION.as_bytes());
 }

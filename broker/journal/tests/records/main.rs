@@ -1,4 +1,4 @@
-//! Records: what is written is what is read, in the bytes that were agreed on; and any bytes may be read.
+//! Records: decoding returns what was encoded, the bytes match the format, and any bytes can be decoded safely.
 
 mod golden;
 mod strategies;

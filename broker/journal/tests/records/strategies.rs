@@ -6,7 +6,7 @@ use tautwire_journal::{SessionId, ShardNumber};
 use tautwire_message::{Format, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions};
 
-/// What any record may be made of.
+/// The parts of a random record.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     kind: u8,
@@ -43,7 +43,7 @@ pub(crate) fn parts() -> impl Strategy<Value = Parts> {
         })
 }
 
-/// Gives the records of all parts, which borrow from lists that live as long as the call.
+/// Passes the records of all parts to `check`. They borrow from lists that live during the call.
 pub(crate) fn with_records<T>(parts: &[Parts], check: impl FnOnce(&[Record<'_>]) -> T) -> T {
     let ids: Vec<Vec<SubscriptionId>> =
         parts.iter().map(|parts| parts.ids.iter().filter_map(|id| SubscriptionId::new(*id)).collect()).collect();

@@ -1,4 +1,4 @@
-//! Whatever is in a file: it is read or refused, and what comes of it can be written down and read again.
+//! Any file is read or refused, and an imported state can be written and read again.
 
 use proptest::prelude::*;
 use tautwire_mosquitto::{Database, MountPoints, import_database};
@@ -9,27 +9,27 @@ use crate::writer::{MessageOptions, Writer};
 
 fn check(bytes: &[u8]) {
     let Ok(database) = Database::read(bytes) else { return };
-    let taken = import_database(&database, IMPORT_TIME, &MountPoints::new());
+    let imported = import_database(&database, IMPORT_TIME, &MountPoints::new());
     let mut again = Replay::default();
-    let records = told(&taken.state, |record| again.apply(record).expect("the records belong together"));
-    assert_eq!(told(&again, |_| {}), records);
+    let records = records_of(&imported.state, |record| again.apply(record).expect("the records belong together"));
+    assert_eq!(records_of(&again, |_| {}), records);
 }
 
-/// The records that lead to a state.
-fn told(state: &Replay, mut visit: impl FnMut(&Record<'_>)) -> Vec<String> {
+/// The records that produce a state.
+fn records_of(state: &Replay, mut visit: impl FnMut(&Record<'_>)) -> Vec<String> {
     let mut records = Vec::new();
-    let told = state.describe(
+    let result = state.describe(
         |_| None,
         |record| {
             records.push(format!("{record:?}"));
             visit(record);
         },
     );
-    told.expect("all is in memory");
+    result.expect("everything is in memory");
     records
 }
 
-/// Few names and numbers, so that they meet.
+/// Few names and numbers, so that they collide.
 fn chunk() -> impl Strategy<Value = Chunk> {
     let client = prop_oneof![Just("a"), Just("b"), Just("gone")];
     let filter = prop_oneof![Just("t"), Just("#"), Just("$share/g/t"), Just("x/#/y"), Just("$as/json/t")];

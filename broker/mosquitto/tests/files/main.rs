@@ -1,4 +1,4 @@
-//! Files of Mosquitto, and what comes of them.
+//! Mosquitto files and their import.
 
 mod any;
 mod real;
@@ -14,14 +14,14 @@ const IMPORT_TIME: ImportTime = ImportTime { now_ms: NOW_MS, written_at_ms: NOW_
 const NEVER: u32 = u32::MAX;
 
 fn import_file(writer: &Writer) -> Import {
-    import_database(&Database::read(&writer.bytes).expect("is such a file"), IMPORT_TIME, &MountPoints::new())
+    import_database(&Database::read(&writer.bytes).expect("a valid file"), IMPORT_TIME, &MountPoints::new())
 }
 
-fn finished(taken: Import) -> ReplayedState {
-    taken.state.finish()
+fn finished(imported: Import) -> ReplayedState {
+    imported.state.finish()
 }
 
-/// What the client of a session gets when it comes back: PUBLISH and PUBREL again, with their identifiers.
+/// What the client of a session gets after it reconnects: PUBLISH and PUBREL again, with their identifiers.
 fn resent(session: &mut Session) -> Vec<(u16, String)> {
     let Some(outbound) = session.outbound_mut() else { return Vec::new() };
     outbound.rewind();
@@ -58,16 +58,16 @@ fn sessions_are_imported_with_subscriptions_and_offline_time() {
         file.client("new", 3_600, NOW_MS / 1000 + 600, 0);
         file.subscription("old", "a/#", 0, 1, 0);
         file.subscription("new", "/b/+", 268_435_455, 2, 0x2C);
-        let taken = import_file(&file);
-        assert_eq!((taken.report.sessions, taken.report.subscriptions), (2, 2));
-        assert_eq!(taken.report.skipped().count(), 0);
-        let sessions = finished(taken).sessions;
+        let imported = import_file(&file);
+        assert_eq!((imported.report.sessions, imported.report.subscriptions), (2, 2));
+        assert_eq!(imported.report.skipped().count(), 0);
+        let sessions = finished(imported).sessions;
         let [old, new] = &sessions[..] else { panic!("{sessions:?}") };
         assert_eq!((old.session.client_id(), old.session.expiry_interval_s()), ("old", NEVER));
         assert_eq!(old.disconnected_at_ms, Some(NOW_MS - 5_000), "when the file was written");
         assert_eq!((new.session.client_id(), new.session.expiry_interval_s()), ("new", 3_600));
         assert_eq!(new.disconnected_at_ms, Some(NOW_MS - 3_000_000), "600 of 3,600 s are left");
-        let made = new.session.subscriptions().get("/b/+").expect("is there");
+        let made = new.session.subscriptions().get("/b/+").expect("it exists");
         assert_eq!(made.identifier.map(|id| id.get()), Some(268_435_455));
         let options = made.options;
         assert!(options.no_local && options.retain_as_published && options.retain_handling.as_u8() == 2);
@@ -80,7 +80,7 @@ fn a_session_belongs_to_the_mount_point_of_its_listener() {
     let mut file = Writer::new(6);
     file.client("c", NEVER, 0, 0);
     file.subscription("c", "factory-1/a", 0, 1, 0);
-    let database = Database::read(&file.bytes).expect("is such a file");
+    let database = Database::read(&file.bytes).expect("a valid file");
     let names = |mount_points| {
         let sessions = finished(import_database(&database, IMPORT_TIME, &mount_points)).sessions;
         let named: Vec<_> = sessions.iter().map(|found| split_session_name(found.session.name())).collect();
@@ -102,13 +102,13 @@ fn expired_sessions_are_skipped() {
     file.client("bounded", NEVER, 0, 0);
     file.client("", NEVER, 0, 0);
     file.subscription("expired", "a", 0, 1, 0);
-    let taken = import_file(&file);
-    let report = &taken.report;
+    let imported = import_file(&file);
+    let report = &imported.report;
     assert_eq!(report.count(Reason::CleanSession), 1);
     assert_eq!(report.count(Reason::SessionExpired), 1);
     assert_eq!(report.count(Reason::InvalidClient), 2);
     assert_eq!(report.count(Reason::SessionMissing), 1);
-    let sessions = finished(taken).sessions;
+    let sessions = finished(imported).sessions;
     let [bounded] = &sessions[..] else { panic!("{sessions:?}") };
     assert_eq!(bounded.session.expiry_interval_s(), 105, "from when the file was written");
 }
@@ -122,23 +122,23 @@ fn in_flight_messages_keep_their_packet_ids_and_queued_messages_stay_queued() {
     }
     file.client("c", NEVER, 0, 20);
     let mut deliver = |message, id, numbers| file.delivery("c", message, id, numbers, &[]);
-    deliver(1, 65_535, [1, 3, 0, 1]); // waits for PUBACK
-    deliver(2, 4, [2, 9, 0, 1]); // waits for PUBCOMP
-    deliver(3, 5, [2, 5, 0, 1]); // waits for PUBREC
-    deliver(4, 7, [1, 2, 1, 1]); // about to be sent again
+    deliver(1, 65_535, [1, 3, 0, 1]); // waiting for PUBACK
+    deliver(2, 4, [2, 9, 0, 1]); // waiting for PUBCOMP
+    deliver(3, 5, [2, 5, 0, 1]); // waiting for PUBREC
+    deliver(4, 7, [1, 2, 1, 1]); // about to be retransmitted
     deliver(5, 8, [2, 4, 0, 1]); // about to be sent for the first time
     deliver(6, 9, [1, 11, 0, 1]);
-    deliver(7, 5, [1, 3, 0, 1]); // an identifier that is taken
+    deliver(7, 5, [1, 3, 0, 1]); // an identifier in use
     deliver(8, 10, [0, 11, 0, 1]); // QoS 0
-    deliver(9, 11, [1, 12, 0, 1]); // no such state
-    deliver(10, 12, [1, 11, 0, 1]); // no such message
-    let taken = import_file(&file);
-    let report = taken.report.clone();
+    deliver(9, 11, [1, 12, 0, 1]); // unknown state
+    deliver(10, 12, [1, 11, 0, 1]); // unknown message
+    let imported = import_file(&file);
+    let report = imported.report.clone();
     assert_eq!((report.in_flight, report.queued), (4, 3));
     for reason in [Reason::AtMostOnce, Reason::UnknownState, Reason::MessageMissing] {
         assert_eq!(report.count(reason), 1, "{reason}");
     }
-    let mut sessions = finished(taken).sessions;
+    let mut sessions = finished(imported).sessions;
     let session = &mut sessions[0].session;
     let again = [(65_535, "1"), (4, "PUBREL"), (5, "3"), (7, "4")].map(|(id, what)| (id, what.to_owned()));
     assert_eq!(resent(session), again);
@@ -166,10 +166,10 @@ fn a_qos_2_message_that_was_not_released_reaches_whoever_has_subscribed_and_is_r
     file.delivery("publisher", 1, 40, [2, 7, 0, 0], &[]);
     file.delivery("publisher", 2, 41, [2, 11, 0, 0], &[]);
     file.delivery("publisher", 2, 42, [2, 8, 0, 0], &[]);
-    let taken = import_file(&file);
-    assert_eq!((taken.report.unreleased, taken.report.queued, taken.report.retained), (1, 3, 1));
-    assert_eq!(taken.report.count(Reason::Unacknowledged), 1);
-    let ReplayedState { sessions, retained, .. } = finished(taken);
+    let imported = import_file(&file);
+    assert_eq!((imported.report.unreleased, imported.report.queued, imported.report.retained), (1, 3, 1));
+    assert_eq!(imported.report.count(Reason::Unacknowledged), 1);
+    let ReplayedState { sessions, retained, .. } = finished(imported);
     let session = |name: &str| &sessions.iter().find(|found| found.session.client_id() == name).expect(name).session;
     let held: Vec<u16> = session("publisher").held().expect("one").iter().map(PacketId::get).collect();
     assert_eq!(held, [40]);
@@ -198,11 +198,11 @@ fn retained_messages_come_with_their_properties_and_their_expiry() {
     file.message(3, "wrong/#", b"3", how);
     file.message(4, "wrong properties", b"4", MessageOptions { properties: &[3, 0x11, 0, 0], ..how });
     (1..=5).for_each(|number| file.retained(number));
-    let taken = import_file(&file);
-    let report = &taken.report;
+    let imported = import_file(&file);
+    let report = &imported.report;
     assert_eq!((report.retained, report.count(Reason::InvalidMessage)), (1, 2));
     assert_eq!((report.count(Reason::MessageExpired), report.count(Reason::MessageMissing)), (1, 1));
-    let retained = finished(taken).retained;
+    let retained = finished(imported).retained;
     let (_, _, body) = retained.iter().next().expect("it is retained");
     let message = body.loaded().expect("in memory").as_ref();
     assert_eq!((message.topic, message.qos, message.retain), ("kept", QoS::AtLeastOnce, true));
@@ -245,8 +245,8 @@ fn unknown_chunks_are_skipped() {
     let mut file = Writer::new(6);
     file.chunk(77, b"whatever");
     file.client("c", NEVER, 0, 0);
-    let taken = import_file(&file);
-    assert_eq!((taken.report.sessions, taken.report.count(Reason::UnknownChunk)), (1, 1));
+    let imported = import_file(&file);
+    assert_eq!((imported.report.sessions, imported.report.count(Reason::UnknownChunk)), (1, 1));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::{IMPORT_TIME, queued, resent};
 
 const WRITTEN: &str = include_str!("../golden/mosquitto-2.0.11.txt");
 
-/// The bytes of a file that is kept as hexadecimal digits.
+/// Decodes the file, which is stored as hexadecimal digits.
 fn bytes() -> Vec<u8> {
     let lines = WRITTEN.lines().filter(|line| !line.starts_with('#'));
     let bytes = lines.flat_map(str::split_whitespace).map(|byte| u8::from_str_radix(byte, 16));
@@ -17,11 +17,11 @@ fn bytes() -> Vec<u8> {
 #[test]
 fn a_file_of_mosquitto_is_read_to_its_last_byte() {
     let bytes = bytes();
-    let database = Database::read(&bytes).expect("is whole");
+    let database = Database::read(&bytes).expect("is complete");
     assert_eq!((database.version, database.is_final, database.unknown_chunks), (6, true, 0));
     let counts = (database.messages.len(), database.clients.len(), database.retained.len());
     assert_eq!(counts, (5, 3, 1));
-    assert_eq!(database.subscriptions.len(), 2, "this version leaves out shared ones");
+    assert_eq!(database.subscriptions.len(), 2, "this version omits shared ones");
     let states = |client: &[u8]| -> Vec<Option<State>> {
         database.deliveries.iter().filter(|found| found.client == client).map(|found| found.state).collect()
     };
@@ -29,7 +29,7 @@ fn a_file_of_mosquitto_is_read_to_its_last_byte() {
     assert_eq!(states(b"new"), [Some(State::Queued); 3]);
     assert_eq!(states(b"sender"), [Some(State::Unreleased)]);
     for end in 0..bytes.len() {
-        // Between two chunks nothing says that there are more.
+        // At the end of a chunk nothing indicates that more follow.
         let _ = Database::read(&bytes[..end]);
     }
 }
@@ -37,12 +37,12 @@ fn a_file_of_mosquitto_is_read_to_its_last_byte() {
 #[test]
 fn all_mosquitto_state_is_imported() {
     let bytes = bytes();
-    let taken = import_database(&Database::read(&bytes).expect("is whole"), IMPORT_TIME, &MountPoints::new());
-    let report = &taken.report;
+    let imported = import_database(&Database::read(&bytes).expect("is complete"), IMPORT_TIME, &MountPoints::new());
+    let report = &imported.report;
     assert_eq!(report.skipped().count(), 0, "{report:?}");
     assert_eq!((report.sessions, report.subscriptions), (3, 2));
     assert_eq!((report.in_flight, report.queued, report.unreleased, report.retained), (3, 5, 1, 1));
-    let mut sessions = taken.state.finish().sessions;
+    let mut sessions = imported.state.finish().sessions;
     for replayed in &mut sessions {
         let session = &mut replayed.session;
         match session.client_id() {

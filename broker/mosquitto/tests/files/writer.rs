@@ -1,6 +1,6 @@
-//! Writes files as Mosquitto does, from the description of the format.
+//! Writes files as Mosquitto does, following the description of the format.
 
-/// A file in making.
+/// A file being written.
 pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
     version: u32,

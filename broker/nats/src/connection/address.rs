@@ -1,4 +1,4 @@
-//! Addresses of servers, as an operator writes them.
+//! Addresses of NATS servers in the configuration.
 
 use std::str::FromStr;
 
@@ -8,15 +8,15 @@ use crate::error::Error;
 
 const SCHEMES: [&str; 2] = ["nats", "tls"];
 
-/// Where a server is. It has no name and no password in it, so it may be logged.
+/// The address of a server. Contains no user name or password, so it may be logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(String);
 
 impl Address {
-    /// Reads several, with commas between them: `nats://a:4222,b`.
+    /// Parses a comma-separated list: `nats://a:4222,b`.
     ///
     /// # Errors
-    /// One of them cannot be read, or has a secret in it.
+    /// An address is invalid, or contains a secret.
     pub fn list(text: &str) -> Result<Vec<Address>, Error> {
         text.split(',').enumerate().map(|(at, one)| Address::parse(at + 1, one.trim())).collect()
     }
@@ -25,20 +25,20 @@ impl Address {
         let wrong = |why| Error::Address { number, why };
         let (scheme, rest) = text.split_once("://").unwrap_or(("nats", text));
         if !SCHEMES.contains(&scheme) {
-            return Err(wrong("has a scheme that is neither nats nor tls"));
+            return Err(wrong("has a scheme other than nats and tls"));
         }
         if rest.contains('@') {
-            return Err(wrong("has a name or a password in it, which would be logged: put it into a file"));
+            return Err(wrong("contains a user name or a password, which would be logged; put it into a file"));
         }
         let text = format!("{scheme}://{}", rest.trim_end_matches('/'));
         match ServerAddr::from_str(&text) {
             Ok(server) if !server.host().is_empty() => Ok(Address(text)),
-            _ => Err(wrong("is not an address")),
+            _ => Err(wrong("is invalid")),
         }
     }
 
     pub(super) fn server(&self) -> Result<ServerAddr, Error> {
-        ServerAddr::from_str(&self.0).map_err(|_| Error::Address { number: 1, why: "is not an address" })
+        ServerAddr::from_str(&self.0).map_err(|_| Error::Address { number: 1, why: "is invalid" })
     }
 }
 

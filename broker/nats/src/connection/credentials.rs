@@ -1,4 +1,4 @@
-//! What a node says of itself when it connects, from the files that the configuration names.
+//! The credentials of a node for the NATS servers, from the files that the configuration names.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ const NKEY: &str = "the seed of an NKey, which begins with SU";
 const PASSWORD: &str = "a password";
 const TOKEN: &str = "a token";
 
-/// Whether the files can be used now.
+/// Checks whether the files can be used.
 pub(super) fn check(credentials: &Credentials) -> Result<(), Error> {
     authenticate(credentials, b"x").map(|_| ())
 }
 
-/// The answer to a server that has sent `nonce`. The files are read for each connection, on the node's own thread, which serves no client.
+/// Returns the answer to a server's `nonce`. Reads the files for each connection, on the node's own thread, which serves no client.
 pub(super) fn authenticate(credentials: &Credentials, nonce: &[u8]) -> Result<Auth, Error> {
     let mut auth = Auth::new();
     match credentials {
@@ -36,7 +36,7 @@ pub(super) fn authenticate(credentials: &Credentials, nonce: &[u8]) -> Result<Au
         Credentials::File(file) => {
             let text = secret(file, FILE)?;
             let (Some(jwt), Some(seed)) = (section(&text, "JWT"), section(&text, "NKEY SEED")) else {
-                return Err(unusable(file, FILE, "it has no JWT or no seed"));
+                return Err(unusable(file, FILE, "the JWT or the seed is missing"));
             };
             let key = key_pair(seed, file, FILE)?;
             auth.jwt = Some(jwt.to_owned());
@@ -46,7 +46,7 @@ pub(super) fn authenticate(credentials: &Credentials, nonce: &[u8]) -> Result<Au
     Ok(auth)
 }
 
-/// What stands between the line that names it and the line that ends it: `-----BEGIN NATS USER JWT-----`, `------END NATS USER JWT------`.
+/// Returns the text between the begin line and the end line: `-----BEGIN NATS USER JWT-----`, `------END NATS USER JWT------`.
 fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = text.lines().map(str::trim);
     lines.find(|line| line.starts_with("---") && line.contains("BEGIN") && line.contains(name))?;
@@ -56,11 +56,11 @@ fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 fn secret(path: &Path, what: &'static str) -> Result<String, Error> {
     let text = std::fs::read_to_string(path).map_err(|error| unusable(path, what, &error.to_string()))?;
     let text = text.trim();
-    if text.is_empty() { Err(unusable(path, what, "it is empty")) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err(unusable(path, what, "the file is empty")) } else { Ok(text.to_owned()) }
 }
 
 fn key_pair(seed: &str, path: &Path, what: &'static str) -> Result<KeyPair, Error> {
-    KeyPair::from_seed(seed).map_err(|_| unusable(path, what, "the seed is not one of an NKey"))
+    KeyPair::from_seed(seed).map_err(|_| unusable(path, what, "the seed is not an NKey seed"))
 }
 
 fn sign(key: &KeyPair, nonce: &[u8], path: &Path, what: &'static str) -> Result<Vec<u8>, Error> {
@@ -75,7 +75,7 @@ fn unusable(path: &Path, what: &'static str, why: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// From the documentation of NKeys; no server knows it.
+    /// From the NKeys documentation; no server accepts it.
     const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         let missing = Credentials::NKey("missing.nk".into());
         let error = check(&missing).expect_err("no file").to_string();
         assert!(
-            error.starts_with("missing.nk, which should hold the seed") && error.ends_with("[cluster_file]"),
+            error.starts_with("missing.nk, which must contain the seed") && error.ends_with("[cluster_file]"),
             "{error}"
         );
         let error = key_pair("SUAgeheim", Path::new("a.nk"), NKEY).expect_err("no seed").to_string();

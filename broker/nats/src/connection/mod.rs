@@ -17,10 +17,11 @@ use crate::settings::{Access, Limits, Times};
 
 pub use address::Address;
 
-/// A connection that has been let in. `connected` is told each time that one is made. It connects again by itself, to any of the servers, with credentials that are read anew.
+/// Connects to a NATS server. `connected` is notified each time a connection is made. The client reconnects by itself, to any of the
+/// servers, with credentials that are read again.
 ///
 /// # Errors
-/// A file cannot be used, or no server lets this node in.
+/// A file cannot be used, or no server accepts this node.
 pub async fn connect(
     access: &Access,
     node_name: &str,
@@ -36,8 +37,8 @@ pub async fn connect(
     options.connect(servers).await.map_err(|error| Error::Connection { why: error.to_string() })
 }
 
-/// Waits until the server has done all that it was told before by this connection. Nobody serves the subject, which is what the server says
-/// at once. False where it does not answer in time.
+/// Waits until the server has processed everything sent on this connection before. The subject has no subscriber, and the server reports
+/// that at once. Returns false if it does not answer in time.
 pub(crate) async fn round_trip(client: &Client) -> bool {
     let answer = client.request("tw.nobody", Vec::new().into()).await;
     answer.is_err_and(|error| error.kind() == RequestErrorKind::NoResponders)
@@ -65,7 +66,7 @@ fn options(
     .request_timeout(Some(Duration::from_millis(times.operation_ms)))
     .reconnect_delay_callback(move |attempts| pause(attempts, pause_max_ms))
     .max_reconnects(None)
-    // Shards deliver what is published here without the bus.
+    // Shards deliver messages that are published here without the bus.
     .no_echo()
     .subscription_capacity(limits.subscription_max)
     .client_capacity(limits.outgoing_max)
@@ -85,7 +86,7 @@ fn options(
     options
 }
 
-/// How long to wait before an attempt: nothing for the first one, then twice as long each time.
+/// Returns the delay before an attempt: none for the first one, then doubling.
 fn pause(attempts: usize, max_ms: u64) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(2)).unwrap_or(u32::MAX).min(16);
     Duration::from_millis(if attempts <= 1 { 0 } else { (8 << doublings).min(max_ms) })
@@ -99,18 +100,18 @@ fn note(event: &Event, counters: &Counters, log_limiter: &LogLimiter) {
         }
         Event::Disconnected => {
             counters.disconnections.add(1);
-            warn!("the connection to NATS is lost; it is made again");
+            warn!("lost the connection to NATS; reconnecting");
         }
         Event::SlowConsumer(_) => counters.slow_consumers.add(1),
-        Event::LameDuckMode => info!("a NATS server is going away; another one takes over"),
-        // What servers and sockets say has no secrets in it: those go the other way.
-        Event::ServerError(error) if log_limiter.should_log() => warn!("a NATS server says: {error}"),
-        Event::ClientError(error) if log_limiter.should_log() => warn!("NATS: {error}"),
+        Event::LameDuckMode => info!("a NATS server is shutting down; switching to another one"),
+        // Messages of servers and sockets contain no secrets, because these are only sent to servers.
+        Event::ServerError(error) if log_limiter.should_log() => warn!("NATS server error: {error}"),
+        Event::ClientError(error) if log_limiter.should_log() => warn!("NATS client error: {error}"),
         Event::ServerError(_) | Event::ClientError(_) | Event::Draining | Event::Closed => {}
     }
 }
 
-/// The client of NATS reads these files when it connects, and does not say which of them was wrong.
+/// Checks the TLS files. The NATS client reads them when it connects, and does not report which of them is wrong.
 fn check_tls(access: &Access) -> Result<(), Error> {
     let authorities = access.tls.authorities.iter().map(|path| ("certificates of authorities (PEM)", path));
     let certificate = access.tls.certificate.iter().flat_map(|(certificate, key)| {
@@ -118,8 +119,9 @@ fn check_tls(access: &Access) -> Result<(), Error> {
     });
     for (what, path) in authorities.chain(certificate) {
         let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
-        let has_it =
-            read.and_then(|text| if text.contains("-----BEGIN ") { Ok(()) } else { Err("it has no PEM".into()) });
+        let has_it = read.and_then(|text| {
+            if text.contains("-----BEGIN ") { Ok(()) } else { Err("the file contains no PEM data".into()) }
+        });
         has_it.map_err(|why| Error::File { what, path: path.clone(), why })?;
     }
     Ok(())

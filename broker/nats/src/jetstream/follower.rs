@@ -1,4 +1,4 @@
-//! What comes to a stream, in parts: for who asks for the next one when there is room for it.
+//! Follows a stream in parts, for a reader that requests the next part when it has space.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::stream_reader::{Entry, Start, StreamReader};
 use crate::counters::Counters;
 
-/// How long a reader waits for something that is not there yet, before it says so.
+/// How long a reader waits for new messages before it returns an empty part.
 const WAIT: Duration = Duration::from_secs(3);
 
 pub(crate) struct Follower {
@@ -22,9 +22,9 @@ pub(crate) struct Follower {
 
 struct Reading {
     following: StreamReader,
-    /// The sequence behind the last message that was given.
+    /// The sequence after the last message that was returned.
     next: u64,
-    /// A message that was too much for the last answer.
+    /// A message that did not fit into the last part.
     left: Option<Entry>,
 }
 
@@ -33,8 +33,8 @@ impl Follower {
         Follower { client, counters, stream, filter, reading: None }
     }
 
-    /// Messages from a sequence on: what there is, as soon as there is something, up to so many messages and bytes, but one at least; or none
-    /// after some seconds. Who asks for what follows the last answer costs the servers nothing more.
+    /// Returns messages from a sequence on as soon as there are any: up to these limits, but at least one; or none after some seconds.
+    /// Continuing where the last part ended costs the servers nothing extra.
     pub(crate) async fn next(&mut self, from: u64, messages_max: usize, max_bytes: usize) -> Vec<Entry> {
         let Reading { following, next, left } = match self.reading.take().filter(|reading| reading.next == from) {
             Some(reading) => self.reading.insert(reading),

@@ -1,4 +1,4 @@
-//! Reading a stream from its leader, and writing to it.
+//! Reads a stream from its leader, and writes to it.
 
 use async_nats::{Client, HeaderMap};
 use tautwire_json::push_string;
@@ -6,7 +6,7 @@ use tautwire_json::push_string;
 use super::time::parse_time;
 use super::{Failure, StoredMessage, ask, code, number, parse_stored, parse_written};
 
-/// The first and the last sequence of a stream, and what its leader's clock says.
+/// The first and the last sequence of a stream, and the time of its leader's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) first: u64,
@@ -24,7 +24,7 @@ pub(crate) async fn bounds(client: &Client, stream: &str) -> Result<Bounds, Fail
     bounds.map(|((first, last), now_ms)| Bounds { first, last, now_ms }).ok_or_else(missing)
 }
 
-/// The last message of a subject.
+/// Returns the last message of a subject.
 pub(crate) async fn last(client: &Client, stream: &str, subject: &str) -> Result<Option<StoredMessage>, Failure> {
     let mut body = String::from(r#"{"last_by_subj":"#);
     push_string(&mut body, subject);
@@ -32,7 +32,7 @@ pub(crate) async fn last(client: &Client, stream: &str, subject: &str) -> Result
     get(client, stream, body).await
 }
 
-/// The first message from a sequence on whose subject matches.
+/// Returns the first message from a sequence on whose subject matches.
 pub(crate) async fn next(
     client: &Client,
     stream: &str,
@@ -55,8 +55,8 @@ async fn get(client: &Client, stream: &str, body: String) -> Result<Option<Store
     }
 }
 
-/// Writes a message if the last one of its subject has this sequence, 0 for none. Gives its sequence, or `None` where something else was
-/// there or under way.
+/// Writes a message if the last one of its subject has this sequence, 0 for none. Returns its sequence, or `None` after a conflicting
+/// earlier or concurrent write.
 pub(crate) async fn write(
     client: &Client,
     subject: String,
@@ -74,7 +74,7 @@ pub(crate) async fn write(
     }
 }
 
-/// Writes a message, whatever is there. Gives its sequence.
+/// Writes a message unconditionally. Returns its sequence.
 pub(crate) async fn write_over(client: &Client, subject: String, payload: Vec<u8>) -> Result<u64, Failure> {
     write_with(client, subject, HeaderMap::new(), payload).await
 }

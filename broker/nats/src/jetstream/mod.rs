@@ -1,8 +1,8 @@
-//! The interface of JetStream, as requests with JSON over NATS: <https://docs.nats.io/reference/reference-protocols/nats_api_reference>.
+//! The JetStream API, as JSON requests over NATS: <https://docs.nats.io/reference/reference-protocols/nats_api_reference>.
 //!
-//! The broker speaks it itself, and lets `async-nats` carry it. What becomes of a write depends on the exact code of a refusal; a read that
-//! decides must go to the leader; a reading that has died must be noticed. What a library does beyond that, such as trying again, would be
-//! in the way.
+//! The broker implements the API itself, and uses `async-nats` only as transport. The outcome of a write depends on the exact error code; a
+//! read that decides something must go to the leader; a reader that has failed must be noticed. What a library does in addition, such as
+//! retrying, would interfere.
 
 mod follower;
 mod leader;
@@ -23,7 +23,7 @@ pub use stream_reader::{Entry, Start, StreamReader};
 
 pub(crate) const INFO: &str = "$JS.API.INFO";
 
-/// What the servers refuse, as far as it makes a difference here.
+/// The error codes of the servers that matter here.
 pub(crate) mod code {
     pub(crate) const CLUSTER_NOT_AVAILABLE: u64 = 10_008;
     pub(crate) const MESSAGE_NOT_FOUND: u64 = 10_037;
@@ -31,23 +31,23 @@ pub(crate) mod code {
     pub(crate) const NOT_ENABLED_FOR_ACCOUNT: u64 = 10_039;
     pub(crate) const STREAM_NAME_IN_USE: u64 = 10_058;
     pub(crate) const STREAM_NOT_FOUND: u64 = 10_059;
-    /// What was expected to be the last message of the subject is not.
+    /// The expected last message of the subject is not the last one.
     pub(crate) const WRONG_LAST_SEQUENCE: u64 = 10_071;
-    /// The same, or another write of the subject is under way.
+    /// Like `WRONG_LAST_SEQUENCE`, or another write of the subject is in progress.
     pub(crate) const WRONG_LAST_SEQUENCE_CONSTANT: u64 = 10_164;
 
-    /// A write was refused because of what it expects, and nothing else.
+    /// Whether a write was rejected only because of its expectation.
     pub(crate) fn is_conflict(code: u64) -> bool {
         matches!(code, WRONG_LAST_SEQUENCE | WRONG_LAST_SEQUENCE_CONSTANT)
     }
 }
 
-/// Why a request has no result.
+/// Why a request has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The servers have refused it. A write has not been done.
+    /// The servers have rejected the request. A write was not done.
     Refused(ApiError),
-    /// Nobody has answered, or not so that it can be understood. A write has been done, or will be, or never will.
+    /// There was no usable answer. A write may have been done, may still be done, or may never be done.
     Unanswered(String),
 }
 
@@ -63,7 +63,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Asks and waits for the answer, at most as long as the connection is set to. For what is asked rarely: operations of the store go by
+/// Sends a request and waits for the answer, at most for the timeout of the connection. For rare requests; operations of the store use
 /// [`Store`](crate::store::Store).
 pub(crate) async fn ask(client: &Client, subject: String, body: String) -> Result<Value, Failure> {
     let message = client.request(subject, body.into()).await.map_err(|error| Failure::Unanswered(error.to_string()))?;

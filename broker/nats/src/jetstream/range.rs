@@ -1,4 +1,4 @@
-//! Reading a part of a stream at once, from any server that has it: `$JS.API.DIRECT.GET`.
+//! Reads a range of a stream from any server that has it: `$JS.API.DIRECT.GET`.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::stream_reader::{Entry, marks_removal};
 use super::time::parse_time;
 use super::{ApiError, Failure};
 
-/// Reads messages of `stream` that match `filter`, from the sequence `from` on, at most so many and so many bytes. `wait` is how long each of
-/// them may take. That server may be behind: no messages, or fewer than were asked for, say nothing about the end of the stream.
+/// Reads messages of `stream` that match `filter`, from the sequence `from` on, up to both limits. `wait` is the timeout for each of them.
+/// The server may lag behind: fewer messages than requested, or none, do not mean that the stream ends there.
 ///
 /// # Errors
-/// No server has answered in full.
+/// No server has answered completely.
 pub(crate) async fn read_range(
     client: &Client,
     stream: &str,
@@ -37,10 +37,10 @@ pub(crate) async fn read_range(
     let mut entries: Vec<Entry> = Vec::new();
     loop {
         let message = timeout(wait, messages.next()).await.map_err(|_| failed(&"no answer in time"))?;
-        let Some(message) = message else { return Err(failed(&"the connection has ended")) };
+        let Some(message) = message else { return Err(failed(&"the connection was closed")) };
         match message.status.map(|status| status.as_u16()) {
             None => {
-                let entry = entry(message).ok_or_else(|| failed(&"a message without its place"))?;
+                let entry = entry(message).ok_or_else(|| failed(&"a message without a sequence"))?;
                 if entries.last().is_some_and(|before| entry.sequence <= before.sequence) {
                     return Err(failed(&"a message is out of order"));
                 }
@@ -48,7 +48,7 @@ pub(crate) async fn read_range(
             }
             Some(204 | 404) => return Ok(entries),
             Some(status) => {
-                let description = message.description.as_deref().unwrap_or("no more is said");
+                let description = message.description.as_deref().unwrap_or("no description");
                 return Err(Failure::Refused(ApiError { code: 0, description: format!("{status} {description}") }));
             }
         }
@@ -71,7 +71,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.as_str().parse().ok()
 }
 
-/// As [`read_range`], and then asks the leader whether that was all. True where there is nothing more.
+/// Like [`read_range`], but also asks the leader whether more messages exist. Returns true if there are none.
 pub(crate) async fn read_all_there_is(
     client: &Client,
     stream: &str,
@@ -85,7 +85,7 @@ pub(crate) async fn read_all_there_is(
     if entries.len() >= messages_max {
         return Ok((entries, false));
     }
-    // A replica that has a message has had all before it. What it does not have yet comes behind.
+    // A replica that has a message has all before it. Messages that it lacks come after that one.
     let behind = entries.last().map_or(from, |entry| entry.sequence + 1);
     match super::next(client, stream, filter, behind).await? {
         None => Ok((entries, true)),

@@ -1,4 +1,4 @@
-//! Answers of the servers, read.
+//! Parses answers of the servers.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use tautwire_json::{Value, parse};
 
 use super::time::parse_time;
 
-/// A refusal, as the servers put it.
+/// An error of the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// Says what it is about; 0 where the servers say none.
+    /// The error code; 0 if the servers gave none.
     pub code: u64,
-    /// The same in words.
+    /// The description.
     pub description: String,
 }
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (code {} of JetStream)", self.description, self.code)
+        write!(f, "{} (JetStream error code {})", self.description, self.code)
     }
 }
 
@@ -27,18 +27,17 @@ impl fmt::Display for ApiError {
 pub(crate) struct StoredMessage {
     pub(crate) sequence: u64,
     pub(crate) subject: String,
-    /// ConnectionTasks the clock of its server: milliseconds since 1970.
+    /// The time of its server's clock: milliseconds since 1970.
     pub(crate) stored_at_ms: u64,
-    /// It stands for a key that has been removed, or has come to its end.
+    /// It marks a key that was removed or has expired.
     pub(crate) is_removal: bool,
     pub(crate) payload: Vec<u8>,
 }
 
-/// The answer to any request.
+/// Parses the answer to any request.
 pub(crate) fn parse_api(payload: &[u8]) -> Result<Value, ApiError> {
-    let not_understood =
-        |what: &str| ApiError { code: 0, description: format!("the answer is not understood: {what}") };
-    let text = str::from_utf8(payload).map_err(|_| not_understood("it is no UTF-8"))?;
+    let not_understood = |what: &str| ApiError { code: 0, description: format!("invalid answer: {what}") };
+    let text = str::from_utf8(payload).map_err(|_| not_understood("not UTF-8"))?;
     let value = parse(text).map_err(|error| not_understood(error.message))?;
     match value.get("error") {
         None => Ok(value),
@@ -49,13 +48,13 @@ pub(crate) fn parse_api(payload: &[u8]) -> Result<Value, ApiError> {
     }
 }
 
-/// The answer to a write: where the message stands.
+/// Parses the answer to a write: the sequence of the message.
 pub(crate) fn parse_written(payload: &[u8]) -> Result<u64, ApiError> {
     let value = parse_api(payload)?;
     number(&value, "seq").filter(|sequence| *sequence > 0).ok_or_else(|| missing("a sequence"))
 }
 
-/// The answer to a read from the leader.
+/// Parses the answer to a read from the leader.
 pub(crate) fn parse_stored(payload: &[u8]) -> Result<StoredMessage, ApiError> {
     let value = parse_api(payload)?;
     let message = value.get("message").ok_or_else(|| missing("a message"))?;
@@ -69,7 +68,7 @@ pub(crate) fn parse_stored(payload: &[u8]) -> Result<StoredMessage, ApiError> {
     })
 }
 
-/// A number of an object that is not negative.
+/// Returns a non-negative number of an object.
 pub(crate) fn number(value: &Value, name: &str) -> Option<u64> {
     match value.get(name) {
         Some(Value::Number(number)) => number.parse().ok(),
@@ -78,10 +77,10 @@ pub(crate) fn number(value: &Value, name: &str) -> Option<u64> {
 }
 
 fn missing(what: &str) -> ApiError {
-    ApiError { code: 0, description: format!("the answer has not {what}") }
+    ApiError { code: 0, description: format!("the answer lacks {what}") }
 }
 
-/// Whether the headers of a message, as they stand in the store, say that its key has been removed.
+/// Whether the stored headers of a message mark its key as removed.
 fn has_removal(headers: &[u8]) -> bool {
     headers.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok()).any(|line| {
         let (name, value) = line.split_once(':').unwrap_or_default();
@@ -89,7 +88,7 @@ fn has_removal(headers: &[u8]) -> bool {
     })
 }
 
-/// Whether a header says that a key has been removed: by somebody, by its time to live, or by a limit of the stream.
+/// Whether a header marks a key as removed: by a client, by its time to live, or by a limit of the stream.
 pub(super) fn is_removal(name: &str, value: &str) -> bool {
     match name {
         "KV-Operation" => matches!(value, "DEL" | "PURGE"),

@@ -1,7 +1,7 @@
-//! Reading a stream from a place on, in order and without gaps, for as long as it is wanted.
+//! Reads a stream from a position on, in order and without gaps, until dropped.
 //!
-//! The servers keep a consumer for it: without acknowledgements, in the memory of one server. It asks for as much as the reader has room
-//! for. If something is missing, or nothing is heard for too long, another one is made that goes on behind the last message that was read.
+//! The servers keep a consumer for it: without acknowledgements, in the memory of one server. It requests as much as the reader has space
+//! for. After a gap or a long silence, it creates a new consumer that continues after the last message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,49 +16,49 @@ use super::reply::is_removal;
 use super::{Failure, ask};
 use crate::counters::Counters;
 
-/// What one request of a reader asks for.
+/// The number of messages that one request of a reader asks for.
 const BATCH: u64 = 256;
-/// The same in bytes; more where servers take messages of more than half of it, since one has to fit.
+/// The size of one request in bytes. Larger if servers accept messages of more than half of it, because one has to fit.
 const BATCH_MAX_BYTES: usize = 2 * 1024 * 1024;
-/// The server says so often that it is there, while it has no messages.
+/// The interval of the server's heartbeats while it has no messages.
 const HEARTBEAT: Duration = Duration::from_millis(1500);
-/// After this time without a word, the reading begins again.
+/// The reader restarts after this time without a message or heartbeat.
 const SILENCE: Duration = Duration::from_millis(4000);
-/// How long one request stands.
+/// The lifetime of one request.
 const EXPIRES: Duration = Duration::from_secs(30);
-/// The servers remove a consumer that nobody asks for so long.
+/// The servers remove a consumer after this time without requests.
 const INACTIVE: Duration = Duration::from_secs(60);
-/// Pauses between attempts to begin again: the shortest and the longest.
+/// The pauses between attempts to restart: the shortest and the longest.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Where a reading begins.
+/// Where a reader begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// With the message of this sequence, or the first one behind it.
+    /// At the message with this sequence, or the first one after it.
     At(u64),
-    /// With the last message of each subject. After a gap, these are read again.
+    /// At the last message of each subject. After a gap, these are read again.
     LastPerSubject,
 }
 
 /// A message of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it stands.
+    /// Its sequence.
     pub sequence: u64,
     /// Its subject.
     pub subject: String,
-    /// Its bytes; those of a key that was removed are empty.
+    /// Its payload; empty for a removed key.
     pub payload: Vec<u8>,
-    /// It stands for a key that has been removed.
+    /// It marks a removed key.
     pub is_removal: bool,
-    /// When it was stored, by the clock of its server: milliseconds since 1970.
+    /// The time when it was stored, by its server's clock: milliseconds since 1970.
     pub stored_at_ms: u64,
-    /// How many messages follow that are there already. After one with 0, the reader has caught up.
+    /// The number of existing messages after it. 0 means that the reader has caught up.
     pub pending: u64,
 }
 
-/// A reading that goes on until it is dropped.
+/// A reader that continues until it is dropped.
 pub struct StreamReader {
     client: Client,
     counters: Arc<Counters>,
@@ -73,15 +73,15 @@ struct Consumer {
     name: String,
     inbox: String,
     messages: Subscriber,
-    /// Of the last message, as this consumer counts.
+    /// The number of the last message, in this consumer's count.
     last: u64,
-    /// Messages that have been asked for and may still come.
-    asked: u64,
-    /// When something was heard of it. Who waits for a message may stop and begin again: silence is measured over all of that.
-    heard_at: Instant,
+    /// The number of requested messages that may still arrive.
+    requested: u64,
+    /// The last time that it was heard from. A caller may stop and restart waiting, so silence is measured across calls.
+    last_activity: Instant,
 }
 
-/// Why a consumer is of no use any more.
+/// Why a consumer is unusable.
 enum ConsumerError {
     Failed(Failure),
     Silent,
@@ -90,33 +90,33 @@ enum ConsumerError {
 }
 
 impl StreamReader {
-    /// Reads the messages of `stream` that match `filter`. Nothing is asked before [`next`](Self::next).
+    /// Creates a reader of the messages of `stream` that match `filter`. Sends nothing before [`next`](Self::next).
     pub fn new(client: Client, counters: Arc<Counters>, stream: &str, filter: &str, start: Start) -> StreamReader {
         let (stream, filter) = (stream.to_owned(), filter.to_owned());
         StreamReader { client, counters, stream, filter, start, consumer: None, pause: PAUSE }
     }
 
-    /// The next message. It waits until there is one, whatever happens to servers and connections. Who stops waiting loses nothing, but may
-    /// make the servers keep a consumer for nobody until its time is over.
+    /// Waits for the next message, across failures of servers and connections. Cancelling loses no message, but may leave a consumer on the
+    /// servers until it expires.
     pub async fn next(&mut self) -> Entry {
         loop {
             match self.try_next().await {
-                Ok(entry) => return self.passed(entry),
-                Err(broken) => self.begin_again(&broken).await,
+                Ok(entry) => return self.record_read(entry),
+                Err(broken) => self.restart(&broken).await,
             }
         }
     }
 
-    /// The next message, if it has come already. Whatever is wrong is left to [`next`](Self::next).
+    /// Returns the next message if it has already arrived. Leaves all errors to [`next`](Self::next).
     pub fn next_ready(&mut self) -> Option<Entry> {
-        let consumer = self.consumer.as_mut().filter(|consumer| consumer.asked >= BATCH / 2)?;
+        let consumer = self.consumer.as_mut().filter(|consumer| consumer.requested >= BATCH / 2)?;
         loop {
             let message = consumer.messages.next().now_or_never().flatten()?;
             match consumer.take(message) {
-                Ok(Some(entry)) => return Some(self.passed(entry)),
+                Ok(Some(entry)) => return Some(self.record_read(entry)),
                 Ok(None) => {}
                 Err(broken) => {
-                    debug!("reading {} begins again: {}", self.stream, broken.why());
+                    debug!("restarting the reader of {}: {}", self.stream, broken.why());
                     self.counters.readings_restarted.add(1);
                     self.consumer = None;
                     return None;
@@ -125,7 +125,7 @@ impl StreamReader {
         }
     }
 
-    fn passed(&mut self, entry: Entry) -> Entry {
+    fn record_read(&mut self, entry: Entry) -> Entry {
         self.pause = PAUSE;
         if let Start::At(next) = &mut self.start {
             *next = entry.sequence + 1;
@@ -133,12 +133,12 @@ impl StreamReader {
         entry
     }
 
-    async fn begin_again(&mut self, broken: &ConsumerError) {
+    async fn restart(&mut self, broken: &ConsumerError) {
         self.counters.readings_restarted.add(1);
-        debug!("reading {} begins again: {}", self.stream, broken.why());
+        debug!("restarting the reader of {}: {}", self.stream, broken.why());
         if let Some(consumer) = self.consumer.take() {
             let subject = format!("$JS.API.CONSUMER.DELETE.{}.{}", self.stream, consumer.name);
-            // If that does not arrive, the servers remove it when its time is over.
+            // If this does not arrive, the servers remove the consumer when it expires.
             let _ = tokio::task::unconstrained(self.client.publish(subject, Vec::new().into())).await;
         }
         tokio::time::sleep(self.pause).await;
@@ -151,12 +151,12 @@ impl StreamReader {
         }
         let Some(consumer) = &mut self.consumer else { return Err(ConsumerError::Silent) };
         loop {
-            if consumer.asked < BATCH / 2 {
+            if consumer.requested < BATCH / 2 {
                 consumer.request_messages(&self.client, &self.stream).await?;
             }
-            let message = match timeout_at(consumer.heard_at + SILENCE, consumer.messages.next()).await {
+            let message = match timeout_at(consumer.last_activity + SILENCE, consumer.messages.next()).await {
                 Err(_) => return Err(ConsumerError::Silent),
-                Ok(None) => return Err(ConsumerError::Gone("the subscription has ended".into())),
+                Ok(None) => return Err(ConsumerError::Gone("the subscription was closed".into())),
                 Ok(Some(message)) => message,
             };
             if let Some(entry) = consumer.take(message)? {
@@ -168,12 +168,12 @@ impl StreamReader {
     async fn create(&self) -> Result<Consumer, Failure> {
         let inbox = self.client.new_inbox();
         let name = inbox.rsplit('.').next().unwrap_or_default().to_owned();
-        // Subscribed first, so that nothing is missed.
+        // Subscribe first, so that no message is missed.
         let messages =
             self.client.subscribe(inbox.clone()).await.map_err(|error| Failure::Unanswered(error.to_string()))?;
         let subject = format!("$JS.API.CONSUMER.CREATE.{}.{name}", self.stream);
         ask(&self.client, subject, self.request(&name)).await?;
-        Ok(Consumer { name, inbox, messages, last: 0, asked: 0, heard_at: Instant::now() })
+        Ok(Consumer { name, inbox, messages, last: 0, requested: 0, last_activity: Instant::now() })
     }
 
     fn request(&self, name: &str) -> String {
@@ -201,14 +201,14 @@ impl Consumer {
             r#"{{"batch":{BATCH},"max_bytes":{max_bytes},"expires":{expires_ns},"idle_heartbeat":{heartbeat_ns}}}"#
         );
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{}", self.name);
-        self.asked += BATCH;
+        self.requested += BATCH;
         let sent = client.publish_with_reply(subject, self.inbox.clone(), body.into()).await;
         sent.map_err(|error| ConsumerError::Gone(error.to_string()))
     }
 
-    /// What a message of the consumer says: one of the stream, or how it is with what was asked for.
+    /// Handles a message of the consumer: a message of the stream, or a status.
     fn take(&mut self, message: Message) -> Result<Option<Entry>, ConsumerError> {
-        self.heard_at = Instant::now();
+        self.last_activity = Instant::now();
         if let Some(status) = message.status {
             return self.take_status(status, &message).map(|()| None);
         }
@@ -216,12 +216,12 @@ impl Consumer {
             .reply
             .as_deref()
             .and_then(place)
-            .ok_or_else(|| ConsumerError::Gone("a message has no place".into()))?;
+            .ok_or_else(|| ConsumerError::Gone("a message has no sequence".into()))?;
         if place.delivered != self.last + 1 {
             return Err(ConsumerError::Gap);
         }
         self.last = place.delivered;
-        self.asked = self.asked.saturating_sub(1);
+        self.requested = self.requested.saturating_sub(1);
         Ok(Some(Entry {
             sequence: place.sequence,
             subject: message.subject.into_string(),
@@ -236,7 +236,7 @@ impl Consumer {
         let said = message.description.as_deref().unwrap_or_default();
         match status.as_u16() {
             100 => Ok(()),
-            // One request has come to its end: by its time, by its number of messages or of bytes.
+            // A request has ended: by its time, its number of messages or its bytes.
             404 | 408 => self.end_request(message),
             409 if said.starts_with("Batch Completed") || said.contains("MaxBytes") => self.end_request(message),
             status => Err(ConsumerError::Gone(format!("{status} {said}"))),
@@ -245,9 +245,9 @@ impl Consumer {
 
     fn end_request(&mut self, message: &Message) -> Result<(), ConsumerError> {
         let pending = message.headers.as_ref().and_then(|headers| headers.get("Nats-Pending-Messages"));
-        // Without a number it is not known what may still come: nothing is counted on.
-        let left = pending.and_then(|text| text.as_str().parse().ok()).unwrap_or(self.asked);
-        self.asked = self.asked.saturating_sub(left);
+        // If the number is missing, assume that nothing more arrives.
+        let left = pending.and_then(|text| text.as_str().parse().ok()).unwrap_or(self.requested);
+        self.requested = self.requested.saturating_sub(left);
         Ok(())
     }
 }
@@ -256,7 +256,7 @@ impl ConsumerError {
     fn why(&self) -> String {
         match self {
             ConsumerError::Failed(failure) => failure.to_string(),
-            ConsumerError::Silent => "nothing was heard for too long".to_owned(),
+            ConsumerError::Silent => "no heartbeat".to_owned(),
             ConsumerError::Gap => "a message is missing".to_owned(),
             ConsumerError::Gone(why) => why.clone(),
         }
@@ -267,7 +267,7 @@ pub(super) fn marks_removal(headers: &HeaderMap) -> bool {
     headers.iter().any(|(name, values)| values.iter().any(|value| is_removal(name.as_ref(), value.as_str())))
 }
 
-/// What the subject for an acknowledgement says of a message.
+/// The content of a message's acknowledgement subject.
 #[derive(Debug, PartialEq, Eq)]
 struct AckSubject {
     sequence: u64,
@@ -276,8 +276,8 @@ struct AckSubject {
     pending: u64,
 }
 
-/// `$JS.ACK.<stream>.<consumer>.<attempts>.<sequence>.<delivered>.<time>.<pending>`; newer servers have a domain and an account in front, and a
-/// token behind.
+/// Parses `$JS.ACK.<stream>.<consumer>.<attempts>.<sequence>.<delivered>.<time>.<pending>`; newer servers insert a domain and an account,
+/// and append a token.
 fn place(reply: &str) -> Option<AckSubject> {
     let tokens: Vec<_> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
     let at = match tokens.len() {

@@ -1,6 +1,6 @@
-//! Moments as the servers write them: RFC 3339, in UTC.
+//! Parses the timestamps of the servers: RFC 3339, in UTC.
 
-/// Milliseconds since 1970; `None` for what no server writes, and for moments before.
+/// Returns milliseconds since 1970, or `None` for invalid or earlier timestamps.
 pub(crate) fn parse_time(text: &str) -> Option<u64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(|part| part.parse::<u64>().ok());
@@ -20,7 +20,7 @@ pub(crate) fn parse_time(text: &str) -> Option<u64> {
     is_valid.then(|| ((days(year, month, day) * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000 + millis)
 }
 
-/// Days since 1970-01-01. A year is counted from March on, so that a leap day is its last.
+/// Returns days since 1970-01-01. Years begin in March, so that a leap day is the last day.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;

@@ -1,4 +1,4 @@
-//! What has to hold before a node takes part: servers that are new enough, streams as they must be, writing to disk, and the cluster's seed.
+//! Checks the requirements before a node joins: server versions, streams, writing to disk, and the cluster's seed.
 
 mod seed;
 mod streams;
@@ -12,20 +12,20 @@ use crate::error::Error;
 use crate::jetstream::{self, Failure, code};
 use crate::settings::{Settings, Times};
 
-/// The oldest server that has all that is used: a time to live of a message, and markers of deletion.
+/// The oldest server with all required features: a time to live per message, and deletion markers.
 const OLDEST: (i64, i64, i64) = (2, 11, 0);
 
-/// What a node knows of its cluster once it has looked at everything.
+/// The cluster data that a node knows after setup.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterInfo {
-    /// What topics and clients are named by.
+    /// The seed with which topics and clients are hashed.
     pub seed: Seed,
 }
 
-/// Makes what is missing, and looks at everything else.
+/// Creates missing streams and checks all requirements.
 ///
 /// # Errors
-/// Something is not as it has to be.
+/// A requirement is not met.
 pub async fn prepare(client: &Client, settings: &Settings) -> Result<ClusterInfo, Error> {
     check_server(client).await?;
     let streams = streams::ensure(client, &settings.storage).await?;
@@ -34,7 +34,7 @@ pub async fn prepare(client: &Client, settings: &Settings) -> Result<ClusterInfo
     Ok(ClusterInfo { seed })
 }
 
-/// Whether these servers have the cluster of this seed.
+/// Checks whether these servers belong to the cluster with this seed.
 pub(crate) async fn check_seed(client: &Client, seed: Seed) -> Result<(), Error> {
     if seed::read(client).await? == Some(seed) { Ok(()) } else { Err(Error::OtherCluster) }
 }
@@ -45,14 +45,14 @@ async fn check_server(client: &Client) -> Result<(), Error> {
     if !client.is_server_compatible(OLDEST.0, OLDEST.1, OLDEST.2) {
         let (major, minor, patch) = OLDEST;
         return refuse(format!(
-            "NATS server {} has version {}, and a cluster needs {major}.{minor}.{patch} or newer: upgrade it",
+            "NATS server {} has version {}; a cluster requires version {major}.{minor}.{patch} or later; upgrade the server",
             server.server_name, server.version
         ));
     }
     match jetstream::ask(client, jetstream::INFO.to_owned(), String::new()).await {
         Ok(_) => {}
         Err(Failure::Refused(error)) if matches!(error.code, code::NOT_ENABLED | code::NOT_ENABLED_FOR_ACCOUNT) => {
-            return refuse(format!("{error}: enable JetStream on the NATS servers, and for this node's account"));
+            return refuse(format!("{error}; enable JetStream on the NATS servers and for this node's account"));
         }
         Err(failure) => return Err(Error::Connection { why: format!("JetStream does not answer: {failure}") }),
     }
@@ -60,7 +60,7 @@ async fn check_server(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reading a server's monitoring address waits no longer than making a connection.
+/// Returns the timeout for reading a server's monitoring address: that of a connection.
 fn monitoring_wait(times: &Times) -> std::time::Duration {
     std::time::Duration::from_millis(times.connect_ms)
 }

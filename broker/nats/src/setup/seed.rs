@@ -1,4 +1,4 @@
-//! The cluster's seed: drawn by the first node, and the same for ever.
+//! The cluster's seed, which the first node draws and which never changes.
 
 use async_nats::Client;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::jetstream::{Failure, bounds, last, write};
 use crate::layout::{CONFIG, NODE, SEED, SESSION, bucket_stream, log_stream};
 
-/// The version of the record, which is one byte, and then the seed.
+/// The version of the record: one byte, followed by the seed.
 const VERSION: u8 = 1;
 const ATTEMPTS: usize = 5;
 
@@ -17,14 +17,14 @@ pub(super) async fn obtain(client: &Client) -> Result<Seed, Error> {
         if let Some(seed) = read(client).await? {
             return Ok(seed);
         }
-        // The seed is written before anything else: whoever has written something has found one. It is looked for once more, because
-        // another node may have begun meanwhile.
+        // The seed is written before anything else, so a node that has written data has found one. Read again, because another node may
+        // have started meanwhile.
         if !is_new(client).await? {
             return read(client).await?.ok_or(Error::SeedLost);
         }
         create(client, draw()?).await?;
     }
-    Err(failed(&Failure::Unanswered("the seed was written and is not there".to_owned())))
+    Err(failed(&Failure::Unanswered("the seed was written but cannot be read".to_owned())))
 }
 
 fn draw() -> Result<Seed, Error> {
@@ -45,13 +45,13 @@ pub(super) async fn read(client: &Client) -> Result<Option<Seed>, Error> {
 async fn create(client: &Client, Seed(seed): Seed) -> Result<(), Error> {
     let record = [&[VERSION][..], &seed].concat();
     match write(client, key(), 0, &[], record).await {
-        // Whether another node was faster, or no answer has come, the next look will tell.
+        // The next read shows whether another node was faster, or the answer was lost.
         Ok(_) | Err(Failure::Unanswered(_)) => Ok(()),
         Err(failure) => Err(failed(&failure)),
     }
 }
 
-/// Whether nothing was written that a seed has named.
+/// Whether no data that depends on a seed was written.
 async fn is_new(client: &Client) -> Result<bool, Error> {
     let logs = Partition::all().map(log_stream);
     for stream in [bucket_stream(NODE), bucket_stream(SESSION)].into_iter().chain(logs) {
@@ -67,5 +67,5 @@ fn key() -> String {
 }
 
 fn failed(failure: &Failure) -> Error {
-    Error::Stream { name: bucket_stream(CONFIG), why: failure.to_string(), is_passing: true }
+    Error::Stream { name: bucket_stream(CONFIG), why: failure.to_string(), is_transient: true }
 }

@@ -1,4 +1,4 @@
-//! Streams are made where they are missing, and compared where they are there.
+//! Creates missing streams, and checks the settings of existing ones.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use tautwire_json::Value;
 
 use crate::error::Error;
 use crate::jetstream::{Failure, ask, code};
-use crate::layout::{StreamSpec, wanted};
+use crate::layout::{StreamSpec, required_streams};
 use crate::settings::Storage;
 
-/// What streams need of the servers is made one after the other by their leader: so long may the last one take.
+/// The servers' leader creates streams one after the other, so the last one may take this many attempts.
 const ATTEMPTS: usize = 10;
 
-/// Makes and compares all streams. Gives the names of the servers that hold them.
+/// Creates and checks all streams. Returns the names of the servers that hold them.
 pub(super) async fn ensure(client: &Client, storage: &Storage) -> Result<BTreeSet<String>, Error> {
-    let streams = wanted(storage);
+    let streams = required_streams(storage);
     let holders = try_join_all(streams.iter().map(|stream| ensure_one(client, stream))).await?;
     Ok(holders.into_iter().flatten().collect())
 }
@@ -34,21 +34,21 @@ async fn ensure_one(client: &Client, stream: &StreamSpec) -> Result<BTreeSet<Str
         }
         match ask(client, format!("$JS.API.STREAM.CREATE.{}", stream.name), stream.request()).await {
             Ok(info) => return compare(stream, &info),
-            // Another node makes the same: it is looked at once more.
+            // Another node has created the stream; check it in the next attempt.
             Err(Failure::Refused(error)) if error.code == code::STREAM_NAME_IN_USE => last = error.to_string(),
-            // It may have been made although no answer has come.
+            // The stream may have been created although no answer arrived.
             Err(failure @ Failure::Unanswered(_)) => last = failure.to_string(),
             Err(Failure::Refused(error)) => {
-                let is_passing = error.code == code::CLUSTER_NOT_AVAILABLE;
+                let is_transient = error.code == code::CLUSTER_NOT_AVAILABLE;
                 let why = format!(
-                    "it cannot be made: {error}; see that {} servers with JetStream are there, with enough room",
+                    "cannot create the stream: {error}; make sure that {} servers with JetStream and enough space are running",
                     replicas(stream)
                 );
-                return Err(Error::Stream { name: stream.name.clone(), why, is_passing });
+                return Err(Error::Stream { name: stream.name.clone(), why, is_transient });
             }
         }
     }
-    Err(Error::Stream { name: stream.name.clone(), why: last, is_passing: true })
+    Err(Error::Stream { name: stream.name.clone(), why: last, is_transient: true })
 }
 
 async fn probe(client: &Client, stream: &StreamSpec) -> Result<Option<Value>, Failure> {
@@ -67,7 +67,7 @@ fn compare(stream: &StreamSpec, info: &Value) -> Result<BTreeSet<String>, Error>
     Ok(holders(info))
 }
 
-/// The servers that hold a stream, as far as it says: the leader, and the other replicas.
+/// Returns the servers that hold a stream according to its info: the leader and the other replicas.
 fn holders(info: &Value) -> BTreeSet<String> {
     let Some(cluster) = info.get("cluster") else { return BTreeSet::new() };
     let others = cluster.list("replicas").iter().map(|replica| replica.text("name"));

@@ -1,5 +1,5 @@
-//! Whether servers write to disk before they confirm. No client is told: it is known from their monitoring addresses, or because an
-//! operator says it.
+//! Checks whether servers write to disk before they confirm. The protocol does not tell: it is known from their monitoring addresses, or
+//! because an operator guarantees it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,21 +13,21 @@ use super::monitoring_wait;
 use crate::error::Error;
 use crate::settings::{Syncing, Times};
 
-/// What operators can do about a server that is weaker.
-const SYNC_ALWAYS: &str = "set `sync_interval: always` in the jetstream block of each server, or accept what a power cut loses by cluster.sync = \"weaker\"";
-/// What they can do about one of which nothing is known.
-const NAME_ALL: &str = "name the monitoring addresses of all servers in cluster.monitors, or say by cluster.sync = \"promised\" that all of them do";
+/// Advice for a server that does not.
+const SYNC_ALWAYS: &str = "set `sync_interval: always` in the jetstream block of each server, or accept data loss in a power failure with cluster.sync = \"weaker\"";
+/// Advice for a server about which nothing is known.
+const NAME_ALL: &str = "list the monitoring addresses of all servers in cluster.monitors, or guarantee that all servers do with cluster.sync = \"promised\"";
 
-/// The largest answer that is read: a server with all its monitoring has some kilobytes.
+/// The largest answer that is read. A server with all its monitoring data sends some kilobytes.
 const ANSWER_MAX_BYTES: u64 = 1024 * 1024;
 
-/// `holders` are the servers that hold streams.
+/// Checks the servers. `holders` are the servers that hold streams.
 pub(super) async fn check(syncing: &Syncing, holders: &BTreeSet<String>, times: &Times) -> Result<(), Error> {
     match syncing {
         Syncing::Promised => Ok(()),
         Syncing::Weaker => {
             warn!(
-                "NATS servers may confirm before they have written to disk: a power cut may lose what was acknowledged"
+                "NATS servers may confirm before they have written to disk: a power failure may lose acknowledged messages"
             );
             Ok(())
         }
@@ -46,14 +46,14 @@ pub(super) async fn check(syncing: &Syncing, holders: &BTreeSet<String>, times: 
     }
 }
 
-/// A server that is down must not keep brokers from starting, as long as most are there: it is taken to be as it was.
+/// Evaluates the answers. A server that is down must not keep brokers from starting as long as most answer: it is assumed to be unchanged.
 fn judge(known: &BTreeMap<String, bool>, silent: &[String], holders: &BTreeSet<String>) -> Result<(), Error> {
     if known.len() <= silent.len() && !silent.is_empty() {
         let why = format!("most monitoring addresses of the NATS servers do not answer ({})", silent.join("; "));
         return Err(Error::Connection { why });
     }
     if known.is_empty() {
-        let why = format!("whether the NATS servers write to disk before they confirm is not known; {NAME_ALL}");
+        let why = format!("cannot verify that the NATS servers write to disk before they confirm; {NAME_ALL}");
         return Err(Error::Unsynced { why });
     }
     if let Some((name, _)) = known.iter().find(|(_, is_always)| !**is_always) {
@@ -62,13 +62,13 @@ fn judge(known: &BTreeMap<String, bool>, silent: &[String], holders: &BTreeSet<S
     }
     let mut not_known = holders.iter().filter(|name| !known.contains_key(*name));
     for why in silent {
-        warn!("whether a NATS server writes to disk before it confirms is not known now, and it is trusted: {why}");
+        warn!("cannot verify now that a NATS server writes to disk before it confirms, trusting it: {why}");
         not_known.next();
     }
     match not_known.next() {
         Some(name) => {
             let why = format!(
-                "NATS server {name} holds streams, and whether it writes to disk before it confirms is not known; {NAME_ALL}"
+                "cannot verify that NATS server {name}, which holds streams, writes to disk before it confirms; {NAME_ALL}"
             );
             Err(Error::Unsynced { why })
         }
@@ -76,7 +76,7 @@ fn judge(known: &BTreeMap<String, bool>, silent: &[String], holders: &BTreeSet<S
     }
 }
 
-/// The name of the server at a monitoring address, and whether it always writes to disk first; or why nobody answers there.
+/// Returns the name of the server at a monitoring address and whether it always writes to disk first, or why there is no answer.
 async fn probe(address: &str, times: &Times) -> Result<Result<(String, bool), String>, Error> {
     let answer = match timeout(monitoring_wait(times), get(address, "/varz")).await {
         Err(_) => return Ok(Err("no answer in time".to_owned())),
@@ -85,13 +85,13 @@ async fn probe(address: &str, times: &Times) -> Result<Result<(String, bool), St
     };
     let why = || {
         format!(
-            "the monitoring address {address} does not answer as that of a NATS server with JetStream; correct cluster.monitors"
+            "the monitoring address {address} is not that of a NATS server with JetStream; correct cluster.monitors"
         )
     };
     read(&answer).map(Ok).ok_or_else(|| Error::Unsynced { why: why() })
 }
 
-/// ConnectionTasks HTTP/1.0, so that the server says all in one piece and then closes.
+/// Uses HTTP/1.0, so that the server sends the answer in one piece and then closes.
 async fn get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
@@ -147,8 +147,8 @@ mod tests {
         let holders = ["a".to_owned(), "b".to_owned(), "c".to_owned()].into();
         assert_eq!(judge(&known(&["a", "b"]), &silent(1), &holders), Ok(()));
         let error = judge(&known(&["a"]), &silent(2), &holders).expect_err("most are silent");
-        assert!(error.is_passing(), "{error}");
-        // One address is silent, and two servers are not known.
-        assert!(judge(&known(&["a", "d"]), &silent(1), &holders).is_err_and(|error| !error.is_passing()));
+        assert!(error.is_transient(), "{error}");
+        // One address is silent, and two servers are unknown.
+        assert!(judge(&known(&["a", "d"]), &silent(1), &holders).is_err_and(|error| !error.is_transient()));
     }
 }

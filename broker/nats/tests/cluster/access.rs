@@ -1,4 +1,4 @@
-//! Who a node is to the servers, and how that changes while it serves.
+//! Tests the credentials of a node, and changing them at runtime.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn passwords_tokens_and_keys_are_read_from_files_and_changed_while_serving() {
     node.publish(first.client, 1, "t", b"by the new connection");
     node.wait_stored(first.client, 1);
 
-    // One that cannot be used changes nothing.
+    // Unusable credentials change nothing.
     access.credentials = Credentials::Token("missing".into());
     node.give(Command::Reconnect(Box::new(access)));
     node.told.wait_for("the access is refused", |told| {
@@ -67,7 +67,7 @@ fn a_file_that_is_missing_ends_it_at_once_and_a_wrong_secret_is_tried_again() {
             .then_some(())
     });
 
-    // The file is read for each attempt, so whoever corrects it need not say so.
+    // The file is read for each attempt, so a corrected file needs no notification.
     let password = write(servers.folder(), "password", "wrong");
     settings.access.credentials = Credentials::Password { user: "one".to_owned(), file: password };
     let node = Node::begin(settings, None);
@@ -88,7 +88,7 @@ fn a_file_that_is_missing_ends_it_at_once_and_a_wrong_secret_is_tried_again() {
 fn by_tls_both_sides_show_certificates() {
     let Some(program) = program() else { return };
     let folder = std::env::temp_dir().join(format!("nats-tls-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
+    fs::create_dir_all(&folder).expect("a directory");
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
@@ -117,7 +117,7 @@ fn by_tls_both_sides_show_certificates() {
 
     settings.access.tls.certificate = None;
     let node = Node::begin(settings, None);
-    node.told.wait_for("it is not let in", |told| {
+    node.told.wait_for("it is rejected", |told| {
         let waits = |told: &BrokerEvent| {
             matches!(told, BrokerEvent::ConnectionStatus(ConnectionStatus::Waiting(Error::Connection { .. })))
         };

@@ -11,7 +11,7 @@ use crate::servers::{Config, Servers, program, wait_until};
 /// Longer than anything takes on this machine, and shorter than nodes wait for each other.
 const ROUTE_MS: u64 = 200;
 
-/// Nodes that start one after the other, each at a server of its own, and know of each other.
+/// Starts nodes one after the other, each on its own server, which know each other.
 fn nodes_at<const COUNT: usize>(servers: &Servers) -> [Node; COUNT] {
     let start = |at| Node::start(settings_of(&servers.address(at), servers.monitoring()), None);
     let nodes = std::array::from_fn(start);
@@ -54,11 +54,11 @@ fn messages_go_to_those_who_listen_and_not_back() {
     assert!(a.handle().send("sport.tennis", b"1".to_vec()) && a.handle().send("other", b"2".to_vec()));
     assert!(a.handle().send("last", b"3".to_vec()));
     hears(&b, "last");
-    // It comes by two patterns, and one copy counts.
+    // It matches two patterns, and one copy counts.
     assert_eq!(heard(&b, "sport.tennis"), [("sport.*".to_owned(), b"1".to_vec())]);
     assert!(heard(&b, "other").is_empty());
 
-    // Nobody hears what they have sent, or what they do not listen to any more.
+    // A node does not receive its own messages, or those it has unsubscribed from.
     b.give(Command::RemoveInterest { filter: "sport/#".to_owned() });
     b.listen(7, &["mark"]);
     b.told.forget();
@@ -86,12 +86,12 @@ fn what_is_sent_by_another_server_comes_once_all_nodes_know_who_listens() {
         for node in [&one, &other] {
             assert!(node.handle().send(&subject, in_time.clone()));
         }
-        wait_until("both are heard", || {
+        wait_until("both messages arrive", || {
             heard(&listener, &subject).into_iter().filter(|(_, message)| *message == in_time).count() == 2
         });
         came += heard(&listener, &subject).iter().filter(|(_, message)| *message == too_early).count();
     }
-    // A machine that stands still for a moment may bring it all the same.
-    assert!(came < 3, "there was nothing to wait for");
+    // A machine that stalls for a moment may deliver it nevertheless.
+    assert!(came < 3, "the delay had no effect");
     assert_eq!(status(&listener).counters.spreads_unanswered, 0);
 }

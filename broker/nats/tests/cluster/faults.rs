@@ -1,4 +1,4 @@
-//! Servers are killed and paused while nodes serve: what was confirmed is in the log once and in order, and everything goes on.
+//! Kills and pauses servers while nodes serve: confirmed messages are in the log once and in order, and everything continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn read_log(settings: &Settings) -> (Seed, Vec<Vec<String>>) {
         let seed = loop {
             match prepare(&client, settings).await {
                 Ok(foundation) => break foundation.seed,
-                Err(error) => assert!(error.is_passing(), "{error}"),
+                Err(error) => assert!(error.is_transient(), "{error}"),
             }
         };
         let mut all = Vec::new();
@@ -43,7 +43,7 @@ fn read_log(settings: &Settings) -> (Seed, Vec<Vec<String>>) {
     })
 }
 
-/// Publishes through a node while `fault` happens, and looks at what the log has in the end.
+/// Publishes through a node during `fault`, and checks the log at the end.
 fn publish_through(servers: &mut Servers, fault: impl FnOnce(&mut Servers, usize)) {
     let settings = settings(servers);
     let node = Node::start(settings.clone(), None);
@@ -134,7 +134,7 @@ fn a_watch_of_nodes_outlives_all_servers() {
     (0..3).for_each(|at| servers.kill(at));
     (0..3).for_each(|at| servers.restart(at));
     servers.wait_until_well();
-    // It begins after the fault and dies without a word. Nobody asks for it: only a watch that is alive tells that it was ever there.
+    // It starts after the fault and dies silently. Only a working watch can detect it, because no node asks for it.
     let b = Node::start(settings.clone(), None);
     let dead = b.me;
     drop(b);
@@ -151,7 +151,7 @@ fn a_watch_of_nodes_outlives_all_servers() {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, removed).await.expect("it is buried");
+        tokio::time::timeout(PATIENCE, removed).await.expect("removed");
     });
 }
 
@@ -169,10 +169,14 @@ fn publishers_wait_for_a_partition_that_is_behind_and_nothing_is_lost() {
     for ticket in 0..20 {
         node.publish(served.client, ticket, "t", &message);
     }
-    node.told.wait_for("the client is held", |told| told.contains(&BrokerEvent::Hold(served.client)).then_some(()));
+    node.told.wait_for("reading from the client is paused", |told| {
+        told.contains(&BrokerEvent::Hold(served.client)).then_some(())
+    });
     (0..3).for_each(|at| servers.resume(at));
     node.wait_stored(served.client, 19);
-    node.told.wait_for("the client goes on", |told| told.contains(&BrokerEvent::GoOn(served.client)).then_some(()));
+    node.told.wait_for("reading from the client resumes", |told| {
+        told.contains(&BrokerEvent::GoOn(served.client)).then_some(())
+    });
     assert!((0..20).all(|ticket| node.has_stored(served.client, ticket)));
 }
 
@@ -183,7 +187,7 @@ fn two_servers_of_three_are_enough_to_begin() {
     drop(Node::start(settings(&servers), None));
     servers.kill(0);
     let mut settings = settings(&servers);
-    // A server that is not there cannot be asked.
+    // A dead server cannot be asked.
     settings.storage.syncing = tautwire_nats::Syncing::Promised;
     let node = Node::start(settings, None);
     node.serve(100, "client");

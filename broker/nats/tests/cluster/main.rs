@@ -1,4 +1,4 @@
-//! Nodes on real nats-servers. `make test-cluster` runs them; without TAUTWIRE_NATS_SERVER they say that they did not run.
+//! Tests nodes on real nats-servers. `make test-cluster` runs them; without TAUTWIRE_NATS_SERVER they are skipped with a message.
 
 mod node;
 #[path = "../servers/mod.rs"]

@@ -1,4 +1,4 @@
-//! A node under test, with a broker that remembers what it is told.
+//! A node under test, with a broker that records all events.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -6,13 +6,13 @@ use std::time::Instant;
 use tautwire_cluster::names::{ClientKey, Incarnation};
 use tautwire_cluster::{Decision, Refusal, Start};
 use tautwire_nats::{
-    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Life, Limits, Settings,
-    Storage, Syncing, Times, Tls, connect, draw_incarnation,
+    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Limits, NodeRun, Settings,
+    Storage, Syncing, Times, Tls, connect, random_incarnation,
 };
 
 use crate::servers::{PATIENCE, Servers};
 
-/// What a broker was told, in order.
+/// An event that the broker has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BrokerEvent {
     Decision(Decision),
@@ -36,7 +36,7 @@ impl EventRecorder {
         self.changed.notify_all();
     }
 
-    /// Waits until `find` finds something in what was told, and gives that.
+    /// Waits until `find` returns a result for the events, and returns it.
     pub(crate) fn wait_for<T>(&self, what: &str, mut find: impl FnMut(&[BrokerEvent]) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         let mut told = self.told.lock().expect("no panic");
@@ -50,7 +50,7 @@ impl EventRecorder {
         }
     }
 
-    /// As if nothing had been told.
+    /// Discards the events.
     pub(crate) fn forget(&self) {
         self.told.lock().expect("no panic").clear();
     }
@@ -61,7 +61,7 @@ impl EventRecorder {
 }
 
 impl Broker for EventRecorder {
-    fn life_started(&self, _: &Handle) {}
+    fn node_started(&self, _: &Handle) {}
 
     fn decide(&self, decision: Decision) {
         self.note(BrokerEvent::Decision(decision));
@@ -89,17 +89,17 @@ impl Broker for EventRecorder {
         self.note(BrokerEvent::ConnectionStatus(condition.clone()));
     }
 
-    fn life_ended(&self, ended: &EndReason) {
+    fn node_ended(&self, ended: &EndReason) {
         self.note(BrokerEvent::EndReason(ended.clone()));
     }
 }
 
-/// Carries out what waits for servers.
+/// Runs asynchronous work that waits for servers.
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
 }
 
-/// A connection beside those of nodes.
+/// Opens a connection besides those of nodes.
 pub(crate) async fn client(settings: &Settings) -> async_nats::Client {
     let Settings { access, node_name, times, limits, .. } = settings;
     let (counters, connected) = Default::default();
@@ -109,10 +109,10 @@ pub(crate) async fn client(settings: &Settings) -> async_nats::Client {
 pub(crate) struct Node {
     pub(crate) me: Incarnation,
     pub(crate) told: Arc<EventRecorder>,
-    life: Life,
+    run: NodeRun,
 }
 
-/// What a client is served with.
+/// The data with which a client is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Served {
     pub(crate) client: ClientKey,
@@ -144,27 +144,27 @@ pub(crate) fn settings_of(addresses: &str, monitoring: Vec<String>) -> Settings 
 }
 
 impl Node {
-    /// A node that serves.
+    /// Starts a node and waits until it serves.
     pub(crate) fn start(settings: Settings, former: Option<Incarnation>) -> Node {
         Node::start_by(settings, former, |node| node.reaches(&Decision::Resumed))
     }
 
-    /// A node whose life has come as far as `comes_far` waits for. As the broker does, it begins another life where others have taken the one
-    /// before for dead: on a machine that is busy enough, that happens before a life has served.
+    /// Starts a node and waits until `comes_far` returns true. As the broker does, it starts another run if other nodes have declared the
+    /// previous one dead: on a busy machine, that may happen before a run has served.
     pub(crate) fn start_by(settings: Settings, former: Option<Incarnation>, comes_far: impl Fn(&Node) -> bool) -> Node {
         let deadline = Instant::now() + PATIENCE;
         let mut node = Node::begin(settings.clone(), former);
         while !comes_far(&node) {
-            assert!(Instant::now() < deadline, "each life of the node is taken for dead before it serves");
+            assert!(Instant::now() < deadline, "each run of the node is declared dead before it serves");
             let former = node.me;
-            // It is over before the next one begins.
+            // The previous run must end before the next one begins.
             drop(node);
             node = Node::begin(settings.clone(), Some(former));
         }
         node
     }
 
-    /// Waits for a decision; false where the life ends before, since others have taken it for dead.
+    /// Waits for a decision. Returns false if the run ends before, because other nodes have declared it dead.
     pub(crate) fn reaches(&self, wanted: &Decision) -> bool {
         let wanted = BrokerEvent::Decision(wanted.clone());
         self.told.wait_for("a decision", |told| {
@@ -173,27 +173,27 @@ impl Node {
         })
     }
 
-    /// One that may not serve yet.
+    /// Starts a node that may not serve yet.
     pub(crate) fn begin(settings: Settings, former: Option<Incarnation>) -> Node {
-        let me = draw_incarnation().expect("a number");
+        let me = random_incarnation().expect("a number");
         let told = Arc::new(EventRecorder::default());
-        let life = Life::begin(settings, me, former, told.clone()).expect("a thread");
-        Node { me, told, life }
+        let run = NodeRun::begin(settings, me, former, told.clone()).expect("a thread");
+        Node { me, told, run }
     }
 
     pub(crate) fn handle(&self) -> &Handle {
-        self.life.handle()
+        self.run.handle()
     }
 
     pub(crate) fn give(&self, command: Command) {
-        self.handle().give(command).expect("room");
+        self.handle().give(command).expect("not full");
     }
 
     pub(crate) fn claim(&self, ticket: u64, client_id: &str) {
         self.give(Command::Claim { ticket, client_id: client_id.to_owned(), start: Start::Resume });
     }
 
-    /// What has become of a claim.
+    /// Returns the outcome of a claim.
     pub(crate) fn outcome(&self, ticket: u64) -> Result<Served, Refusal> {
         self.told.wait_for("a claim is answered", |told| {
             told.iter().find_map(|told| match told {

@@ -1,4 +1,4 @@
-//! Nodes that are dead, or taken for dead.
+//! Tests nodes that are dead, or declared dead.
 
 use tautwire_cluster::{Decision, Settings as MemberSettings};
 use tautwire_nats::{Command, EndReason};
@@ -18,7 +18,7 @@ fn the_sessions_of_a_dead_node_are_claimed_after_its_lease() {
     a.wait_decision(&Decision::Saved { client: served.client, number: 1 });
     a.publish(served.client, 1, "t", b"hello");
     a.wait_stored(served.client, 1);
-    // It is gone without a word: nothing is released, and nobody beats.
+    // It vanishes without releasing anything, and its heartbeats stop.
     drop(a);
 
     let taken = b.serve(200, "client");
@@ -34,9 +34,9 @@ fn who_is_taken_for_dead_ends_and_its_next_life_serves() {
     a.give(Command::Save { client: served.client, number: 1, state: b"saved".to_vec() });
     a.wait_decision(&Decision::Saved { client: served.client, number: 1 });
 
-    // Whoever has the lock of the data directory knows that the life before is over. Here it is not, and is fenced.
+    // The holder of the data directory's lock knows that the previous run has ended. Here it has not, and is fenced.
     let b = Node::start(settings(&servers), Some(a.me));
-    a.told.wait_for("the life ends", |told| told.contains(&BrokerEvent::EndReason(EndReason::Fenced)).then_some(()));
+    a.told.wait_for("the run ends", |told| told.contains(&BrokerEvent::EndReason(EndReason::Fenced)).then_some(()));
     a.wait_decision(&Decision::Fenced);
     assert!(!a.handle().is_serving());
     let late = Command::Left { client: served.client, state: Vec::new() };

@@ -1,4 +1,4 @@
-//! Sessions are claimed by one node at a time, and go with their clients.
+//! Tests that sessions are claimed by one node at a time, and follow their clients.
 
 use tautwire_cluster::Decision;
 use tautwire_nats::{Command, Refused};
@@ -39,7 +39,7 @@ fn of_two_nodes_that_claim_at_once_one_serves_after_the_other() {
         let client_id = format!("client-{number}");
         a.claim(number, &client_id);
         b.claim(number, &client_id);
-        // The one that comes second asks the first one, whose broker gives the client up.
+        // The second node requests the session from the first one, whose broker releases the client.
         let (client, last) = loop {
             let surrendered = [&a, &b].into_iter().find_map(|node| {
                 let told = node.told.all();
@@ -79,9 +79,9 @@ fn what_is_too_large_for_the_servers_is_refused_and_nothing_stops() {
     let max = node.handle().message_max_bytes();
     assert!(max < 64 * 1024);
     assert!(matches!(node.handle().give(message(max + 1)), Err(Refused::TooLarge(_))));
-    // Several of the largest fit into no group together, and small ones fill groups up.
+    // Several of the largest messages never fit into one group, and small ones fill groups up.
     for bytes in [max, max - 1, max / 2, max / 2 - 1, 1] {
-        node.handle().give(message(bytes)).expect("room");
+        node.handle().give(message(bytes)).expect("not full");
     }
     for bytes in [max, max - 1, max / 2, max / 2 - 1, 1] {
         node.wait_stored(served.client, bytes as u64);
@@ -103,7 +103,7 @@ fn who_finds_the_queue_full_is_told_when_there_is_room() {
             node.handle().give(claim).err()
         });
         assert!(matches!(refused, Some(Refused::Full(Command::Claim { .. }))));
-        node.told.wait_for("there is room", |told| told.contains(&BrokerEvent::Room).then_some(()));
+        node.told.wait_for("the queue has space", |told| told.contains(&BrokerEvent::Room).then_some(()));
         node.told.forget();
     }
 }

@@ -1,11 +1,11 @@
-//! What has to hold before a node takes part.
+//! Tests the requirements before a node joins.
 
 use tautwire_nats::{ConnectionStatus, EndReason, Error, Settings, Syncing};
 
 use crate::node::{BrokerEvent, Node, settings, settings_of};
 use crate::servers::{Config, Servers, program};
 
-/// Why a node does not take part.
+/// Returns why a node does not join.
 fn refusal(settings: Settings) -> Error {
     Node::begin(settings, None).told.wait_for("it is refused", |told| {
         told.iter().find_map(|told| match told {
@@ -39,11 +39,11 @@ fn streams_that_are_weaker_are_told_exactly() {
     let mut one = settings(&servers);
     one.storage.replicas = 1;
     drop(Node::start(one, None));
-    // Made with one replica, on purpose. Without saying so, they are not enough.
+    // Created with one replica on purpose. Without that setting, they do not suffice.
     let error = refusal(settings(&servers)).to_string();
     assert!(
-        error.contains("is not what this broker needs: num_replicas is 1 and must be 3; change it with")
-            && error.contains("or say by cluster.replicas"),
+        error.contains("has unsuitable settings: num_replicas is 1 and must be 3; change them with")
+            && error.contains("or lower cluster.replicas"),
         "{error}"
     );
 }

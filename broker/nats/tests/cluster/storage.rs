@@ -1,4 +1,4 @@
-//! What a node keeps and delivers goes through real servers: retained messages, arrivals, groups, sessions that end, drain.
+//! Tests storage and delivery on real servers: retained messages, log delivery, groups, ending sessions, drain.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
     a.wait_stored(lasting, 1);
     for node in [&a, &b] {
         node.give(Command::RetainedSync { ticket: 9 });
-        wait(node, "the search may look", |decision| *decision == Decision::RetainedSync { ticket: 9 });
+        wait(node, "the scan may begin", |decision| *decision == Decision::RetainedSync { ticket: 9 });
         wait(node, "the message is retained", |decision| {
             let Decision::Retain(changes) = decision else { return false };
             changes.iter().any(|change| change.record.topic == "t" && change.record.message == b"kept")
@@ -59,7 +59,7 @@ fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
     for client in [lasting, passing] {
         a.give(Command::Left { client, state: b"state".to_vec() });
     }
-    // The engine gives back what it is asked for.
+    // The engine returns the recalled partitions.
     let recalled = a.told.wait_for("all partitions are recalled", |told| {
         let recalled: Vec<_> = told
             .iter()
@@ -95,7 +95,7 @@ fn a_revision_reaches_each_node_and_a_proposal_on_an_older_one_is_refused() {
     }
     b.give(Command::Propose { ticket: 2, base: 0, parts: parts("other") });
     b.wait_decision(&Decision::Proposed { ticket: 2, outcome: ProposalOutcome::Outdated(1) });
-    // A life that begins serves once it has been told that the revision holds.
+    // A new run serves once the revision was applied.
     Node::start_by(settings(&servers), None, |c| {
         let taken_on = Command::Configured { number: 1, is_applied: true };
         c.reaches(&offered) && c.handle().give(taken_on).is_ok() && c.reaches(&Decision::Resumed)
@@ -129,7 +129,7 @@ fn what_the_configuration_has_is_confirmed_beside_it() {
     node.wait_decision(&Decision::Proposed { ticket: 1, outcome: ProposalOutcome::Accepted(1) });
     let first = revision();
     assert!(holds(Some(first)) && holds(Some(first)) && !holds(None) && !holds(Some(first + 1)));
-    // Somebody has removed it by hand. What is left is a marker.
+    // An operator has removed it by hand, which leaves a deletion marker.
     let removed = run(async { records::remove(&client(&settings).await, Key::Config, Revision(first)).await });
     assert!(matches!(removed, Ok(records::WriteResult::At(_))));
     assert!(holds(None) && !holds(Some(first)));

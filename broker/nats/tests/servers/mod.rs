@@ -1,5 +1,5 @@
-//! Real nats-servers, as many as are asked for, on ports that the system picks, in a folder of their own. They can be killed, paused and
-//! started again. All of them end with the value.
+//! Real nats-servers on free ports, in a temporary directory. They can be killed, paused and restarted. Dropping the value ends all of
+//! them.
 
 mod routes;
 
@@ -16,12 +16,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use routes::SlowRoutes;
 
-/// Names the program; `make test-cluster` sets it.
+/// The variable that names the program; `make test-cluster` sets it.
 const PROGRAM: &str = "TAUTWIRE_NATS_SERVER";
-/// Longer than servers take to find each other on a machine that is busy with something else.
+/// Longer than servers take to find each other on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The program, if there is one.
+/// Returns the program, if there is one.
 pub(crate) fn program() -> Option<PathBuf> {
     let program = std::env::var_os(PROGRAM).map(PathBuf::from);
     if program.is_none() {
@@ -39,11 +39,11 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What servers have beside their addresses and their place on the disk.
+/// The settings of the servers besides addresses and directories.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) syncs_always: bool,
-    /// What servers say to each other can be held back.
+    /// Whether messages between servers can be delayed.
     pub(crate) has_slow_routes: bool,
     /// More lines of the configuration: users, TLS.
     pub(crate) more: String,
@@ -60,7 +60,7 @@ pub(crate) struct Servers {
     program: PathBuf,
     folder: PathBuf,
     servers: Vec<Server>,
-    /// The ways by which servers reach each other, if what they say can be held back.
+    /// The routes between the servers, if messages can be delayed.
     routes: Option<SlowRoutes>,
 }
 
@@ -86,7 +86,7 @@ impl Servers {
         let routes = config.has_slow_routes.then(|| SlowRoutes::to(ports.iter().map(|ports| ports.routes)));
         let mut all = Servers { program: program.to_owned(), folder, servers, routes };
         for at in 0..count {
-            fs::create_dir_all(all.server_folder(at)).expect("a folder");
+            fs::create_dir_all(all.server_folder(at)).expect("a directory");
             fs::write(all.config_file(at), all.config(at, config)).expect("a file");
             all.spawn(at);
         }
@@ -139,12 +139,12 @@ impl Servers {
         self.servers[at].child = Some(child);
     }
 
-    /// Waits until all say that they are well, with all streams that they hold.
+    /// Waits until all servers report that they are healthy, with all their streams.
     pub(crate) fn wait_until_well(&mut self) {
         for at in 0..self.servers.len() {
             let monitoring = self.servers[at].ports.monitoring;
             wait_until("a server is well", || {
-                // Somebody else may have had the port for a moment.
+                // Another process may have used the port for a moment.
                 if self.servers[at].child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)))) {
                     self.spawn(at);
                 }
@@ -161,14 +161,14 @@ impl Servers {
         (0..self.servers.len()).map(|at| self.address(at)).collect::<Vec<_>>().join(",")
     }
 
-    /// The address of one of them.
+    /// Returns the address of a server.
     pub(crate) fn address(&self, at: usize) -> String {
         format!("nats://127.0.0.1:{}", self.servers[at].ports.clients)
     }
 
-    /// Whatever a server says to another one from now on arrives so much later.
+    /// Delays all messages between servers from now on.
     pub(crate) fn delay_routes(&self, delay_ms: u64) {
-        self.routes.as_ref().expect("they can be slow").delay(delay_ms);
+        self.routes.as_ref().expect("routes can be delayed").delay(delay_ms);
     }
 
     /// The monitoring addresses of all.
@@ -180,7 +180,7 @@ impl Servers {
         &self.folder
     }
 
-    /// Ends a server without a word.
+    /// Kills a server.
     pub(crate) fn kill(&mut self, at: usize) {
         if let Some(mut child) = self.servers[at].child.take() {
             let _ = child.kill();
@@ -188,17 +188,17 @@ impl Servers {
         }
     }
 
-    /// Starts a server that was killed. What it had on disk is there.
+    /// Restarts a server that was killed, with its data on disk.
     pub(crate) fn restart(&mut self, at: usize) {
         self.spawn(at);
     }
 
-    /// A server does nothing any more, and nobody is told.
+    /// Pauses a server; no one is notified.
     pub(crate) fn pause(&self, at: usize) {
         self.signal(at, Signal::STOP);
     }
 
-    /// It goes on.
+    /// Resumes a server.
     pub(crate) fn resume(&self, at: usize) {
         self.signal(at, Signal::CONT);
     }
@@ -208,12 +208,12 @@ impl Servers {
         kill_process(pid.expect("it runs"), signal).expect("a signal");
     }
 
-    /// The server that leads a stream, if one does, as any server sees it.
+    /// Returns the leader of a stream, if there is one, as any server sees it.
     pub(crate) fn leader(&self, stream: &str) -> Option<usize> {
         (0..self.servers.len()).find_map(|at| self.leader_by(at, stream))
     }
 
-    /// The server that leads a stream, as one of them sees it.
+    /// Returns the leader of a stream, as one of the servers sees it.
     pub(crate) fn leader_by(&self, at: usize, stream: &str) -> Option<usize> {
         leader_of(&get(self.servers[at].ports.monitoring, "/jsz?streams=true")?, stream)
     }
@@ -254,7 +254,7 @@ fn get(port: u16, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Servers say it in the order: name of the stream, what it holds, its cluster with the leader.
+/// The servers report the fields in this order: name of the stream, its content, its cluster with the leader.
 fn leader_of(jsz: &str, stream: &str) -> Option<usize> {
     named(jsz.split(&format!("\"name\": \"{stream}\"")).nth(1)?, "leader")
 }

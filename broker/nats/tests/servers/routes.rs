@@ -1,4 +1,4 @@
-//! The ways between servers, which may be slow: each server is reached by the others through a socket of ours, which holds back what goes by it.
+//! Routes between servers that can be delayed: the others reach each server through a proxy of ours.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What has been read, and when it is to go on.
+/// Data that was read, with the time to forward it.
 type Part = (Instant, Vec<u8>);
 
 pub(crate) struct SlowRoutes {
@@ -17,7 +17,7 @@ pub(crate) struct SlowRoutes {
 }
 
 impl SlowRoutes {
-    /// A way to each of these ports, with no delay.
+    /// Creates a route to each of these ports, without delay.
     pub(crate) fn to(routes: impl Iterator<Item = u16>) -> SlowRoutes {
         let delay_ms = Arc::new(AtomicU64::new(0));
         let ports = routes.map(|port| lead_to(port, &delay_ms)).collect();
@@ -28,13 +28,13 @@ impl SlowRoutes {
         self.ports[server]
     }
 
-    /// Whatever a server says to another one from now on arrives so much later.
+    /// Delays all messages between servers from now on.
     pub(crate) fn delay(&self, delay_ms: u64) {
         self.delay_ms.store(delay_ms, Ordering::Relaxed);
     }
 }
 
-/// Takes connections until the process ends; gives where.
+/// Forwards connections until the process ends. Returns the port.
 fn lead_to(port: u16, delay_ms: &Arc<AtomicU64>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let own = listener.local_addr().expect("an address").port();

@@ -2,10 +2,10 @@ use core::fmt;
 
 use super::DecodeCause;
 
-/// Makes [`DecodeCause`] of its table.
+/// Generates [`DecodeCause`] from its table.
 macro_rules! causes {
     ($($variant:ident: $code:literal, $fault:ident $reason:ident, $statement:expr, $text:literal;)*) => {
-        /// Every check that decoding makes.
+        /// A check that decoding makes.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum DecodeCause {
@@ -25,7 +25,7 @@ macro_rules! causes {
                 match self { $(Self::$variant => $crate::ReasonCode::$reason,)* }
             }
 
-            /// Who is at fault. `needed` is not known here and is 0.
+            /// The kind of fault. `needed` is not known here and is 0.
             pub(crate) const fn fault(self) -> $crate::Fault {
                 match self { $(Self::$variant => $crate::error::cause::causes!(@fault $fault),)* }
             }
@@ -47,7 +47,7 @@ impl DecodeCause {
         self.words().text
     }
 
-    /// The statement of MQTT 5.0 that the check serves; `None` where the standard has no numbered statement.
+    /// The statement of MQTT 5.0 that the check enforces; `None` if the standard has no numbered statement.
     pub const fn statement(self) -> Option<&'static str> {
         self.words().statement
     }

@@ -3,30 +3,30 @@ use core::fmt;
 use super::DecodeCause;
 use crate::ReasonCode;
 
-/// Why bytes are not a packet: who is at fault, what to answer and where it went wrong.
+/// Why bytes are not a packet: the kind of fault, the reason code to answer with and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Who is at fault.
+    /// The kind of fault.
     pub fault: Fault,
-    /// The MQTT 5.0 reason code to answer with. For [`Fault::Incomplete`]: what to answer if nothing more comes.
+    /// The MQTT 5.0 reason code to answer with. For [`Fault::Incomplete`]: the code to send if no more bytes arrive.
     pub reason: ReasonCode,
-    /// The byte at which it went wrong, from the start of the packet's fixed header.
+    /// The offset of the failure in bytes, from the start of the packet's fixed header.
     pub offset: usize,
     /// Which check failed.
     pub cause: DecodeCause,
 }
 
-/// Who is at fault (section 4.13).
+/// The kind of fault (section 4.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Nobody: bytes are missing.
+    /// No fault: bytes are missing.
     Incomplete {
-        /// At least so many bytes in all, from the start of the packet, before another attempt is worth it.
+        /// The minimum number of bytes, from the start of the packet, before another attempt makes sense.
         needed: usize,
     },
     /// The bytes cannot be parsed.
     Malformed,
-    /// The bytes can be parsed, but say what the standard does not allow.
+    /// The bytes can be parsed, but have a value that the standard does not allow.
     ProtocolError,
     /// The packet is larger than the receiver accepts.
     OverLimit,
@@ -43,7 +43,7 @@ impl DecodeError {
         }
     }
 
-    /// Whether more bytes may still make a packet of it.
+    /// Whether more bytes may still complete the packet.
     #[inline]
     pub const fn is_incomplete(&self) -> bool {
         matches!(self.fault, Fault::Incomplete { .. })

@@ -5,12 +5,12 @@ use super::table::{BUFFER_TOO_SMALL, CLIENT_ID_MISSING, FIELD_TOO_LONG, NOT_IN_V
 use super::words::Words;
 use crate::{PropertyContext, PropertyId, ProtocolVersion};
 
-/// Why a packet cannot be written. Nothing has been written then.
+/// Why a packet cannot be encoded. Nothing has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
     /// The buffer is shorter than the packet.
     BufferTooSmall {
-        /// Bytes that the packet takes.
+        /// The length of the packet in bytes.
         needed: usize,
     },
     /// The packet's remaining length is more than 268,435,455 bytes (section 2.1.4).
@@ -34,7 +34,7 @@ pub enum EncodeError {
     PropertyNotAllowed {
         /// Which property.
         property: PropertyId,
-        /// Where it stands.
+        /// Where the property is.
         context: PropertyContext,
     },
     /// The property may appear at most once.
@@ -42,17 +42,17 @@ pub enum EncodeError {
         /// Which property.
         property: PropertyId,
     },
-    /// A Maximum QoS of 2, which CONNACK says by leaving the property out.
+    /// A Maximum QoS of 2, which CONNACK expresses by omitting the property.
     MaximumQoSOutOfRange,
     /// Authentication Data without an Authentication Method.
     AuthenticationDataAlone,
-    /// AUTH needs an Authentication Method unless it is a bare success.
+    /// AUTH without an Authentication Method, unless it is a success without properties.
     AuthenticationMethodMissing,
     /// AUTH before MQTT 5.0.
     AuthBeforeV5,
     /// A PUBLISH with neither a topic name nor, in MQTT 5.0, a topic alias.
     TopicMissing,
-    /// The packet says what this version of the protocol cannot.
+    /// The packet has a field that this version of the protocol cannot express.
     NotInVersion {
         /// The name of the field, in snake case, such as `properties`.
         field: &'static str,
@@ -65,11 +65,11 @@ pub enum EncodeError {
     NoReasonCodes,
     /// No Local on a shared subscription `[MQTT-3.8.3-4]`.
     NoLocalOnShared,
-    /// Session Present in a CONNACK that refuses `[MQTT-3.2.2-6]`.
+    /// Session Present in a CONNACK that refuses the connection `[MQTT-3.2.2-6]`.
     SessionPresentOnFailure,
     /// A password without a user name before MQTT 5.0.
     PasswordWithoutUserName,
-    /// Before MQTT 5.0, a session that is kept without a client identifier to find it by `[MQTT-3.1.3-7]`.
+    /// Before MQTT 5.0, a session that is kept but has no client identifier `[MQTT-3.1.3-7]`.
     ClientIdMissing,
 }
 
@@ -84,12 +84,12 @@ impl EncodeError {
         self.words().text
     }
 
-    /// The statement of MQTT 5.0 that is broken; `None` where the standard has no numbered statement.
+    /// The statement of MQTT 5.0 that is violated; `None` if the standard has no numbered statement.
     pub const fn statement(&self) -> Option<&'static str> {
         self.words().statement
     }
 
-    /// The name of the field or property at fault, in snake case; `None` where it is the whole packet.
+    /// The name of the field or property at fault, in snake case; `None` if it is the whole packet.
     pub const fn field(&self) -> Option<&'static str> {
         match self {
             Self::FieldTooLong { field, .. } | Self::NullInString { field } | Self::NotInVersion { field, .. } => {

@@ -1,4 +1,4 @@
-//! What can be wrong with bytes to decode ([`DecodeError`]) and with packets to encode ([`EncodeError`]).
+//! Errors of decoding ([`DecodeError`]) and of encoding ([`EncodeError`]).
 
 mod cause;
 mod decode;

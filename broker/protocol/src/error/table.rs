@@ -83,7 +83,7 @@ causes! {
     SessionPresentOnFailure: "session_present_on_failure", ProtocolError ProtocolError, Some("MQTT-3.2.2-6"),
         "session present is set although the connection is refused: send 0";
     TopicMissing: "topic_missing", ProtocolError ProtocolError, Some("MQTT-4.7.3-1"),
-        "the topic name is empty, and no topic alias stands for it: send one of them";
+        "the topic name is empty, and there is no topic alias: send one of them";
     TopicWildcard: "topic_wildcard", ProtocolError TopicNameInvalid, Some("MQTT-3.3.2-2"),
         "the topic name contains + or #: publish to one exact topic";
     TopicFilterEmpty: "topic_filter_empty", ProtocolError TopicFilterInvalid, Some("MQTT-4.7.3-1"),
@@ -118,5 +118,5 @@ words! {
     NOT_IN_VERSION: "not_in_version", None,
         "this version of the protocol cannot express it: leave it out, or use MQTT 5.0";
     CLIENT_ID_MISSING: "client_id_missing", Some("MQTT-3.1.3-7"),
-        "before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session";
+        "before MQTT 5.0 only a client with an identifier can keep a session: send an identifier, or start a clean session";
 }

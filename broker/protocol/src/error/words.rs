@@ -1,15 +1,15 @@
 use core::fmt;
 
-/// What an error says; the same in all languages (`spec/errors/errors.toml`).
+/// The code and text of an error; the same in all languages (`spec/errors/errors.toml`).
 #[derive(Clone, Copy)]
 pub(crate) struct Words {
     pub(crate) code: &'static str,
     pub(crate) text: &'static str,
-    /// The statement of MQTT 5.0 that the check serves.
+    /// The statement of MQTT 5.0 that the check enforces.
     pub(crate) statement: Option<&'static str>,
 }
 
-/// Names the words of errors that are no [`DecodeCause`](crate::DecodeCause).
+/// Defines the code and text of errors that are not a [`DecodeCause`](crate::DecodeCause).
 macro_rules! words {
     ($($name:ident: $code:literal, $statement:expr, $text:literal;)*) => {
         $(pub(crate) const $name: Words = Words { code: $code, text: $text, statement: $statement };)*

@@ -1,4 +1,4 @@
-//! Packets that outlive the buffer they came from.
+//! Packets that outlive the buffer they were decoded from.
 
 mod packet;
 mod publish;

@@ -24,7 +24,7 @@ enum Kind {
     Other { bytes: Box<[u8]>, shape: Shape },
 }
 
-/// A packet whose strings, bytes, properties and lists are places in the allocation.
+/// A packet whose strings, bytes, properties and lists are spans of the allocation.
 #[derive(Clone, Copy)]
 enum Shape {
     Connect(ConnectShape),
@@ -71,7 +71,7 @@ impl Packet<'_> {
     /// Properties given as a slice that could not be encoded in this packet.
     pub fn to_owned_packet(&self) -> Result<OwnedPacket, EncodeError> {
         use PropertyContext as At;
-        // A PUBLISH stores itself. Of others no more is stored than is sent; one that cannot be sent grows as it goes.
+        // A PUBLISH stores itself. Other packets need at most their encoded length; one that cannot be encoded grows the buffer as needed.
         let capacity = match self {
             Packet::Publish(_) => 0,
             other => other.encoded_len(ProtocolVersion::V5).unwrap_or(0),
@@ -131,7 +131,7 @@ impl Packet<'_> {
 }
 
 impl OwnedPacket {
-    /// The packet, borrowing from this one.
+    /// Borrows this packet as a [`Packet`].
     pub fn as_packet(&self) -> Packet<'_> {
         match &self.kind {
             Kind::Publish(publish) => Packet::Publish(publish.as_publish()),
@@ -139,7 +139,7 @@ impl OwnedPacket {
         }
     }
 
-    /// Bytes of heap memory that it holds.
+    /// The size of its heap memory in bytes.
     pub fn heap_bytes(&self) -> usize {
         match &self.kind {
             Kind::Publish(publish) => publish.heap_bytes(),

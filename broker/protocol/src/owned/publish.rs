@@ -11,7 +11,7 @@ use crate::{Delivery, Publish, TopicName};
 pub struct OwnedPublish {
     /// Topic, property block and payload, one after the other.
     bytes: Box<[u8]>,
-    /// 0 where a Topic Alias stands for the topic.
+    /// 0 if the packet has a Topic Alias instead of a topic.
     topic_len: u16,
     properties_len: u32,
     /// See [`Properties::trusted`].
@@ -45,12 +45,12 @@ impl Publish<'_> {
 }
 
 impl OwnedPublish {
-    /// The packet, borrowing from this one.
+    /// Borrows this packet as a [`Publish`].
     #[inline]
     pub fn as_publish(&self) -> Publish<'_> {
         let (topic, rest) = split(&self.bytes, usize::from(self.topic_len));
         let (properties, payload) = split(rest, self.properties_len as usize);
-        // The bytes of the topic came out of a string.
+        // The bytes of the topic were copied from a `str`.
         let topic = core::str::from_utf8(topic).unwrap_or_default();
         Publish {
             delivery: self.delivery,
@@ -61,7 +61,7 @@ impl OwnedPublish {
         }
     }
 
-    /// Bytes of heap memory that it holds.
+    /// The size of its heap memory in bytes.
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         self.bytes.len()

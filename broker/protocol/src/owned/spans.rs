@@ -1,4 +1,4 @@
-//! Where the parts of a packet lie within its one allocation.
+//! Spans: the places of a packet's parts within its one allocation.
 
 use alloc::vec::Vec;
 
@@ -6,28 +6,28 @@ use crate::error::EncodeError;
 use crate::list::{List, ListItem};
 use crate::properties::{Properties, PropertyContext};
 
-/// A part of the bytes.
+/// A range of the bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     start: u32,
     end: u32,
 }
 
-/// A property block and what stands in it, see [`Properties::trusted`].
+/// A property block and the set of its properties, see [`Properties::trusted`].
 #[derive(Clone, Copy)]
 pub(super) struct Block {
     span: Span,
     seen: u32,
 }
 
-/// The wire form of a list and how many items it has.
+/// The wire form of a list and its number of items.
 #[derive(Clone, Copy)]
 pub(super) struct Items {
     span: Span,
     len: u32,
 }
 
-/// Puts parts one behind the other. A packet has less than 4 GiB of them.
+/// Appends parts one after the other. A packet has less than 4 GiB of them.
 pub(super) struct Store {
     pub(super) bytes: Vec<u8>,
 }
@@ -66,7 +66,7 @@ impl Span {
         bytes.get(self.start as usize..self.end as usize).unwrap_or(&[])
     }
 
-    /// The part as the text that it was when it was stored.
+    /// The part as the text that was stored.
     pub(super) fn text(self, bytes: &[u8]) -> &str {
         core::str::from_utf8(self.of(bytes)).unwrap_or_default()
     }

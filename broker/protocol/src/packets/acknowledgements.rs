@@ -5,7 +5,7 @@ use crate::wire::reader::Reader;
 use crate::wire::writer::Writer;
 use crate::{PacketId, PacketType, ProtocolVersion, PubAckReason, PubCompReason, PubRecReason, PubRelReason};
 
-/// PUBACK, PUBREC, PUBREL and PUBCOMP (sections 3.4 to 3.7) differ in type, first byte and legal reason codes alone.
+/// PUBACK, PUBREC, PUBREL and PUBCOMP (sections 3.4 to 3.7) differ only in type, first byte and legal reason codes.
 macro_rules! acknowledgement {
     ($(#[$doc:meta])* $name:ident, $reason:ident) => {
         $(#[$doc])*
@@ -13,7 +13,7 @@ macro_rules! acknowledgement {
         pub struct $name<'a> {
             /// The identifier of the PUBLISH.
             pub packet_id: PacketId,
-            /// The outcome. MQTT 3.1.1 knows success alone.
+            /// The outcome. MQTT 3.1.1 has only success.
             pub reason: $reason,
             /// Reason string and user properties. None before MQTT 5.0.
             pub properties: Properties<'a>,
@@ -84,7 +84,7 @@ macro_rules! acknowledgement {
 }
 
 acknowledgement! {
-    /// PUBACK: a QoS 1 message has been taken over (section 3.4).
+    /// PUBACK: the receiver has accepted ownership of a QoS 1 message (section 3.4).
     PubAck, PubAckReason
 }
 
@@ -103,7 +103,7 @@ acknowledgement! {
     PubComp, PubCompReason
 }
 
-/// Reason code and properties at the end of a packet that may leave them out, in the shortest legal form.
+/// Reason code and properties at the end of a packet that may omit them, in the shortest legal form.
 #[derive(Clone, Copy)]
 pub(super) enum Tail {
     /// Success without properties.

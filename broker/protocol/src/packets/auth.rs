@@ -5,12 +5,12 @@ use crate::wire::reader::Reader;
 use crate::wire::writer::Writer;
 use crate::{AuthReason, PacketType, ProtocolVersion};
 
-/// AUTH: a step of an extended authentication (section 3.15). MQTT 5.0 alone.
+/// AUTH: a step of an extended authentication (section 3.15). MQTT 5.0 only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auth<'a> {
-    /// Which step it is.
+    /// The step.
     pub reason: AuthReason,
-    /// Authentication method and data, reason string, user properties. The method must be there, except in a bare success.
+    /// Authentication method and data, reason string, user properties. The method is required, except in a success without properties.
     pub properties: Properties<'a>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Auth<'a> {
         Ok(packet)
     }
 
-    /// Section 3.15.2.2.2 asks for the method always, section 3.15.2.1 lets a success without properties do without.
+    /// Section 3.15.2.2.2 always requires the method; section 3.15.2.1 allows a success without properties to omit it.
     fn lacks_method(&self) -> bool {
         !self.is_bare_success() && !self.properties.contains(PropertyId::AuthenticationMethod)
     }

@@ -8,11 +8,11 @@ use crate::{ConnectReason, PacketType, ProtocolVersion};
 /// CONNACK: the answer to CONNECT (section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnAck<'a> {
-    /// Whether the server goes on with a session that it had. Never with a refusal `[MQTT-3.2.2-6]`.
+    /// Whether the server resumes an existing session. Never set in a refusal `[MQTT-3.2.2-6]`.
     pub session_present: bool,
     /// The outcome. MQTT 3.1.1 expresses those of [`ConnectReason::v3_return_code`].
     pub reason: ConnectReason,
-    /// What the server offers. None before MQTT 5.0.
+    /// The server's capabilities. None before MQTT 5.0.
     pub properties: Properties<'a>,
 }
 
@@ -63,7 +63,7 @@ impl EncodeParts for ConnAck<'_> {
 
     fn write_body(&self, version: ProtocolVersion, measured: &Measured, w: &mut Writer<'_>) {
         w.byte(u8::from(self.session_present));
-        // Measuring has refused a reason without a code.
+        // `measure` has rejected a reason without a code.
         w.byte(self.code(version).unwrap_or(self.reason.as_u8()));
         if version.is_v5() {
             self.properties.write(measured.properties_len, w);

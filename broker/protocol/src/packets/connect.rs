@@ -21,19 +21,20 @@ const USER_NAME: u8 = 0b1000_0000;
 /// CONNECT: the first packet of a connection (section 3.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Connect<'a> {
-    /// The version that the connection is to speak. CONNECT is always encoded in this one.
+    /// The version of the connection. CONNECT is always encoded in this version.
     pub version: ProtocolVersion,
-    /// Whether a session that the server has is discarded first. Clean Session before MQTT 5.0.
+    /// Whether the server discards an existing session first. Clean Session before MQTT 5.0.
     pub clean_start: bool,
-    /// The longest silence of the client in seconds; 0 for no limit.
+    /// The keep alive in seconds: the longest time without a packet from the client; 0 for no limit.
     pub keep_alive_s: u16,
-    /// Names the session. May be empty; the server then chooses one or refuses. Before MQTT 5.0 only with `clean_start`.
+    /// Identifies the session. May be empty: the server then assigns one or refuses the connection. Before MQTT 5.0 empty only with
+    /// `clean_start`.
     pub client_id: &'a str,
     /// The message to publish when the connection is lost.
     pub will: Option<Will<'a>>,
-    /// For authentication.
+    /// The user name for authentication.
     pub user_name: Option<&'a str>,
-    /// For authentication. Before MQTT 5.0 it needs a user name.
+    /// The password for authentication. Before MQTT 5.0 it requires a user name.
     pub password: Option<&'a [u8]>,
     /// None before MQTT 5.0.
     pub properties: Properties<'a>,
@@ -103,7 +104,7 @@ impl<'a> Connect<'a> {
 }
 
 fn read_version(r: &mut Reader<'_>) -> Result<ProtocolVersion, Flaw> {
-    // Of the name that nearly all give, the text need not be looked at.
+    // Nearly all clients send this name, which then needs no UTF-8 check.
     let is_3_1 = !r.skip(b"\0\x04MQTT") && read_name_of_3_1(r)?;
     let at = r.at();
     match (is_3_1, r.byte()?) {
@@ -114,7 +115,7 @@ fn read_version(r: &mut Reader<'_>) -> Result<ProtocolVersion, Flaw> {
     }
 }
 
-/// Reads a name that is not that of later versions, whole and right.
+/// Reads a protocol name other than `MQTT`, and checks all of it.
 #[cold]
 fn read_name_of_3_1(r: &mut Reader<'_>) -> Result<bool, Flaw> {
     if r.check_text()? == ProtocolVersion::V3_1.protocol_name().as_bytes() {

@@ -9,7 +9,7 @@ use crate::{DisconnectReason, PacketType, ProtocolVersion};
 /// DISCONNECT: the last packet of a connection (section 3.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disconnect<'a> {
-    /// Why. MQTT 3.1.1 knows the normal disconnection alone.
+    /// The reason. MQTT 3.1.1 has only the normal disconnection.
     pub reason: DisconnectReason,
     /// Session expiry, reason string, server reference, user properties. None before MQTT 5.0.
     pub properties: Properties<'a>,

@@ -31,7 +31,7 @@ use crate::topic::{TopicError, TopicErrorKind, TopicFilter, filter};
 use crate::wire::reader::Reader;
 use crate::{PacketType, ProtocolVersion};
 
-/// For each packet type one bit for each value of the lower four bits of the first byte that it may carry.
+/// For each packet type, a bit for each allowed value of the lower four bits of the first byte.
 const ALLOWED_FLAGS: [u16; 16] = {
     let mut allowed = [0; 16];
     let mut at = 0;
@@ -58,8 +58,8 @@ pub(crate) fn check_flags(packet_type: PacketType, flags: u8, version: ProtocolV
     }
 }
 
-/// Whether these are the flags of a packet that an MQTT 3.1 sender sends again: DUP beside QoS 1 (sections 2.1, 3.6, 3.8 and
-/// 3.10 of MQTT 3.1). Later versions reserve that bit on all packets but PUBLISH.
+/// Whether these are the flags of a packet that an MQTT 3.1 sender retransmits: DUP with QoS 1 (sections 2.1, 3.6, 3.8 and 3.10 of MQTT
+/// 3.1). Later versions reserve that bit on all packets but PUBLISH.
 const fn is_sent_again(packet_type: PacketType, flags: u8) -> bool {
     matches!(packet_type, PacketType::PubRel | PacketType::Subscribe | PacketType::Unsubscribe) && flags == 0b1010
 }
@@ -72,7 +72,7 @@ fn flags_fault(packet_type: PacketType, flags: u8) -> DecodeCause {
     }
 }
 
-/// Checks a topic filter of SUBSCRIBE or UNSUBSCRIBE; it is read when the list is.
+/// Checks a topic filter of SUBSCRIBE or UNSUBSCRIBE. It is parsed when the list is iterated.
 fn check_filter<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Flaw> {
     let bytes = r.check_text()?;
     match filter::check(bytes) {
@@ -97,14 +97,14 @@ fn filter_flaw(error: TopicError, start: usize) -> Flaw {
     Flaw::new(cause, start + error.offset)
 }
 
-/// The filter at the start of bytes that [`check_filter`] has passed, and the bytes it takes.
+/// The filter at the start of bytes that passed [`check_filter`], and its length in bytes.
 fn reread_filter(bytes: &[u8]) -> Option<(TopicFilter<'_>, usize)> {
     let (len, rest) = bytes.split_first_chunk::<2>()?;
     let text = rest.get(..usize::from(u16::from_be_bytes(*len)))?;
     Some((TopicFilter::trusted(core::str::from_utf8(text).ok()?), 2 + text.len()))
 }
 
-/// Stands for payloads and passwords in debug output, which may end up in a log.
+/// A placeholder for payloads and passwords in debug output, which may end up in a log.
 struct Hidden(usize);
 
 impl fmt::Debug for Hidden {

@@ -35,7 +35,7 @@ pub enum Packet<'a> {
     PingResp,
     /// Disconnect notification.
     Disconnect(Disconnect<'a>),
-    /// Authentication exchange; MQTT 5.0 alone.
+    /// Authentication exchange; MQTT 5.0 only.
     Auth(Auth<'a>),
 }
 

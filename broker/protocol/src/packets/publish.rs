@@ -16,11 +16,11 @@ const DUP: u8 = 0b1000;
 /// PUBLISH: a message (section 3.3).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Publish<'a> {
-    /// The QoS and what belongs to it.
+    /// The QoS, with its packet identifier and DUP flag.
     pub delivery: Delivery,
-    /// To a server: keep as the retained message of the topic. To a client: see Retain As Published.
+    /// To a server: store as the retained message of the topic. To a client: see Retain As Published.
     pub retain: bool,
-    /// The topic; `None` where a Topic Alias stands for it (MQTT 5.0 alone).
+    /// The topic; `None` if a Topic Alias replaces it (MQTT 5.0 only).
     pub topic: Option<TopicName<'a>>,
     /// None before MQTT 5.0.
     pub properties: Properties<'a>,
@@ -28,21 +28,21 @@ pub struct Publish<'a> {
     pub payload: &'a [u8],
 }
 
-/// The QoS of a PUBLISH with what belongs to it: QoS 0 has neither identifier `[MQTT-2.2.1-2]` nor DUP `[MQTT-3.3.1-2]`.
+/// The QoS of a PUBLISH with its fields: QoS 0 has neither identifier `[MQTT-2.2.1-2]` nor DUP `[MQTT-3.3.1-2]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// QoS 0.
     AtMostOnce,
     /// QoS 1.
     AtLeastOnce {
-        /// Names the exchange until its acknowledgement.
+        /// Identifies the exchange until its acknowledgement.
         packet_id: PacketId,
         /// Whether this is a retransmission.
         dup: bool,
     },
     /// QoS 2.
     ExactlyOnce {
-        /// Names the exchange until it is complete.
+        /// Identifies the exchange until it is complete.
         packet_id: PacketId,
         /// Whether this is a retransmission.
         dup: bool,
@@ -78,14 +78,14 @@ impl Delivery {
         }
     }
 
-    /// DUP and QoS where the first byte has them.
+    /// DUP and QoS at their place in the first byte.
     #[inline]
     const fn flags(self) -> u8 {
         self.qos().as_u8() << 1 | (self.dup() as u8) << 3
     }
 }
 
-/// One bit for each value of the flags that section 3.3.1 allows.
+/// A bit for each value of the flags that section 3.3.1 allows.
 pub(super) const ALLOWED_FLAGS: u16 = {
     let mut allowed = 0;
     let mut flags = 0;
@@ -99,7 +99,7 @@ pub(super) const ALLOWED_FLAGS: u16 = {
     allowed
 };
 
-/// What is wrong with flags that are not allowed.
+/// The cause for flags that are not allowed.
 pub(super) fn flags_fault(flags: u8) -> DecodeCause {
     if flags & 0b0110 == 0b0110 { DecodeCause::PublishQoSThree } else { DecodeCause::DupWithQoSZero }
 }
@@ -123,18 +123,18 @@ impl<'a> Publish<'a> {
         self.delivery.dup()
     }
 
-    /// Whether the payload is UTF-8 if the Payload Format Indicator says so. A receiver may check it and answer 0x99
-    /// (section 3.3.2.3.2); decoding does not.
+    /// Whether the payload is UTF-8 if the Payload Format Indicator says so. A receiver may check it and answer 0x99 (section 3.3.2.3.2);
+    /// decoding does not.
     pub fn payload_is_as_indicated(&self) -> bool {
         self.properties.payload_format_indicator() != Some(PayloadFormat::Utf8)
             || core::str::from_utf8(self.payload).is_ok()
     }
 
-    /// Writes everything before the payload at the start of `out` and answers how many bytes that is, so that the payload
-    /// can be sent from where it is.
+    /// Writes everything before the payload at the start of `out` and returns its length in bytes, so that the payload can be sent without
+    /// a copy.
     ///
     /// # Errors
-    /// As [`Self::encode`]; `needed` of [`EncodeError::BufferTooSmall`] is then without the payload.
+    /// As [`Self::encode`]; `needed` of [`EncodeError::BufferTooSmall`] excludes the payload here.
     pub fn encode_header(&self, version: ProtocolVersion, out: &mut [u8]) -> Result<usize, EncodeError> {
         let measured = self.measure(version)?;
         let needed = measured.total_len() - self.payload.len();
@@ -189,7 +189,7 @@ impl<'a> Publish<'a> {
     }
 }
 
-/// Writes `bytes` at the start of `out` and answers the rest of it.
+/// Writes `bytes` at the start of `out` and returns the rest of it.
 #[inline(always)]
 fn put<const N: usize>(out: &mut [u8], bytes: [u8; N]) -> Option<&mut [u8]> {
     let (slot, rest) = out.split_first_chunk_mut::<N>()?;
@@ -197,7 +197,7 @@ fn put<const N: usize>(out: &mut [u8], bytes: [u8; N]) -> Option<&mut [u8]> {
     Some(rest)
 }
 
-/// What is wrong with bytes that are not the text of a topic name.
+/// The fault in bytes that are not a topic name.
 #[cold]
 fn topic_fault(topic: &[u8]) -> Flaw {
     const TOPIC_AT: usize = 2;
@@ -241,7 +241,7 @@ impl EncodeParts for Publish<'_> {
 }
 
 impl Publish<'_> {
-    /// Bytes that [`Self::encode`] will write.
+    /// The number of bytes that [`Self::encode`] writes.
     ///
     /// # Errors
     /// Everything that makes the packet impossible to write in this version.
@@ -250,10 +250,10 @@ impl Publish<'_> {
         encode::encoded_len(self, version)
     }
 
-    /// Writes the packet at the start of `out` and answers its length in bytes.
+    /// Writes the packet at the start of `out` and returns its length in bytes.
     ///
     /// # Errors
-    /// As [`Self::encoded_len`], and [`EncodeError::BufferTooSmall`]. Nothing is written then.
+    /// As [`Self::encoded_len`], and [`EncodeError::BufferTooSmall`]. Nothing is written on an error.
     #[inline]
     pub fn encode(&self, version: ProtocolVersion, out: &mut [u8]) -> Result<usize, EncodeError> {
         match self.encode_plain(version, out) {
@@ -262,22 +262,22 @@ impl Publish<'_> {
         }
     }
 
-    /// Appends the packet to `out` and answers its length in bytes.
+    /// Appends the packet to `out` and returns its length in bytes.
     ///
     /// # Errors
-    /// As [`Self::encoded_len`]. `out` is unchanged then.
+    /// As [`Self::encoded_len`]. `out` is unchanged on an error.
     pub fn append_to(&self, version: ProtocolVersion, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
         let (start, header_len) = (out.len(), self.encoded_len(version)? - self.payload.len());
         out.reserve(header_len + self.payload.len());
         out.resize(start + header_len, 0);
         self.encode_header(version, &mut out[start..])?;
-        // Not written twice, as it would be if the buffer were filled with zeros for it.
+        // Appended separately, because resizing `out` for it would first fill it with zeros.
         out.extend_from_slice(self.payload);
         Ok(header_len + self.payload.len())
     }
 
-    /// The short way of [`Self::encode`] for what most messages are: a topic, no properties, less than 16 KiB. `None` for
-    /// all others and if `out` is too short; nothing is written then.
+    /// The fast path of [`Self::encode`] for most messages: a topic, no properties, less than 16 KiB. Returns `None` for all others and if
+    /// `out` is too short; nothing is written then.
     #[inline(always)]
     fn encode_plain(&self, version: ProtocolVersion, out: &mut [u8]) -> Option<usize> {
         if !self.properties.is_empty() {
@@ -290,7 +290,7 @@ impl Publish<'_> {
             return None;
         }
         let total_len = remaining_len + if remaining_len < 0x80 { 2 } else { 3 };
-        // From here on everything fits. The two copies come last, as calls make the compiler save what it holds.
+        // From here on everything fits. The two copies come last because a call makes the compiler spill registers.
         let out = out.get_mut(..total_len)?;
         let (first_byte, [topic_high, topic_low]) = (self.first_byte(), (topic.len() as u16).to_be_bytes());
         let out = if remaining_len < 0x80 {

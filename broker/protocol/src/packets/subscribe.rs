@@ -14,36 +14,36 @@ const RETAIN_AS_PUBLISHED: u8 = 0b0000_1000;
 const RETAIN_HANDLING_SHIFT: u8 = 4;
 const RESERVED: u8 = 0b1100_0000;
 
-/// SUBSCRIBE: asks for messages (section 3.8).
+/// SUBSCRIBE: creates subscriptions (section 3.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscribe<'a> {
-    /// Names the exchange until its SUBACK.
+    /// Identifies the exchange until its SUBACK.
     pub packet_id: PacketId,
     /// None before MQTT 5.0.
     pub properties: Properties<'a>,
-    /// What is asked for; at least one `[MQTT-3.8.3-2]`.
+    /// The requested subscriptions; at least one `[MQTT-3.8.3-2]`.
     pub requests: List<'a, SubscriptionRequest<'a>>,
 }
 
 /// One topic filter of a SUBSCRIBE with its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubscriptionRequest<'a> {
-    /// Which topics.
+    /// The topic filter.
     pub filter: TopicFilter<'a>,
-    /// How their messages are to come.
+    /// The options of the subscription.
     pub options: SubscriptionOptions,
 }
 
-/// Subscription options (section 3.8.3.1). Before MQTT 5.0 there is the QoS alone and the rest has its default.
+/// Subscription options (section 3.8.3.1). Before MQTT 5.0 there is only the QoS; the rest has its default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SubscriptionOptions {
-    /// The highest QoS that messages may come with.
+    /// The maximum QoS of delivered messages.
     pub qos: QoS,
-    /// Whether messages that this client published stay away. Not allowed on a shared subscription `[MQTT-3.8.3-4]`.
+    /// Whether messages that this client published are not sent to it. Not allowed on a shared subscription `[MQTT-3.8.3-4]`.
     pub no_local: bool,
     /// Whether forwarded messages keep their retain flag.
     pub retain_as_published: bool,
-    /// Whether retained messages are sent now.
+    /// When retained messages are sent.
     pub retain_handling: RetainHandling,
 }
 
@@ -80,7 +80,7 @@ impl RetainHandling {
 }
 
 impl SubscriptionOptions {
-    /// Options with that QoS and the defaults for the rest, as all subscriptions before MQTT 5.0 have them.
+    /// Options with this QoS and the defaults for the rest, as before MQTT 5.0.
     #[inline]
     pub const fn with_qos(qos: QoS) -> Self {
         Self { qos, no_local: false, retain_as_published: false, retain_handling: RetainHandling::SendAtSubscribe }

@@ -10,7 +10,7 @@ use crate::{PacketId, PacketType, ProtocolVersion, TopicFilter};
 /// UNSUBSCRIBE: ends subscriptions (section 3.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsubscribe<'a> {
-    /// Names the exchange until its UNSUBACK.
+    /// Identifies the exchange until its UNSUBACK.
     pub packet_id: PacketId,
     /// User properties. None before MQTT 5.0.
     pub properties: Properties<'a>,

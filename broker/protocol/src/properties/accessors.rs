@@ -7,7 +7,7 @@ macro_rules! accessors {
     ($($name:ident -> $variant:ident($value:ty);)*) => {
         impl<'a> Properties<'a> {
             $(
-                #[doc = concat!("The value of [`Property::", stringify!($variant), "`], if it is there.")]
+                #[doc = concat!("The value of [`Property::", stringify!($variant), "`], if present.")]
                 #[inline]
                 pub fn $name(&self) -> Option<$value> {
                     match self.get(PropertyId::$variant) {
@@ -58,7 +58,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    /// All subscription identifiers of a PUBLISH, in their order.
+    /// All subscription identifiers of a PUBLISH, in order.
     pub fn subscription_identifiers(&self) -> impl Iterator<Item = SubscriptionId> + use<'a> {
         self.iter().filter_map(|property| match property {
             Property::SubscriptionIdentifier(id) => Some(id),
@@ -66,14 +66,14 @@ impl<'a> Properties<'a> {
         })
     }
 
-    /// Names and values of the user properties, in their order `[MQTT-3.3.2-18]`.
+    /// Names and values of the user properties, in order `[MQTT-3.3.2-18]`.
     #[inline]
     pub fn user_properties(&self) -> UserProperties<'a> {
         UserProperties { properties: self.iter() }
     }
 }
 
-/// Names and values of user properties, in their order.
+/// Names and values of user properties, in order.
 #[derive(Clone, Debug)]
 pub struct UserProperties<'a> {
     properties: PropertiesIter<'a>,

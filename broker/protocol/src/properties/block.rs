@@ -10,9 +10,9 @@ use crate::wire::{MAX_VARIABLE_BYTE_INTEGER, variable_byte_integer_len};
 
 /// The properties of a packet or a will.
 ///
-/// Decoded properties are the bytes of the block, checked once: allowed where they stand, repeated only where that is
-/// allowed, in range, well-formed. To send properties, give a slice of [`Property`]; encoding checks it likewise.
-/// Equality compares the properties in their order, whichever form they are in.
+/// Decoded properties are the bytes of the block, checked once: allowed in this packet, repeated only where that is allowed, in range,
+/// well-formed. To send properties, give a slice of [`Property`]; encoding makes the same checks. Equality compares the properties in
+/// order, in either form.
 #[derive(Clone, Copy)]
 pub struct Properties<'a> {
     form: Representation<'a>,
@@ -42,7 +42,7 @@ impl<'a> Properties<'a> {
     /// Properties in their wire form, without the property length, for packets of `context`.
     ///
     /// # Errors
-    /// Everything that decoding refuses in a block. Offsets count from the start of `block`.
+    /// Every error that decoding a block has. Offsets count from the start of `block`.
     pub fn from_wire(block: &'a [u8], context: PropertyContext) -> Result<Self, DecodeError> {
         if block.len() > MAX_VARIABLE_BYTE_INTEGER as usize {
             return Err(Flaw::new(DecodeCause::PropertyBlockPastEnd, 0).into_error(0));
@@ -60,7 +60,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    /// The properties in their order.
+    /// The properties in order.
     #[inline]
     pub fn iter(&self) -> PropertiesIter<'a> {
         PropertiesIter {
@@ -87,7 +87,7 @@ impl<'a> Properties<'a> {
         self.as_wire().map(RawProperties::new)
     }
 
-    /// Whether the property stands there. Costs nothing for decoded properties.
+    /// Whether the property is present. Costs nothing for decoded properties.
     #[inline]
     pub fn contains(&self, id: PropertyId) -> bool {
         match self.form {
@@ -99,7 +99,7 @@ impl<'a> Properties<'a> {
     /// The first property of that identifier.
     #[inline]
     pub fn get(&self, id: PropertyId) -> Option<Property<'a>> {
-        // Most packets have none, which must not cost a call.
+        // Most packets have none, which should not cost a call.
         if self.is_empty() { None } else { self.find(id) }
     }
 
@@ -115,7 +115,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    /// Reads the property length and the block behind it.
+    /// Reads the property length and the block after it.
     #[inline(always)]
     pub(crate) fn decode(r: &mut Reader<'a>, context: PropertyContext) -> Result<Self, Flaw> {
         if let Some((&0, rest)) = r.rest().split_first() {
@@ -127,15 +127,15 @@ impl<'a> Properties<'a> {
         Ok(Self::trusted(block, context, seen))
     }
 
-    /// Answers the properties that stand in a block which begins at `at`: as one word, because a larger result would be written to
-    /// memory in parts and read as a whole, which stalls the processor.
+    /// Returns the set of properties in a block that begins at `at`, as one word: a larger result would be written to memory in parts and
+    /// read as a whole, which stalls the processor.
     #[inline(never)]
     fn check(block: &[u8], at: usize, context: PropertyContext) -> Result<u32, Flaw> {
         let mut r = Reader::of_properties(block, at);
         let mut seen = 0;
         while !r.is_empty() {
             let at = r.at();
-            // Every identifier fits one byte. A longer form of one is padded and as malformed as an unknown one.
+            // Every identifier fits in one byte. A longer form is not minimal, and as malformed as an unknown identifier.
             let Some(id) = PropertyId::from_u8(r.byte()?) else {
                 return Err(Flaw::new(DecodeCause::PropertyUnknown, at));
             };
@@ -152,13 +152,13 @@ impl<'a> Properties<'a> {
         Ok(seen)
     }
 
-    /// A block that has been checked, or copied from properties that a caller gave. `seen` is what [`Self::seen`] said.
+    /// A block that has been checked, or copied from properties that a caller gave. `seen` is the result of [`Self::seen`].
     #[inline]
     pub(crate) fn trusted(block: &'a [u8], context: PropertyContext, seen: u32) -> Self {
         Self { form: Representation::Wire { block, context, seen } }
     }
 
-    /// The set of properties that stand there.
+    /// The set of properties in the block.
     pub(crate) fn seen(&self) -> u32 {
         match self.form {
             Representation::Wire { seen, .. } => seen,
@@ -166,7 +166,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    /// Checks the properties for `context` and answers the length of their block, without the property length.
+    /// Checks the properties for `context` and returns the length of their block, without the property length.
     #[inline]
     pub(crate) fn block_len(&self, context: PropertyContext) -> Result<usize, EncodeError> {
         match self.form {
@@ -224,7 +224,7 @@ impl<'a> Properties<'a> {
     }
 }
 
-/// Bytes of a property length and the block of `block_len` bytes behind it.
+/// The length of a property length and a block of `block_len` bytes.
 #[inline]
 pub(crate) fn len_with_prefix(block_len: usize) -> usize {
     variable_byte_integer_len(block_len as u32) + block_len
@@ -235,7 +235,7 @@ fn is_data_without_method(seen: u32) -> bool {
     seen & PropertyId::AuthenticationData.bit() != 0 && seen & PropertyId::AuthenticationMethod.bit() == 0
 }
 
-/// The properties of a block in their order.
+/// The properties of a block in order.
 #[derive(Clone, Debug)]
 pub struct PropertiesIter<'a> {
     form: IterForm<'a>,

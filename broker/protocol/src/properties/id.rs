@@ -4,7 +4,7 @@ use crate::PacketType;
 use crate::error::{DecodeCause, Flaw};
 use crate::wire::reader::Reader;
 
-/// How a property's value is written (section 1.5).
+/// The data type of a property's value (section 1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PropertyType {
     /// One byte.
@@ -15,15 +15,15 @@ pub enum PropertyType {
     FourByteInteger,
     /// One to four bytes, seven bits each.
     VariableByteInteger,
-    /// Two bytes of length, then UTF-8.
+    /// A two-byte length, then UTF-8.
     Utf8String,
     /// Two UTF-8 strings.
     Utf8StringPair,
-    /// Two bytes of length, then bytes.
+    /// A two-byte length, then bytes.
     BinaryData,
 }
 
-/// Where a block of properties stands: in a packet, or in the will of a CONNECT.
+/// The place of a property block: a packet, or the will of a CONNECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PropertyContext {
@@ -76,7 +76,7 @@ impl PropertyContext {
         Self::Auth,
     ];
 
-    /// The packet that holds the block. A will stands in CONNECT.
+    /// The packet that contains the block. A will is part of CONNECT.
     pub const fn packet_type(self) -> PacketType {
         match PacketType::from_u8(self as u8) {
             Some(packet_type) => packet_type,
@@ -98,7 +98,7 @@ impl PropertyContext {
     }
 }
 
-/// What the standard says about a property. `index` counts properties without gaps.
+/// The standard's rules for a property. `index` counts properties without gaps.
 #[derive(Clone, Copy)]
 struct Row {
     id: PropertyId,
@@ -106,7 +106,7 @@ struct Row {
     data_type: PropertyType,
     contexts: u16,
     repeatable: u16,
-    /// What is wrong with a byte above 1 or an integer of 0, where the standard does not allow them.
+    /// The cause for a byte above 1 or an integer of 0, if the standard does not allow them.
     fault: Option<DecodeCause>,
 }
 
@@ -148,11 +148,11 @@ properties! {
     PayloadFormatIndicator = 0x01, "payload_format_indicator", Byte, [Publish Will] else PayloadFormatUnknown;
     /// `0x02`: lifetime of the message in seconds.
     MessageExpiryInterval = 0x02, "message_expiry_interval", FourByteInteger, [Publish Will];
-    /// `0x03`: what the payload is, such as a MIME type.
+    /// `0x03`: the type of the payload, such as a MIME type.
     ContentType = 0x03, "content_type", Utf8String, [Publish Will];
     /// `0x08`: the topic for a response.
     ResponseTopic = 0x08, "response_topic", Utf8String, [Publish Will];
-    /// `0x09`: which request a response belongs to.
+    /// `0x09`: identifies the request of a response.
     CorrelationData = 0x09, "correlation_data", BinaryData, [Publish Will];
     /// `0x0B`: identifies the subscription; repeated in PUBLISH when several match.
     SubscriptionIdentifier = 0x0B, "subscription_identifier", VariableByteInteger, [Publish Subscribe] repeats in [Publish] else SubscriptionIdZero;
@@ -160,15 +160,15 @@ properties! {
     SessionExpiryInterval = 0x11, "session_expiry_interval", FourByteInteger, [Connect ConnAck Disconnect];
     /// `0x12`: the client identifier that the server chose.
     AssignedClientIdentifier = 0x12, "assigned_client_identifier", Utf8String, [ConnAck];
-    /// `0x13`: the keep alive that the server wants, in seconds.
+    /// `0x13`: the keep alive that the server requires, in seconds.
     ServerKeepAlive = 0x13, "server_keep_alive", TwoByteInteger, [ConnAck];
     /// `0x15`: the name of the authentication method.
     AuthenticationMethod = 0x15, "authentication_method", Utf8String, [Connect ConnAck Auth];
     /// `0x16`: data of the authentication method.
     AuthenticationData = 0x16, "authentication_data", BinaryData, [Connect ConnAck Auth];
-    /// `0x17`: whether reason strings and user properties may come with failures.
+    /// `0x17`: whether failures may carry reason strings and user properties.
     RequestProblemInformation = 0x17, "request_problem_information", Byte, [Connect] else PropertyNotBoolean;
-    /// `0x18`: how long the will waits after the connection is lost, in seconds.
+    /// `0x18`: the delay of the will after the connection is lost, in seconds.
     WillDelayInterval = 0x18, "will_delay_interval", FourByteInteger, [Will];
     /// `0x19`: whether the client asks for response information.
     RequestResponseInformation = 0x19, "request_response_information", Byte, [Connect] else PropertyNotBoolean;
@@ -176,25 +176,25 @@ properties! {
     ResponseInformation = 0x1A, "response_information", Utf8String, [ConnAck];
     /// `0x1C`: another server to use.
     ServerReference = 0x1C, "server_reference", Utf8String, [ConnAck Disconnect];
-    /// `0x1F`: a reason for people to read.
+    /// `0x1F`: a human-readable reason.
     ReasonString = 0x1F, "reason_string", Utf8String,
         [ConnAck PubAck PubRec PubRel PubComp SubAck UnsubAck Disconnect Auth];
-    /// `0x21`: how many QoS 1 and 2 messages the sender of this takes at once.
+    /// `0x21`: how many QoS 1 and 2 messages the sender of this packet accepts at once.
     ReceiveMaximum = 0x21, "receive_maximum", TwoByteInteger, [Connect ConnAck] else ReceiveMaximumZero;
-    /// `0x22`: the highest topic alias that the sender of this takes.
+    /// `0x22`: the highest topic alias that the sender of this packet accepts.
     TopicAliasMaximum = 0x22, "topic_alias_maximum", TwoByteInteger, [Connect ConnAck];
-    /// `0x23`: a number that stands for the topic.
+    /// `0x23`: a number that replaces the topic.
     TopicAlias = 0x23, "topic_alias", TwoByteInteger, [Publish] else TopicAliasZero;
     /// `0x24`: the highest QoS that the server supports, if not 2.
     MaximumQoS = 0x24, "maximum_qos", Byte, [ConnAck] else MaximumQoSOutOfRange;
     /// `0x25`: whether the server supports retained messages.
     RetainAvailable = 0x25, "retain_available", Byte, [ConnAck] else PropertyNotBoolean;
-    /// `0x26`: a name and a value of the application's own.
+    /// `0x26`: a name and a value defined by the application.
     UserProperty = 0x26, "user_property", Utf8StringPair,
         [Connect ConnAck Publish Will PubAck PubRec PubRel PubComp Subscribe SubAck Unsubscribe UnsubAck Disconnect Auth]
         repeats in
         [Connect ConnAck Publish Will PubAck PubRec PubRel PubComp Subscribe SubAck Unsubscribe UnsubAck Disconnect Auth];
-    /// `0x27`: the largest packet that the sender of this takes, in bytes.
+    /// `0x27`: the largest packet that the sender of this packet accepts, in bytes.
     MaximumPacketSize = 0x27, "maximum_packet_size", FourByteInteger, [Connect ConnAck] else MaximumPacketSizeZero;
     /// `0x28`: whether the server supports wildcard subscriptions.
     WildcardSubscriptionAvailable = 0x28, "wildcard_subscription_available", Byte, [ConnAck] else PropertyNotBoolean;
@@ -219,18 +219,18 @@ static TABLE: [Option<Row>; TABLE_LEN] = {
     table
 };
 
-/// A property that may stand where it was found, as [`PropertyId::admit`] answers.
+/// Whether a property is allowed where it was found; returned by [`PropertyId::admit`].
 pub(super) enum Admission {
-    /// It may; this is the set of properties seen, with it added.
+    /// Allowed; this is the set of properties seen, with it added.
     Yes(u32),
-    /// It may not stand in this context.
+    /// Not allowed in this context.
     NotAllowed,
-    /// It stood there before and may not again.
+    /// Already present, and must not be repeated.
     Repeated,
 }
 
 impl PropertyId {
-    /// The property of the identifier; `None` where the standard defines none.
+    /// The property of the identifier; `None` if the standard defines none.
     #[inline]
     pub const fn from_u8(value: u8) -> Option<Self> {
         if (value as usize) < TABLE_LEN
@@ -247,31 +247,31 @@ impl PropertyId {
         self as u8
     }
 
-    /// How the value is written.
+    /// The data type of the value.
     #[inline]
     pub fn data_type(self) -> PropertyType {
         self.row().data_type
     }
 
-    /// Whether it may stand there (table 2-4).
+    /// Whether it is allowed there (table 2-4).
     #[inline]
     pub fn is_allowed_in(self, context: PropertyContext) -> bool {
         self.row().contexts & context.bit() != 0
     }
 
-    /// Whether it may stand there more than once.
+    /// Whether it may be repeated there.
     #[inline]
     pub fn is_repeatable_in(self, context: PropertyContext) -> bool {
         self.row().repeatable & context.bit() != 0
     }
 
-    /// One bit for each property, for sets of them.
+    /// A bit for each property, for sets of them.
     #[inline]
     pub(super) fn bit(self) -> u32 {
         1 << self.row().index
     }
 
-    /// Whether it may stand in `context` after the properties `seen`.
+    /// Whether it is allowed in `context` after the properties `seen`.
     #[inline]
     pub(super) fn admit(self, context: PropertyContext, seen: u32) -> Admission {
         let row = self.row();
@@ -285,7 +285,7 @@ impl PropertyId {
         }
     }
 
-    /// Checks the value at the front of `r` and takes it off.
+    /// Checks the value at the front of `r` and consumes it.
     #[inline]
     pub(super) fn check_value(self, r: &mut Reader<'_>) -> Result<(), Flaw> {
         let row = self.row();
@@ -319,13 +319,13 @@ impl PropertyId {
     fn row(self) -> &'static Row {
         match TABLE.get(self as usize) {
             Some(Some(row)) => row,
-            // Every identifier has its row: the table is made from the list that the enum is made from.
+            // Every identifier has its row: the table is generated from the same list as the enum.
             _ => &ROWS[0],
         }
     }
 }
 
-/// A response topic is a topic name `[MQTT-3.3.2-14]`. `r` stands behind it.
+/// A response topic is a topic name `[MQTT-3.3.2-14]`. `r` is positioned after it.
 fn check_response_topic(topic: &[u8], r: &Reader<'_>) -> Result<(), Flaw> {
     let start = r.at() - topic.len();
     match topic.iter().position(|byte| matches!(byte, b'+' | b'#')) {

@@ -25,27 +25,27 @@ pub enum Property<'a> {
     PayloadFormatIndicator(PayloadFormat),
     /// Lifetime of the message in seconds.
     MessageExpiryInterval(u32),
-    /// What the payload is, such as a MIME type.
+    /// The type of the payload, such as a MIME type.
     ContentType(&'a str),
     /// The topic for a response.
     ResponseTopic(TopicName<'a>),
-    /// Which request a response belongs to.
+    /// Identifies the request of a response.
     CorrelationData(&'a [u8]),
     /// Identifies the subscription.
     SubscriptionIdentifier(SubscriptionId),
-    /// How long the session outlives its connection, in seconds; `u32::MAX` is for ever.
+    /// How long the session outlives its connection, in seconds; `u32::MAX` means it does not expire.
     SessionExpiryInterval(u32),
     /// The client identifier that the server chose.
     AssignedClientIdentifier(&'a str),
-    /// The keep alive that the server wants, in seconds.
+    /// The keep alive that the server requires, in seconds.
     ServerKeepAlive(u16),
     /// The name of the authentication method.
     AuthenticationMethod(&'a str),
     /// Data of the authentication method.
     AuthenticationData(&'a [u8]),
-    /// Whether reason strings and user properties may come with failures.
+    /// Whether failures may carry reason strings and user properties.
     RequestProblemInformation(bool),
-    /// How long the will waits after the connection is lost, in seconds.
+    /// The delay of the will after the connection is lost, in seconds.
     WillDelayInterval(u32),
     /// Whether the client asks for response information.
     RequestResponseInformation(bool),
@@ -53,21 +53,21 @@ pub enum Property<'a> {
     ResponseInformation(&'a str),
     /// Another server to use.
     ServerReference(&'a str),
-    /// A reason for people to read.
+    /// A human-readable reason.
     ReasonString(&'a str),
-    /// How many QoS 1 and 2 messages the sender of this takes at once.
+    /// How many QoS 1 and 2 messages the sender of this packet accepts at once.
     ReceiveMaximum(NonZeroU16),
-    /// The highest topic alias that the sender of this takes; 0 for none.
+    /// The highest topic alias that the sender of this packet accepts; 0 for none.
     TopicAliasMaximum(u16),
-    /// A number that stands for the topic.
+    /// A number that replaces the topic.
     TopicAlias(NonZeroU16),
-    /// The highest QoS that the server supports: QoS 0 or 1. QoS 2 is said by leaving it out.
+    /// The highest QoS that the server supports: QoS 0 or 1. Omitted for QoS 2.
     MaximumQoS(QoS),
     /// Whether the server supports retained messages.
     RetainAvailable(bool),
-    /// A name and a value of the application's own.
+    /// A name and a value defined by the application.
     UserProperty(&'a str, &'a str),
-    /// The largest packet that the sender of this takes, in bytes.
+    /// The largest packet that the sender of this packet accepts, in bytes.
     MaximumPacketSize(NonZeroU32),
     /// Whether the server supports wildcard subscriptions.
     WildcardSubscriptionAvailable(bool),
@@ -78,7 +78,7 @@ pub enum Property<'a> {
 }
 
 impl<'a> Property<'a> {
-    /// Which property it is.
+    /// The identifier of the property.
     pub const fn id(&self) -> PropertyId {
         match self {
             Self::PayloadFormatIndicator(_) => PropertyId::PayloadFormatIndicator,
@@ -111,7 +111,7 @@ impl<'a> Property<'a> {
         }
     }
 
-    /// Bytes on the wire, the identifier included.
+    /// The length on the wire in bytes, identifier included.
     pub fn encoded_len(&self) -> usize {
         1 + match self {
             Self::PayloadFormatIndicator(_)
@@ -140,7 +140,7 @@ impl<'a> Property<'a> {
         }
     }
 
-    /// Appends the property as it stands on the wire, to build a block for [`super::Properties::from_wire`].
+    /// Appends the property in wire form, to build a block for [`super::Properties::from_wire`].
     ///
     /// # Errors
     /// A value out of range, a string with U+0000 or a field of more than 65,535 bytes.
@@ -152,7 +152,7 @@ impl<'a> Property<'a> {
         Ok(len)
     }
 
-    /// What the type cannot hold off: lengths, U+0000 and the maximum QoS.
+    /// Checks what the types do not rule out: lengths, U+0000 and the maximum QoS.
     pub(super) fn check(&self) -> Result<(), EncodeError> {
         match self {
             Self::MaximumQoS(QoS::ExactlyOnce) => Err(EncodeError::MaximumQoSOutOfRange),
@@ -204,7 +204,7 @@ impl<'a> Property<'a> {
         }
     }
 
-    /// The value of property `id` out of bytes that [`PropertyId::check_value`] has passed; for others it may be `None`.
+    /// Reads the value of property `id` from bytes that passed [`PropertyId::check_value`]; may be `None` for other bytes.
     #[inline]
     pub(super) fn read(id: PropertyId, value: &'a [u8]) -> Option<Self> {
         Some(match id {
@@ -251,7 +251,7 @@ impl<'a> Property<'a> {
     }
 }
 
-/// Binary data, which may be a secret, is shown by its length alone.
+/// Binary data may be a secret, so only its length is shown.
 impl fmt::Debug for Property<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.id().name();
@@ -312,7 +312,7 @@ fn text(value: &[u8]) -> Option<&str> {
     core::str::from_utf8(binary(value)?).ok()
 }
 
-/// A string that fits and has no U+0000.
+/// Checks that a string fits and has no U+0000.
 pub(crate) fn check_text(text: &str, field: &'static str) -> Result<(), EncodeError> {
     check_len(text.as_bytes(), field)?;
     if scan::has_null(text.as_bytes()) {
@@ -321,7 +321,7 @@ pub(crate) fn check_text(text: &str, field: &'static str) -> Result<(), EncodeEr
     Ok(())
 }
 
-/// A string or binary field that fits behind two bytes of length.
+/// Checks that a string or binary field fits a two-byte length.
 pub(crate) fn check_len(bytes: &[u8], field: &'static str) -> Result<(), EncodeError> {
     if bytes.len() > usize::from(u16::MAX) {
         return Err(EncodeError::FieldTooLong { field, len: bytes.len() });

@@ -4,13 +4,13 @@ use crate::wire::read_variable_byte_integer;
 /// One property of a checked block, still in its wire form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawProperty<'a> {
-    /// Which property.
+    /// The identifier.
     pub id: PropertyId,
-    /// Its bytes on the wire, the identifier included, ready to be copied into another block.
+    /// Its wire form, identifier included, ready to be copied into another block.
     pub bytes: &'a [u8],
 }
 
-/// The properties of a checked block in wire order, without looking at their values.
+/// The properties of a checked block in wire order, with their values not decoded.
 #[derive(Clone, Debug)]
 pub struct RawProperties<'a> {
     rest: &'a [u8],
@@ -25,7 +25,7 @@ impl<'a> RawProperties<'a> {
 }
 
 impl<'a> RawProperty<'a> {
-    /// The value. `None` cannot happen for a property out of a checked block.
+    /// The value. Never `None` for a property of a checked block.
     #[inline]
     pub(super) fn value(self) -> Option<Property<'a>> {
         Property::read(self.id, self.bytes.get(1..)?)
@@ -56,7 +56,7 @@ impl<'a> Iterator for RawProperties<'a> {
     }
 }
 
-/// Two bytes of length and what they announce.
+/// The length of a field with a two-byte length, prefix included.
 #[inline]
 fn prefixed_len(bytes: &[u8]) -> Option<usize> {
     Some(2 + usize::from(u16::from_be_bytes(*bytes.first_chunk::<2>()?)))

@@ -4,8 +4,8 @@ macro_rules! reason_codes {
     ($($variant:ident = $value:literal, $name:literal;)*) => {
         /// Every reason code of MQTT 5.0 (section 2.4).
         ///
-        /// Three codes share a number: 0x00 is Success, Normal disconnection and Granted QoS 0; here it is
-        /// [`ReasonCode::Success`]. The enums per packet keep them apart.
+        /// Three codes share a number: 0x00 is Success, Normal disconnection and Granted QoS 0; here it is [`ReasonCode::Success`]. The
+        /// enums of each packet distinguish them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum ReasonCode {
@@ -16,7 +16,7 @@ macro_rules! reason_codes {
             /// Every reason code, in the order of the numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The code of the number; `None` where the standard defines none.
+            /// The code of the number; `None` if the standard defines none.
             #[inline]
             pub const fn from_u8(value: u8) -> Option<Self> {
                 match value {
@@ -25,7 +25,7 @@ macro_rules! reason_codes {
                 }
             }
 
-            /// The standard's wording.
+            /// The name in the standard.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*

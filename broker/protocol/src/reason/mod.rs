@@ -1,4 +1,4 @@
-//! Reason codes: all of them, and the part of them that each packet may carry (section 2.4).
+//! Reason codes: all of them, and the subset that each packet may carry (section 2.4).
 
 mod code;
 mod per_packet;

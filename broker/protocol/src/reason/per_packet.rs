@@ -210,7 +210,7 @@ packet_reasons! {
 }
 
 impl ConnectReason {
-    /// The CONNACK return code of MQTT 3.1.1 (0 to 5) with the same meaning; `None` where 3.1.1 has none.
+    /// The CONNACK return code of MQTT 3.1.1 (0 to 5) with the same meaning; `None` if 3.1.1 has none.
     #[inline]
     pub const fn v3_return_code(self) -> Option<u8> {
         match self {

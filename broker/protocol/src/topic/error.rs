@@ -9,7 +9,7 @@ use crate::error::words::Words;
 pub struct TopicError {
     /// What is wrong.
     pub kind: TopicErrorKind,
-    /// The byte at which it is wrong, from the start of the string.
+    /// The offset of the fault in bytes, from the start of the string.
     pub offset: usize,
 }
 
@@ -17,9 +17,9 @@ pub struct TopicError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TopicErrorKind {
-    /// A topic name without a character `[MQTT-4.7.3-1]`.
+    /// An empty topic name `[MQTT-4.7.3-1]`.
     NameEmpty,
-    /// A topic filter without a character `[MQTT-4.7.3-1]`.
+    /// An empty topic filter `[MQTT-4.7.3-1]`.
     FilterEmpty,
     /// More than 65,535 bytes `[MQTT-4.7.3-3]`.
     TooLong,
@@ -51,7 +51,7 @@ impl TopicErrorKind {
         Self::ShareFilterMissing,
     ];
 
-    /// A stable name for programs: that of the [`DecodeCause`] of the same fault in a packet.
+    /// A stable name for programs, the same as that of the [`DecodeCause`] for this fault in a packet.
     pub const fn code(self) -> &'static str {
         self.words().code
     }

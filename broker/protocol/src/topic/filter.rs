@@ -4,16 +4,16 @@ use super::{MAX_TOPIC_BYTES, TopicError, TopicErrorKind, TopicName, topic_matche
 
 const SHARE_PREFIX: &str = "$share/";
 
-/// A topic filter: what a subscription asks for. Well-formed wildcards, well-formed `$share/NAME/FILTER`.
+/// A topic filter with well-formed wildcards, or a well-formed `$share/NAME/FILTER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicFilter<'a>(&'a str);
 
 /// The two parts of `$share/NAME/FILTER` (section 4.8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedFilter<'a> {
-    /// The share name: all sessions that name it take turns.
+    /// The share name: all sessions that use it share the messages.
     pub group: &'a str,
-    /// The filter that topics are matched with.
+    /// The filter that topics are matched against.
     pub filter: &'a str,
 }
 
@@ -28,7 +28,7 @@ impl<'a> TopicFilter<'a> {
         Ok(Self(filter))
     }
 
-    /// The caller has checked what [`Self::new`] checks.
+    /// Creates a filter without the checks of [`Self::new`], which the caller has made.
     #[inline]
     pub(crate) const fn trusted(filter: &'a str) -> Self {
         Self(filter)
@@ -40,31 +40,31 @@ impl<'a> TopicFilter<'a> {
         self.0
     }
 
-    /// The share name and the filter behind it; `None` for a subscription that is not shared.
+    /// The share name and the filter after it; `None` for a non-shared subscription.
     #[inline]
     pub fn share(self) -> Option<SharedFilter<'a>> {
         let (group, filter) = self.0.strip_prefix(SHARE_PREFIX)?.split_once('/')?;
         Some(SharedFilter { group, filter })
     }
 
-    /// The part that topics are matched with: without `$share/NAME/`.
+    /// The part that topics are matched against: without `$share/NAME/`.
     #[inline]
     pub fn matched(self) -> &'a str {
         self.share().map_or(self.0, |shared| shared.filter)
     }
 
-    /// Whether `+` or `#` stands in it.
+    /// Whether it contains `+` or `#`.
     pub fn has_wildcard(self) -> bool {
         self.matched().bytes().any(|byte| matches!(byte, b'+' | b'#'))
     }
 
-    /// Whether messages with this topic name are for this filter (section 4.7).
+    /// Whether the topic name matches this filter (section 4.7).
     pub fn matches(self, name: TopicName<'_>) -> bool {
         topic_matches(self.matched(), name.as_str())
     }
 }
 
-/// The rules of [`TopicFilter::new`]. Everything that matters is ASCII, so that bytes are enough.
+/// The rules of [`TopicFilter::new`]. All special characters are ASCII, so it works on bytes.
 #[inline]
 pub(crate) fn check(filter: &[u8]) -> Result<(), TopicError> {
     if filter.len() > MAX_TOPIC_BYTES {
@@ -76,7 +76,7 @@ pub(crate) fn check(filter: &[u8]) -> Result<(), TopicError> {
     }
 }
 
-/// Whether a filter that [`check`] has passed is a shared one.
+/// Whether a filter that passed [`check`] is a shared one.
 #[inline]
 pub(crate) fn is_shared(filter: &[u8]) -> bool {
     filter.starts_with(SHARE_PREFIX.as_bytes())
@@ -106,7 +106,7 @@ fn check_shared(shared: &[u8]) -> Result<(), TopicError> {
     check_levels(filter, base + group_len + 1)
 }
 
-/// `base`: where `filter` begins within the string that errors speak of.
+/// `base`: the offset of `filter` within the string that error offsets count from.
 #[inline]
 fn check_levels(filter: &[u8], base: usize) -> Result<(), TopicError> {
     if filter.is_empty() {

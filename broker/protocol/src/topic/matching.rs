@@ -1,8 +1,8 @@
-/// Whether a message with topic `name` is for `filter` (section 4.7).
+/// Whether topic `name` matches `filter` (section 4.7).
 ///
-/// `filter` comes without `$share/NAME/` (see [`crate::TopicFilter::matched`]). Levels are compared byte by byte, without
-/// any normalisation `[MQTT-4.7.3-4]`. `a/#` matches `a` too. A filter that begins with a wildcard does not match a name
-/// that begins with `$` `[MQTT-4.7.2-1]`. Ill-formed arguments give some answer, never a panic.
+/// `filter` excludes `$share/NAME/` (see [`crate::TopicFilter::matched`]). Levels are compared byte by byte, without any normalisation
+/// `[MQTT-4.7.3-4]`. `a/#` matches `a` too. A filter that begins with a wildcard does not match a name that begins with `$`
+/// `[MQTT-4.7.2-1]`. Ill-formed arguments give an unspecified result, never a panic.
 pub fn topic_matches(filter: &str, name: &str) -> bool {
     let (filter, name) = (filter.as_bytes(), name.as_bytes());
     if name.first() == Some(&b'$') && matches!(filter.first(), Some(b'+' | b'#')) {

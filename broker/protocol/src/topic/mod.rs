@@ -1,4 +1,4 @@
-//! Topic names, topic filters and how they match (section 4.7), shared subscriptions (section 4.8.2).
+//! Topic names, topic filters and matching (section 4.7), shared subscriptions (section 4.8.2).
 
 mod error;
 pub(crate) mod filter;

@@ -11,7 +11,7 @@ impl<'a> TopicName<'a> {
     /// Checks the rules of section 4.7.
     ///
     /// # Errors
-    /// Empty, too long, U+0000 or a wildcard inside.
+    /// Empty, too long, U+0000 or a wildcard.
     #[inline]
     pub fn new(name: &'a str) -> Result<Self, TopicError> {
         if name.is_empty() || name.len() > MAX_TOPIC_BYTES || scan::has_null_or_wildcard(name.as_bytes()) {
@@ -20,7 +20,7 @@ impl<'a> TopicName<'a> {
         Ok(Self(name))
     }
 
-    /// The caller has checked what [`Self::new`] checks.
+    /// Creates a name without the checks of [`Self::new`], which the caller has made.
     #[inline]
     pub(crate) const fn trusted(name: &'a str) -> Self {
         Self(name)

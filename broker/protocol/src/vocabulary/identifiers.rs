@@ -5,7 +5,7 @@ use core::num::{NonZeroU16, NonZeroU32};
 pub struct PacketId(NonZeroU16);
 
 impl PacketId {
-    /// `None` for zero, which is not a packet identifier `[MQTT-2.2.1-3]`.
+    /// Creates an identifier; `None` for zero, which is not a packet identifier `[MQTT-2.2.1-3]`.
     #[inline]
     pub const fn new(value: u16) -> Option<Self> {
         match NonZeroU16::new(value) {
@@ -26,10 +26,10 @@ impl PacketId {
 pub struct SubscriptionId(NonZeroU32);
 
 impl SubscriptionId {
-    /// The largest subscription identifier: what a variable byte integer can hold.
+    /// The largest subscription identifier: the maximum of a variable byte integer.
     pub const MAX: u32 = crate::wire::MAX_VARIABLE_BYTE_INTEGER;
 
-    /// `None` for zero and for more than [`Self::MAX`].
+    /// Creates an identifier; `None` for zero and above [`Self::MAX`].
     #[inline]
     pub const fn new(value: u32) -> Option<Self> {
         match NonZeroU32::new(value) {

@@ -1,4 +1,4 @@
-//! The small words of the standard: version, packet type, quality of service, identifiers.
+//! The basic types of the standard: version, packet type, quality of service, identifiers.
 
 mod identifiers;
 mod packet_type;

@@ -32,7 +32,7 @@ pub enum PacketType {
     PingResp = 13,
     /// Disconnect notification.
     Disconnect = 14,
-    /// Authentication exchange; MQTT 5.0 alone.
+    /// Authentication exchange; MQTT 5.0 only.
     Auth = 15,
 }
 
@@ -56,7 +56,7 @@ impl PacketType {
         Self::Auth,
     ];
 
-    /// The type of the number in the upper four bits; `None` for 0, which is reserved, and for 16 and above.
+    /// The type for the upper four bits; `None` for 0, which is reserved, and for 16 and above.
     #[inline]
     pub const fn from_u8(value: u8) -> Option<Self> {
         match value {
@@ -85,7 +85,7 @@ impl PacketType {
         self as u8
     }
 
-    /// The name as the standard writes it, such as `PUBLISH`.
+    /// The name in the standard, such as `PUBLISH`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connect => "CONNECT",
@@ -106,7 +106,7 @@ impl PacketType {
         }
     }
 
-    /// The lower four bits of the first byte with which this type is sent `[MQTT-2.1.3-1]`. PUBLISH sets its own and is 0 here.
+    /// The required lower four bits of the first byte `[MQTT-2.1.3-1]`. PUBLISH sets its own and is 0 here.
     #[inline]
     pub(crate) const fn required_flags(self) -> u8 {
         match self {

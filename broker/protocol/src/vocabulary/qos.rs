@@ -29,7 +29,7 @@ impl QoS {
         self as u8
     }
 
-    /// The weaker of the two, as a server does with a message and a granted subscription `[MQTT-3.8.4-8]`.
+    /// The lower of the two, as a server computes it from a message and a granted subscription `[MQTT-3.8.4-8]`.
     #[inline]
     pub const fn min(self, other: Self) -> Self {
         if (self as u8) < (other as u8) { self } else { other }

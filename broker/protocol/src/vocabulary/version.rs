@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// The protocol version that CONNECT names and that the rest of the connection speaks.
+/// The protocol version of a connection, named by its CONNECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProtocolVersion {
     /// MQTT 3.1: protocol name `MQIsdp`, level 3. Shares the packet layouts of 3.1.1.

@@ -3,13 +3,13 @@ use super::variable_byte_integer::{VariableByteIntegerError, read_variable_byte_
 use crate::PacketId;
 use crate::error::{DecodeCause, Flaw};
 
-/// Takes fields off the front of a byte string and knows how far into the packet it is.
+/// Reads fields from the front of a byte slice and tracks the offset in the packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     /// Offset of the byte after `rest` within the packet's body.
     end: usize,
-    /// What a field is that does not fit.
+    /// The cause if a field does not fit.
     short: DecodeCause,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// `rest` is the end of what [`Self::rest`] answered.
+    /// Sets `rest`, which is a suffix of what [`Self::rest`] returned.
     #[inline]
     pub(crate) fn set_rest(&mut self, rest: &'a [u8]) {
         self.rest = rest;
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         self.end - self.rest.len()
     }
 
-    /// The packet ends here `[MQTT-2.1.3-1]`: what follows its last field belongs to nothing.
+    /// Checks that the packet ends here `[MQTT-2.1.3-1]`: bytes after its last field are an error.
     #[inline]
     pub(crate) fn finish(self) -> Result<(), Flaw> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.flaw(DecodeCause::TrailingBytes)) }
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over these bytes, if they are next.
+    /// Skips these bytes if they are next.
     #[inline]
     pub(crate) fn skip<const N: usize>(&mut self, expected: &[u8; N]) -> bool {
         let rest = self.rest.split_first_chunk::<N>().filter(|(next, _)| *next == expected).map(|(_, rest)| rest);
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         rest.is_some()
     }
 
-    /// Two bytes of length, then so many bytes (section 1.5.6).
+    /// A two-byte length, then that many bytes (section 1.5.6).
     #[inline]
     pub(crate) fn binary(&mut self) -> Result<&'a [u8], Flaw> {
         let Some((len, rest)) = self.rest.split_first_chunk::<2>() else { return Err(self.flaw(self.short)) };
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The property length and the block of properties that it announces, with the block's offset in the body.
+    /// Reads the property length and its block, with the block's offset in the body.
     #[inline]
     pub(crate) fn property_block(&mut self) -> Result<(&'a [u8], usize), Flaw> {
         let start = self.at();

@@ -1,9 +1,9 @@
-//! Many bytes at a time: does a byte string hold a byte that may not be there?
+//! Searches a byte slice for forbidden bytes, many bytes at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Whether a zero byte stands in `bytes`.
+/// Whether `bytes` contains a zero byte.
 #[inline]
 pub(crate) fn has_null(bytes: &[u8]) -> bool {
     any(bytes, |byte| byte == 0, zero_bytes)
@@ -16,10 +16,10 @@ pub(crate) fn is_plain_ascii(bytes: &[u8]) -> bool {
     !any(bytes, |byte| byte.wrapping_sub(1) >= 0x7F, |word| (word.wrapping_sub(ONES) | word) & HIGH_BITS)
 }
 
-/// Whether a zero byte, `+` or `#` stands in `bytes`.
+/// Whether `bytes` contains a zero byte, `+` or `#`.
 #[inline]
 pub(crate) fn has_null_or_wildcard(bytes: &[u8]) -> bool {
-    // `+` (0x2B) and `#` (0x23) differ in one bit alone: with it masked out, one comparison finds both.
+    // `+` (0x2B) and `#` (0x23) differ in only one bit: with it masked out, one comparison finds both.
     any(
         bytes,
         |byte| (byte == 0) | (byte & !0x08 == 0x23),
@@ -27,16 +27,16 @@ pub(crate) fn has_null_or_wildcard(bytes: &[u8]) -> bool {
     )
 }
 
-/// Not zero exactly if `word` has a zero byte.
+/// Nonzero exactly if `word` has a zero byte.
 #[inline(always)]
 fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGH_BITS
 }
 
-/// Whether there is a hit in `bytes`. `in_byte` and `in_word` say the same of one byte and of eight (not zero: a hit).
+/// Whether `bytes` has a hit. `in_byte` and `in_word` test one byte and eight bytes (nonzero: a hit).
 ///
-/// Sixteen bytes at a time for the compiler to put into one register, eight for what is shorter. The last step overlaps
-/// the one before it. Less than a word is padded with `a`, which nothing looks for.
+/// Works on sixteen bytes at a time, which the compiler puts in one register, and on eight for shorter input. The last step overlaps the
+/// one before it. Less than a word is padded with `a`, which no search looks for.
 #[inline(always)]
 fn any(bytes: &[u8], in_byte: impl Fn(u8) -> bool, in_word: impl Fn(u64) -> u64) -> bool {
     let in_sixteen = |sixteen: &[u8; 16]| u128::from_ne_bytes(sixteen.map(|byte| u8::from(in_byte(byte)))) != 0;

@@ -1,8 +1,8 @@
 use super::scan;
 use crate::error::{DecodeCause, Flaw};
 
-/// The text of a UTF-8 encoded string: well-formed `[MQTT-1.5.4-1]`, without U+0000 `[MQTT-1.5.4-2]`, U+FEFF kept
-/// `[MQTT-1.5.4-3]`. `at`: where `bytes` begin, for errors.
+/// Checks a UTF-8 encoded string: well-formed `[MQTT-1.5.4-1]`, without U+0000 `[MQTT-1.5.4-2]`, U+FEFF kept `[MQTT-1.5.4-3]`. `at` is the
+/// offset of `bytes`, for errors.
 #[inline]
 pub(crate) fn text(bytes: &[u8], at: usize) -> Result<&str, Flaw> {
     let text = well_formed(bytes, at)?;
@@ -12,13 +12,13 @@ pub(crate) fn text(bytes: &[u8], at: usize) -> Result<&str, Flaw> {
     Ok(text)
 }
 
-/// Checks what [`text`] checks. Faster for ASCII, as the string itself is not wanted.
+/// Makes the checks of [`text`]. Faster for ASCII, as it does not return the string.
 #[inline]
 pub(crate) fn check(bytes: &[u8], at: usize) -> Result<(), Flaw> {
     if scan::is_plain_ascii(bytes) { Ok(()) } else { text(bytes, at).map(|_| ()) }
 }
 
-/// The text of a topic name, empty or not; `None` if it is not well-formed UTF-8, or has U+0000 or a wildcard inside.
+/// The text of a topic name, which may be empty; `None` if it is not well-formed UTF-8 or contains U+0000 or a wildcard.
 #[inline(always)]
 pub(crate) fn topic_text(bytes: &[u8]) -> Option<&str> {
     if scan::has_null_or_wildcard(bytes) {
@@ -27,7 +27,7 @@ pub(crate) fn topic_text(bytes: &[u8]) -> Option<&str> {
     core::str::from_utf8(bytes).ok()
 }
 
-/// As [`text`], but U+0000 is left for the caller to find.
+/// As [`text`], but the caller checks for U+0000.
 #[inline]
 pub(crate) fn well_formed(bytes: &[u8], at: usize) -> Result<&str, Flaw> {
     match core::str::from_utf8(bytes) {

@@ -8,13 +8,13 @@ pub const MAX_VARIABLE_BYTE_INTEGER: u32 = 0x0FFF_FFFF;
 pub enum VariableByteIntegerError {
     /// The bytes end before the integer does.
     Incomplete,
-    /// The fourth byte says that more follow.
+    /// The fourth byte has the continuation bit set.
     TooLong,
     /// Fewer bytes would have been enough `[MQTT-1.5.5-1]`.
     NotMinimal,
 }
 
-/// How many bytes `value` takes, 1 to 4. Values above [`MAX_VARIABLE_BYTE_INTEGER`] have no form and answer 4.
+/// The length of `value` in bytes, 1 to 4. Values above [`MAX_VARIABLE_BYTE_INTEGER`] have no encoding and give 4.
 #[inline]
 pub const fn variable_byte_integer_len(value: u32) -> usize {
     if value < 0x80 {
@@ -28,9 +28,9 @@ pub const fn variable_byte_integer_len(value: u32) -> usize {
     }
 }
 
-/// Writes `value` at the start of `out` and says how many bytes it took, 1 to 4.
+/// Writes `value` at the start of `out` and returns its length in bytes, 1 to 4.
 ///
-/// Answers 0 and writes nothing if `out` is too short or `value` is above [`MAX_VARIABLE_BYTE_INTEGER`].
+/// Returns 0 and writes nothing if `out` is too short or `value` is above [`MAX_VARIABLE_BYTE_INTEGER`].
 #[inline]
 pub fn write_variable_byte_integer(value: u32, out: &mut [u8]) -> usize {
     if value < 0x80 {
@@ -57,10 +57,10 @@ fn write_long(value: u32, out: &mut [u8]) -> usize {
     len
 }
 
-/// Reads a variable byte integer at the start of `input`: the value and how many bytes it took.
+/// Reads a variable byte integer at the start of `input` and returns the value and its length.
 ///
 /// # Errors
-/// The bytes end too early, go on after the fourth, or are more than the value needs.
+/// The bytes end too early, continue after the fourth, or are more than the value needs.
 #[inline]
 pub fn read_variable_byte_integer(input: &[u8]) -> Result<(u32, usize), VariableByteIntegerError> {
     match input.first() {

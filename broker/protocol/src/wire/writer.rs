@@ -1,8 +1,8 @@
 use super::write_variable_byte_integer;
 
-/// Puts fields one after the other into a buffer that has been measured for them.
+/// Writes fields one after the other into a buffer of the measured size.
 ///
-/// A buffer that is too short loses the fields that do not fit; `encode` has made sure beforehand that none is.
+/// Fields that do not fit are dropped; `encode` checks the size beforehand.
 pub(crate) struct Writer<'o> {
     rest: &'o mut [u8],
 }
@@ -34,7 +34,7 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// What has not been written yet, for a field that writes itself and is the last.
+    /// The unwritten rest of the buffer, for a last field that writes itself.
     #[inline]
     pub(crate) fn remaining(&mut self) -> &mut [u8] {
         self.rest
@@ -69,7 +69,7 @@ impl<'o> Writer<'o> {
         self.rest = core::mem::take(&mut self.rest).get_mut(len..).unwrap_or(&mut []);
     }
 
-    /// Two bytes of length, then the bytes. Whoever measured has made sure that the length fits.
+    /// A two-byte length, then the bytes. `measure` has checked that the length fits.
     #[inline(always)]
     pub(crate) fn binary(&mut self, bytes: &[u8]) {
         self.two_bytes(bytes.len() as u16);

@@ -1,4 +1,4 @@
-//! Random packets come back as they were; random bytes do no harm.
+//! Random packets survive a round trip; random bytes never panic.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -79,8 +79,7 @@ proptest! {
     }
 }
 
-/// Whatever the bytes are: no panic, no wish for more than the header announces, and what decodes can be encoded and
-/// decodes again to the same.
+/// For any bytes: no panic, `needed` is at most what the header says, and what decodes can be encoded and decodes again to the same.
 fn check(bytes: &[u8], version: ProtocolVersion) {
     let options = DecodeOptions::new(version);
     match decode(bytes, &options) {

@@ -1,4 +1,4 @@
-//! Random packets that the standard allows. What is built is leaked: a test process is short.
+//! Random packets that the standard allows. Values are leaked: a test process is short-lived.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -39,7 +39,7 @@ fn packet(version: ProtocolVersion) -> BoxedStrategy<Packet<'static>> {
     if version.is_v5() { prop_oneof![10 => both, 1 => auth().prop_map(Packet::Auth)].boxed() } else { both.boxed() }
 }
 
-/// Characters that a string may hold, ASCII more often than others, without those of `except`.
+/// A string of ASCII characters more often than others, without those of `except`.
 fn string(max_chars: usize, except: &'static [char]) -> impl Strategy<Value = String> {
     let character = prop_oneof![
         8 => (b' '..=b'~').prop_map(char::from),
@@ -131,7 +131,7 @@ fn property(id: PropertyId) -> BoxedStrategy<Property<'static>> {
     }
 }
 
-/// Properties that may stand in `context`, in any order, and none before MQTT 5.0.
+/// Properties that are allowed in `context`, in any order, and none before MQTT 5.0.
 fn properties(version: ProtocolVersion, context: PropertyContext) -> BoxedStrategy<Properties<'static>> {
     if !version.is_v5() {
         return Just(Properties::EMPTY).boxed();

@@ -26,7 +26,7 @@ impl Vector {
         self.result == "valid"
     }
 
-    /// The packet and what follows it.
+    /// The packet and the bytes after it.
     pub(crate) fn input(&self) -> Vec<u8> {
         [self.bytes.as_slice(), &self.rest].concat()
     }

@@ -1,4 +1,4 @@
-//! Packets as the vectors write them in JSON. What is built is leaked: a test process is short.
+//! Packets in the JSON form of the vectors. Values are leaked: a test process is short-lived.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -173,7 +173,7 @@ fn boolean(value: &Value) -> bool {
     match value.as_u64().unwrap() {
         0 => false,
         1 => true,
-        other => panic!("{other} is not a truth value"),
+        other => panic!("{other} is not a boolean"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shared vectors of `spec/vectors`, read in both directions. Their README says what each field means.
+//! The shared vectors of `spec/vectors`, checked in both directions. Their README explains the fields.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -64,8 +64,8 @@ fn a_short_acknowledgement_is_what_the_decoder_of_all_packets_takes_it_for() {
     }
 }
 
-/// A server has to read a CONNECT without client identifier that keeps its session, to refuse it. A client may not send it before
-/// MQTT 5.0 [MQTT-3.1.3-7].
+/// Whether a client may send the packet. A server has to decode a CONNECT that has no client identifier but keeps its session, to refuse
+/// it. Before MQTT 5.0 a client must not send one [MQTT-3.1.3-7].
 fn may_be_sent(vector: &Vector) -> bool {
     vector.version.is_v5() || !vector.id.ends_with("client-id-empty-not-clean")
 }
@@ -133,7 +133,7 @@ fn every_true_prefix_of_a_valid_vector_is_incomplete() {
     }
 }
 
-/// Every byte boundary; of long packets the first and the last thousand.
+/// Every byte boundary; for long packets only the first and the last thousand.
 fn cuts(total: usize) -> impl Iterator<Item = usize> {
     (0..total).filter(move |&cut| cut < 1000 || cut + 1000 > total)
 }

@@ -1,8 +1,8 @@
-//! Handshakes of TLS, which take a processor a thousand times as long as a message does.
+//! Schedules TLS handshakes, which take a thousand times as much processor time as a message.
 //!
-//! However many clients begin one at once, all others go on: of each turn, steps of handshakes have a share of time. Whoever comes when as many
-//! go on as may be takes the place of one whose client has been silent for long, and is closed before anything is computed for it where there is
-//! none: clients that begin a handshake and say a byte of it now and then keep nobody out.
+//! However many clients start one at once, all others make progress: handshake steps get a limited share of each turn. When the limit of
+//! concurrent handshakes is reached, a new one replaces one whose client has been silent for long; if there is none, the new connection is
+//! closed before anything is computed for it. So clients that start a handshake and send a byte now and then cannot block others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,65 +11,67 @@ use std::time::{Duration, Instant};
 
 use tautwire_engine::ConnectionId;
 
-/// Time that steps of handshakes may take in one turn. A step that has begun is finished, and one is made at least.
+/// The time for handshake steps in one turn. A started step is finished, and at least one is made.
 const TURN_SHARE: Duration = Duration::from_millis(1);
 
-/// So long a client has for each of its parts of a handshake before another takes its place. When there is room it has as long as for CONNECT.
+/// How long a client may take for each of its handshake messages before a new handshake may replace it. Otherwise it has as long as for
+/// CONNECT.
 const IDLE_HANDSHAKE_MS: u64 = 1_000;
 
-/// Those whose handshake goes on.
+/// The handshakes in progress on a thread.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
-    /// Those who have sent something.
+    /// Handshakes with unprocessed input.
     waiting: VecDeque<ConnectionId>,
     left: Duration,
     max: Arc<AtomicUsize>,
-    /// Those who have begun, and since when their part was due, as far as was known when they were put here. Some are through.
+    /// Handshakes with the time since which they wait for the client, as known when they were added. Some are finished.
     begun: VecDeque<(u64, ConnectionId)>,
 }
 
 /// What a handshake waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct HandshakeWait {
-    /// The client's part is due since then. A piece of it changes nothing.
+    /// The time since which the client's next message is due. A part of it does not change this.
     pub(crate) since_ms: u64,
-    /// It has sent something that has not been looked at.
+    /// The client has sent data that is not processed.
     pub(crate) has_input: bool,
 }
 
 impl Handshakes {
-    /// None yet; `max` may go on at once.
+    /// Creates an empty list; at most `max` handshakes may be in progress.
     pub(crate) fn new(max: Arc<AtomicUsize>) -> Handshakes {
         Handshakes { waiting: VecDeque::new(), left: TURN_SHARE, max, begun: VecDeque::new() }
     }
 
-    /// Whether one more may begin while `begun` go on.
+    /// Whether one more may begin while `begun` are in progress.
     pub(crate) fn has_room(&self, begun: usize) -> bool {
         begun < self.max.load(Ordering::Relaxed)
     }
 
-    /// One more has begun. `is_handshaking` tells of those before whether they still are in it.
+    /// Adds a handshake. `is_handshaking` returns whether an earlier one is still in progress.
     pub(crate) fn begin(
         &mut self,
         id: ConnectionId,
         now_ms: u64,
         mut is_handshaking: impl FnMut(ConnectionId) -> bool,
     ) {
-        // Of two for each that may go on, one is through: what this takes is little for each of them.
+        // At twice the limit, at least half of the entries are finished, so the amortized cost is small.
         if self.begun.len() >= self.max.load(Ordering::Relaxed).saturating_mul(2) {
             self.begun.retain(|(_, id)| is_handshaking(*id));
         }
         self.begun.push_back((now_ms, id));
     }
 
-    /// Frees what those took who are through.
+    /// Removes finished handshakes and frees memory.
     pub(crate) fn shrink(&mut self, mut is_handshaking: impl FnMut(ConnectionId) -> bool) {
         self.begun.retain(|(_, id)| is_handshaking(*id));
         self.begun.shrink_to_fit();
         self.waiting.shrink_to_fit();
     }
 
-    /// One whose client has been silent for too long, so that it must make room. `due` tells what a handshake waits for, unless it is over.
+    /// Finds a handshake whose client was silent for too long, so that it can be replaced. `due` returns what a handshake waits for, unless
+    /// it is finished.
     pub(crate) fn find_idle(
         &mut self,
         now_ms: u64,
@@ -78,7 +80,7 @@ impl Handshakes {
         for _ in 0..self.begun.len() {
             let (put_ms, id) = *self.begun.front()?;
             if now_ms.saturating_sub(put_ms) < IDLE_HANDSHAKE_MS {
-                // All behind it have been put here later.
+                // All later entries are newer.
                 return None;
             }
             self.begun.pop_front();
@@ -89,7 +91,7 @@ impl Handshakes {
                 {
                     return Some(id);
                 }
-                // It is looked at again when it has had its time.
+                // Check it again after its time.
                 Some(_) => self.begun.push_back((now_ms, id)),
             }
         }
@@ -104,12 +106,12 @@ impl Handshakes {
         self.waiting.is_empty()
     }
 
-    /// This one has sent something.
+    /// Adds a handshake with new input.
     pub(crate) fn push(&mut self, id: ConnectionId) {
         self.waiting.push_back(id);
     }
 
-    /// The next one, if this turn has time for it.
+    /// Returns the next step, if this turn has time for it.
     pub(crate) fn next(&mut self) -> Option<Step> {
         if self.left.is_zero() {
             return None;
@@ -117,13 +119,13 @@ impl Handshakes {
         self.waiting.pop_front().map(|id| Step { id, begun: Instant::now() })
     }
 
-    /// A step has been made.
+    /// Records that a step was made.
     pub(crate) fn record_step(&mut self, step: &Step) {
         self.left = self.left.saturating_sub(step.begun.elapsed());
     }
 }
 
-/// A step of a handshake, and since when it is made.
+/// A step of a handshake, with its start time.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) id: ConnectionId,
@@ -141,13 +143,13 @@ mod tests {
         for index in 0..3 {
             handshakes.push(ConnectionId { index, generation: 0 });
         }
-        let mut step = handshakes.next().expect("one waits");
+        let mut step = handshakes.next().expect("one is pending");
         assert_eq!(step.id.index, 0);
         step.begun -= TURN_SHARE;
         handshakes.record_step(&step);
-        assert!(handshakes.next().is_none(), "the time is over");
+        assert!(handshakes.next().is_none(), "no time left");
         handshakes.begin_turn();
-        let step = handshakes.next().expect("it goes on in the next turn");
+        let step = handshakes.next().expect("the next turn continues");
         assert_eq!(step.id.index, 1);
         assert!(!handshakes.is_empty());
     }
@@ -160,9 +162,9 @@ mod tests {
             handshakes.begin(id(index), 10_000 + u64::from(index), |_| true);
         }
         let silent_since = |since_ms| Some(HandshakeWait { since_ms, has_input: false });
-        assert_eq!(handshakes.find_idle(10_999, |_| silent_since(10_000)), None, "they have a second");
-        // The first is through, what the second has sent waits here, and the third has been answered a moment ago.
-        let due = |asked: ConnectionId| match asked.index {
+        assert_eq!(handshakes.find_idle(10_999, |_| silent_since(10_000)), None, "each client has a second");
+        // The first is finished, the second has unprocessed input, and the third was answered a moment ago.
+        let due = |id: ConnectionId| match id.index {
             0 => None,
             1 => Some(HandshakeWait { since_ms: 10_001, has_input: true }),
             2 => silent_since(11_000),
@@ -170,7 +172,7 @@ mod tests {
         };
         assert_eq!(handshakes.find_idle(11_100, due), Some(id(3)));
         assert_eq!(handshakes.find_idle(11_100, due), None);
-        assert_eq!(handshakes.find_idle(12_100, due), Some(id(2)), "nor has it said more since");
+        assert_eq!(handshakes.find_idle(12_100, due), Some(id(2)), "it has sent nothing since");
     }
 
     #[test]

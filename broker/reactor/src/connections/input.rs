@@ -1,4 +1,4 @@
-//! Bytes of a connection that do not make a packet yet.
+//! Buffers for input that is not yet a complete packet.
 
 use std::io;
 use std::ops::Range;
@@ -8,33 +8,33 @@ use tautwire_protocol::{DecodeOptions, FixedHeader, ProtocolVersion};
 
 use super::transport::{ReadResult, Transport};
 
-/// Size of the memory that a thread reads into.
+/// The size of a chunk, the buffer that a thread reads into.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Most that is read at a time, so that what has been read is sent on while it is still in the processor's cache: with
-/// payloads of 64 KiB, twice as much or half as much costs up to half as much CPU again.
+/// The most bytes per read, so that they are forwarded while they are in the processor's cache: with payloads of 64 KiB, twice or half as
+/// much costs up to 50 % more CPU time.
 const READ_MAX_BYTES: usize = 128 << 10;
-/// Room in front of what is read, where the beginning of a packet that came earlier is put.
+/// The headroom before the read data, for the beginning of a packet that was read earlier.
 const HEADROOM_BYTES: usize = 8 << 10;
-/// A connection in the midst of a large packet may keep the chunk that the packet lies in. No more than so many
-/// connections of a thread: the others have the packet copied to memory of its size.
+/// A connection in the middle of a large packet may keep its chunk. At most this many connections of a thread may; for the others, the
+/// packet is copied to a buffer of its size.
 const PINNED_CHUNKS_MAX: usize = 32;
 /// Chunks kept for reuse.
 const FREE_CHUNKS_MAX: usize = 4;
-/// The least by which memory for a packet larger than a chunk grows. It otherwise doubles, so that it is never much more
-/// than what has arrived.
+/// The smallest growth of a buffer for a packet larger than a chunk. It doubles otherwise, so that it is never much larger than the data
+/// received.
 const GROWTH_BYTES: usize = 64 << 10;
-/// For the length of a packet, which is the same in all versions: 3.1 takes every fixed header that the others take.
+/// Used to decode the length of a packet, which all versions share: 3.1 accepts every fixed header that the others accept.
 const ANY_VERSION: DecodeOptions = DecodeOptions::new(ProtocolVersion::V3_1);
 
-/// What is kept of a connection's input between turns; nothing for one that is between packets.
+/// Input of a connection that is kept between turns. A connection between packets has none.
 #[derive(Debug)]
 pub(crate) enum PartialInput {
     /// Up to [`HEADROOM_BYTES`].
     Short(Vec<u8>),
-    /// In a chunk that is the connection's for now.
+    /// In a chunk that is pinned to the connection.
     Pinned(Chunk, Range<usize>),
-    /// The beginning of a packet that a chunk cannot hold, or for which there is no lane: so many bytes of the vector.
-    /// The others have been made ready for more.
+    /// The beginning of a packet that is too large for a chunk, or that found no free pinned chunk. The number is the length of the data;
+    /// the rest of the vector is prepared for more.
     Long(Vec<u8>, usize),
 }
 
@@ -49,11 +49,11 @@ impl From<Vec<u8>> for PartialInput {
 }
 
 impl PartialInput {
-    /// Bytes of memory that it takes.
+    /// Returns the size in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         match self {
             PartialInput::Short(bytes) | PartialInput::Long(bytes, _) => bytes.capacity(),
-            // The chunks of all lanes together are few.
+            // The pinned chunks are few.
             PartialInput::Pinned(_, range) => range.len(),
         }
     }
@@ -67,14 +67,14 @@ impl PartialInput {
     }
 }
 
-/// Input that is ready to be looked at.
+/// Input that is ready to be decoded.
 #[derive(Debug)]
 pub(crate) struct ReadInput {
     pub(crate) chunk: Chunk,
     pub(crate) range: Range<usize>,
-    /// What was read; `None` where there was nothing to read.
+    /// The result of the read; `None` if there was nothing to read.
     pub(crate) received: Option<ReadResult>,
-    /// There may be more.
+    /// There may be more to read.
     pub(crate) more: bool,
 }
 
@@ -86,11 +86,11 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Puts what is kept of a connection before what its transport has to give, `read_max_bytes` at most. With `transport`
-    /// `None`, nothing is read.
+    /// Combines the kept input of a connection with the data of its transport, at most `read_max_bytes`. If `transport` is `None`, nothing
+    /// is read.
     ///
     /// # Errors
-    /// Those of reading, without "would block".
+    /// Read errors except "would block".
     pub(crate) fn read_input(
         &mut self,
         rest: Option<PartialInput>,
@@ -128,7 +128,7 @@ impl Chunks {
         let room = &mut bytes_of(&mut chunk)[range.end..];
         let size = room.len().min(read_max_bytes);
         if size == 0 {
-            // Whole packets fill the chunk and wait to be let through.
+            // The chunk is full of complete packets that wait for processing.
             return Ok(ReadInput { chunk, range, received: None, more: true });
         }
         let received = transport.read(&mut room[..size], counters)?;
@@ -136,16 +136,16 @@ impl Chunks {
         Ok(ReadInput { chunk, range, received, more: received.is_some_and(|received| received.is_full) })
     }
 
-    /// Keeps `range` of the chunk for later, and the chunk for others if it can be.
+    /// Keeps `range` of the chunk for later, and returns the chunk to the pool if possible.
     pub(crate) fn keep(&mut self, chunk: Chunk, range: Range<usize>) -> Option<PartialInput> {
         if range.is_empty() {
-            self.give_back(chunk);
+            self.recycle(chunk);
             return None;
         }
         let bytes = &chunk.bytes()[range.clone()];
         if range.len() <= HEADROOM_BYTES {
             let rest = PartialInput::Short(bytes.to_vec());
-            self.give_back(chunk);
+            self.recycle(chunk);
             return Some(rest);
         }
         let packet_len = FixedHeader::decode(bytes, &ANY_VERSION).map_or(range.len(), |header| header.total_len());
@@ -154,31 +154,31 @@ impl Chunks {
             return Some(PartialInput::Pinned(chunk, range));
         }
         if chunk.bytes().len() != CHUNK_BYTES && range.start == 0 {
-            // A long packet goes on growing where it is.
+            // A long packet continues to grow in place.
             return Some(match chunk.into_vec() {
                 Ok(bytes) => PartialInput::Long(bytes, range.end),
                 Err(chunk) => PartialInput::from(chunk.bytes()[range].to_vec()),
             });
         }
         let rest = PartialInput::from(bytes.to_vec());
-        self.give_back(chunk);
+        self.recycle(chunk);
         Some(rest)
     }
 
-    /// A connection is gone and what was kept for it.
+    /// Releases the kept input of a closed connection.
     pub(crate) fn release_partial(&mut self, rest: Option<PartialInput>) {
         if let Some(PartialInput::Pinned(chunk, _)) = rest {
             self.pinned -= 1;
-            self.give_back(chunk);
+            self.recycle(chunk);
         }
     }
 
-    /// Frees what is kept for reuse.
+    /// Frees the buffers kept for reuse.
     pub(crate) fn shrink(&mut self) {
         self.free_chunks = Vec::new();
     }
 
-    /// A chunk to which no output refers: those that do are free again at the end of the turn.
+    /// Returns a chunk that no output refers to. Chunks in use become free at the end of the turn.
     fn take(&mut self) -> Chunk {
         match self.free_chunks.iter_mut().position(|chunk| chunk.get_mut().is_some()) {
             Some(free) => self.free_chunks.swap_remove(free),
@@ -186,13 +186,13 @@ impl Chunks {
         }
     }
 
-    fn give_back(&mut self, chunk: Chunk) {
+    fn recycle(&mut self, chunk: Chunk) {
         if self.free_chunks.len() < FREE_CHUNKS_MAX && chunk.bytes().len() == CHUNK_BYTES {
             self.free_chunks.push(chunk);
         }
     }
 
-    /// Moves what is in a chunk to its beginning when there is little room behind it.
+    /// Moves the data of a chunk to its beginning if there is little space after it.
     fn with_room(&mut self, mut chunk: Chunk, range: Range<usize>) -> (Chunk, Range<usize>) {
         if CHUNK_BYTES - range.end >= CHUNK_BYTES / 4 && chunk.get_mut().is_some() {
             return (chunk, range);
@@ -206,15 +206,15 @@ impl Chunks {
             None => {
                 let mut unregistered = self.take();
                 bytes_of(&mut unregistered)[..len].copy_from_slice(&chunk.bytes()[range]);
-                // The outputs that refer to it are through with it at the end of the turn.
-                self.give_back(chunk);
+                // The outputs that refer to it release it at the end of the turn.
+                self.recycle(chunk);
                 (unregistered, 0..len)
             }
         }
     }
 }
 
-/// The bytes of a chunk that is not shared.
+/// Returns the bytes of an unshared chunk.
 fn bytes_of(chunk: &mut Chunk) -> &mut [u8] {
     if chunk.get_mut().is_none() {
         let copy = chunk.bytes().to_vec();

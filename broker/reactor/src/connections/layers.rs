@@ -1,4 +1,4 @@
-//! What stands between a socket and MQTT.
+//! The layers between a socket and MQTT.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use tautwire_websocket::WebSocket;
 use super::handshakes::HandshakeWait;
 use crate::accept_limiter::AcceptLimiter;
 
-/// The header of a proxy, TLS and WebSocket, or some of them, from the network up. It moves with its socket from thread to thread.
+/// The PROXY header, TLS and WebSocket, or some of them, from the network up. Migrates with its socket between threads.
 #[derive(Debug)]
 pub(crate) struct Layers {
-    /// A proxy is to say first whom it speaks for, whom this gate may not let in.
+    /// A PROXY header is expected; this limiter decides about the client that it names.
     pub(super) awaits_proxy_header: Option<Arc<AcceptLimiter>>,
     pub(crate) tls: Option<Box<Tls>>,
     pub(crate) websocket: Option<Box<WebSocket>>,
-    /// What the handshake of TLS waits for.
+    /// What the TLS handshake waits for.
     pub(super) due: HandshakeWait,
-    /// What they take, on the thread where they are.
+    /// The memory charged to the ledger of the current thread.
     charge: Option<Charge>,
 }
 
 impl Layers {
-    /// `None` where nothing is between.
+    /// Returns `None` if there are no layers.
     pub(crate) fn new(
         awaits_proxy_header: Option<Arc<AcceptLimiter>>,
         tls: Option<Tls>,
@@ -34,44 +34,44 @@ impl Layers {
         (!layers.is_empty()).then(|| Box::new(layers))
     }
 
-    /// Whether nothing is between.
+    /// Whether there are no layers.
     pub(super) fn is_empty(&self) -> bool {
         self.awaits_proxy_header.is_none() && self.tls.is_none() && self.websocket.is_none()
     }
 
-    /// Whether the handshake of TLS goes on, whose steps take a processor long.
+    /// Whether a TLS handshake is in progress, whose steps are expensive.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// The client has sent something that is to be looked at, while the handshake goes on.
+    /// Records that the client has sent data during the handshake.
     pub(super) fn record_input(&mut self) {
         self.due.has_input = true;
     }
 
-    /// What the client has sent of the handshake has been looked at.
+    /// Records that the client's handshake data was processed.
     pub(super) fn record_progress(&mut self, now_ms: u64) {
         self.due.has_input = false;
-        // It has got an answer, and has the next part to send.
+        // The client got an answer, and has to send the next message.
         if self.tls.as_ref().is_some_and(|tls| tls.has_output()) {
             self.due.since_ms = now_ms;
         }
     }
 
-    /// They are of the thread of this ledger now.
+    /// Charges the layers to the ledger of their new thread.
     pub(super) fn enter(&mut self, ledger: &Arc<MemoryLedger>) {
         self.charge = Some(Charge::new(ledger, Kind::Transport));
         self.update_charge();
     }
 
-    /// They leave their thread.
+    /// Uncharges the layers, which leave their thread.
     pub(super) fn leave(&mut self) {
         self.charge = None;
     }
 
-    /// Enters what they take now.
+    /// Updates the charge to the current size.
     pub(super) fn update_charge(&mut self) {
-        // The certificate stands in the origin of the connection, too.
+        // The origin of the connection has a copy of the certificate.
         let certificate_bytes = |tls: &Tls| tls.client_certificate().map_or(0, <[u8]>::len);
         let tls_bytes = self.tls.as_ref().map_or(0, |tls| tls.held_bytes() + certificate_bytes(tls));
         let websocket_bytes = if self.websocket.is_some() { size_of::<WebSocket>() } else { 0 };

@@ -1,5 +1,5 @@
-//! The connections of one thread: their sockets, from being let in to being closed. It knows what is to be read from and written
-//! to; how that is done is in [`transport`].
+//! The connections of one thread: their sockets, from accept to close. Decides which sockets to read and write; [`transport`] reads and
+//! writes them.
 
 mod handshakes;
 mod input;
@@ -27,16 +27,16 @@ use crate::clock::{Clock, Now};
 use crate::shard_channels::MigratingConnection;
 use handshakes::{HandshakeWait, Handshakes};
 use input::{Chunks, PartialInput};
-use quickack::{DelayedAckDetector, Quick};
+use quickack::{DelayedAckDetector, QuickAckQueue};
 use sockets::{LayerState, LifecycleStage, RemovedSocket, Sockets};
 
 pub(crate) use layers::Layers;
 
-/// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
+/// The most reads of a connection before it is taken over, because a client that keeps sending cannot be read to the end.
 const TAKEOVER_READS_MAX: usize = 16;
-/// Connections that their peers have ended and that are read from in one turn.
+/// The number of reads per turn from connections that their peers have closed.
 const CLOSING_READS_MAX: usize = 16;
-/// How long a connection that we have ended may take to read our last bytes.
+/// How long the peer of a connection that we have closed may take to read our last bytes.
 const DRAIN_MS: u64 = 2_000;
 
 #[derive(Debug)]
@@ -44,39 +44,39 @@ pub(crate) struct Connections {
     registry: Registry,
     sockets: Sockets,
     chunks: Chunks,
-    /// Sockets that may have more to read than a turn took.
+    /// Sockets that may have more to read than a turn has read.
     readable: VecDeque<ConnectionId>,
-    /// How many of them are still to be read from in this turn.
+    /// How many of them are still to be read in this turn.
     reads_left: usize,
-    /// Sockets of which the kernel says that they have something to read. They are read from whether they are listed above or not:
-    /// a flood of large packets takes fewer turns so.
+    /// Sockets that are readable according to the kernel. They are read whether they are in `readable` or not, so that a flood of large
+    /// packets takes fewer turns.
     ready: VecDeque<ConnectionId>,
-    /// Those of clients that have just come: when thousands do so at once, the others are not to wait for that.
+    /// Readable sockets of new clients, in a separate list so that thousands of them do not delay the others.
     new_connections: VecDeque<ConnectionId>,
-    /// Those of which it says that the peer has ended, for the same reason.
+    /// Sockets whose peer has closed, in a separate list for the same reason.
     closed_by_peer: VecDeque<ConnectionId>,
-    /// How many of them are still to be read from in this turn.
+    /// How many of them are still to be read in this turn.
     closing_reads_left: usize,
-    /// Whose turn it is of those who have just come and those who go.
+    /// Whether a closed or a new connection is next.
     is_closing_next: bool,
     pub(crate) churn_budget: ChurnBudget,
-    /// Sockets that can be written to again.
+    /// Sockets that are writable again.
     writable: Vec<ConnectionId>,
-    /// Connections whose transport has something of its own to say.
+    /// Connections whose transport has output of its own.
     replying: Vec<ConnectionId>,
-    /// Connections that have ended, with the moment at which their sockets are closed at the latest.
+    /// Closed connections, with the time at which their sockets are closed at the latest.
     draining: VecDeque<(u64, ConnectionId)>,
-    /// Connections that have been read from and are not watched yet.
+    /// Connections that were read and are not registered yet.
     unregistered: Vec<ConnectionId>,
     handshakes: Handshakes,
-    quick_acks: Quick,
+    quick_acks: QuickAckQueue,
     is_stopping: bool,
     pub(crate) now_ms: u64,
     pub(crate) clock: Clock,
 }
 
 impl Connections {
-    /// So many handshakes of TLS may go on at once.
+    /// Creates an empty set; `tls_handshakes` limits the concurrent TLS handshakes.
     pub(crate) fn new(registry: Registry, tls_handshakes: Arc<AtomicUsize>, clock: Clock) -> Connections {
         Connections {
             registry,
@@ -95,14 +95,14 @@ impl Connections {
             draining: VecDeque::new(),
             unregistered: Vec::new(),
             handshakes: Handshakes::new(tls_handshakes),
-            quick_acks: Quick::new(),
+            quick_acks: QuickAckQueue::new(),
             is_stopping: false,
             now_ms: 0,
             clock,
         }
     }
 
-    /// Notes what the kernel says of a socket.
+    /// Records a kernel event of a socket.
     pub(crate) fn record_event(&mut self, id: ConnectionId, event: &Event) {
         if event.is_writable() {
             self.writable.push(id);
@@ -121,7 +121,7 @@ impl Connections {
         }
     }
 
-    /// `has_mail`: other threads have sent messages.
+    /// Begins a turn. `has_mail`: other threads have sent messages.
     pub(crate) fn begin_turn(&mut self, now: Now, has_mail: bool) {
         self.now_ms = now.ms;
         self.reads_left = self.readable.len();
@@ -130,7 +130,7 @@ impl Connections {
         self.handshakes.begin_turn();
     }
 
-    /// Whether the next turn has something to do that no event brings back.
+    /// Whether the next turn has work that no event announces.
     pub(crate) fn has_work(&self) -> bool {
         !self.readable.is_empty()
             || !self.ready.is_empty()
@@ -141,12 +141,12 @@ impl Connections {
             || !self.replying.is_empty()
     }
 
-    /// When something is due.
+    /// Returns the next deadline.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.draining.front().map(|(at_ms, _)| *at_ms)
     }
 
-    /// From now on the broker goes down: nobody is let in.
+    /// Starts the shutdown: no more connections are accepted.
     pub(crate) fn stop(&mut self) {
         self.is_stopping = true;
     }
@@ -155,7 +155,7 @@ impl Connections {
         self.is_stopping
     }
 
-    /// The other end of a connection.
+    /// Returns the address of the peer.
     pub(crate) fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
         self.sockets.get(id)?.stream.peer_addr().ok().map(Peer::from)
     }
@@ -164,17 +164,17 @@ impl Connections {
         self.sockets.is_empty()
     }
 
-    // Coming.
+    // New connections.
 
-    /// Lets a connection in.
+    /// Adds an accepted connection.
     pub(crate) fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, accepted: AcceptedConnection) {
         if let Some(id) = self.enter(shard, accepted, None) {
             self.watch(shard, id);
         }
     }
 
-    /// Lets a connection in that has probably said something already. It is watched when the turn is over: by then it may have
-    /// moved to another thread.
+    /// Adds an accepted connection that has probably sent data already. It is registered at the end of the turn, because by then it may
+    /// have moved to another thread.
     pub(crate) fn admit_and_read<J: Journal>(&mut self, shard: &mut Shard<J>, accepted: AcceptedConnection) {
         if let Some(id) = self.enter(shard, accepted, None) {
             self.unregistered.push(id);
@@ -188,14 +188,15 @@ impl Connections {
         accepted: AcceptedConnection,
         rest: Option<PartialInput>,
     ) -> Option<ConnectionId> {
-        let AcceptedConnection { stream, origin, mut layers, ack_level, standing } = accepted;
+        let AcceptedConnection { stream, origin, mut layers, ack_level, auth_state } = accepted;
         if origin.is_closed() {
             shard.counters().listener_removed_disconnects.add(1);
             return None;
         }
         let now_ms = self.now_ms;
-        let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_handshaking());
-        if is_shaking && !self.handshakes.has_room(self.sockets.handshaking()) && !self.close_idle_handshake(shard) {
+        let is_handshaking = layers.as_ref().is_some_and(|layers| layers.is_handshaking());
+        if is_handshaking && !self.handshakes.has_room(self.sockets.handshaking()) && !self.close_idle_handshake(shard)
+        {
             shard.counters().tls_handshakes_refused.add(1);
             let address = address_of(&origin);
             log::warn!(
@@ -213,8 +214,8 @@ impl Connections {
             return None;
         };
         shard.set_ack_level(id, ack_level);
-        if let Some(standing) = standing {
-            shard.adopt_auth_state(id, standing);
+        if let Some(auth_state) = auth_state {
+            shard.adopt_auth_state(id, auth_state);
         }
         let is_local = matches!(origin.peer(), Some(Peer::Local { .. }));
         shard.set_origin(id, origin);
@@ -224,13 +225,13 @@ impl Connections {
         }
         let ack_detector = if is_local { DelayedAckDetector::LOCAL } else { DelayedAckDetector::default() };
         self.sockets.insert(id, stream, rest, layers, ack_detector);
-        if is_shaking {
+        if is_handshaking {
             self.handshakes.begin(id, now_ms, |other| self.sockets.handshaking_layers(other).is_some());
         }
         Some(id)
     }
 
-    /// Closes one whose client has been silent for too long in the midst of a handshake of TLS; false where there is none.
+    /// Closes a connection whose client was silent for too long during a TLS handshake. Returns false if there is none.
     fn close_idle_handshake<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
         let silent = self.handshakes.find_idle(self.now_ms, |id| Some(self.sockets.handshaking_layers(id)?.due));
         let Some(id) = silent else { return false };
@@ -239,12 +240,12 @@ impl Connections {
         true
     }
 
-    /// Has the kernel tell us of a connection, also of what has come before; says whether it can.
+    /// Registers a connection for events, including earlier ones. Returns whether this succeeded.
     fn watch<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
         let interest = if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         if let Err(error) = self.registry.register(&mut socket.stream, token_of(id), interest) {
-            log::error!("a connection cannot be watched: {error}");
+            log::error!("cannot register a connection for events: {error}");
             self.handle_peer_close(shard, id);
             return false;
         }
@@ -252,7 +253,7 @@ impl Connections {
         true
     }
 
-    /// Watches those who came in this turn.
+    /// Registers the connections that were accepted in this turn.
     pub(crate) fn register_new<J: Journal>(&mut self, shard: &mut Shard<J>) {
         for at in 0..self.unregistered.len() {
             self.watch(shard, self.unregistered[at]);
@@ -260,7 +261,7 @@ impl Connections {
         self.unregistered.clear();
     }
 
-    /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
+    /// Adds a connection that was migrated from another thread, unless the broker is stopping.
     pub(crate) fn insert_migrated<J: Journal>(&mut self, shard: &mut Shard<J>, migrating: MigratingConnection) {
         if !self.is_stopping {
             let MigratingConnection { accepted, bytes } = migrating;
@@ -268,7 +269,7 @@ impl Connections {
                 && self.watch(shard, id)
             {
                 self.consume(shard, id, false);
-                // Layers may have bytes of which the kernel does not tell.
+                // Layers may have buffered bytes that the kernel does not report.
                 if self.sockets.get(id).is_some_and(|socket| socket.layer_state != LayerState::Nothing) {
                     self.queue_readable(id);
                 }
@@ -276,9 +277,9 @@ impl Connections {
         }
     }
 
-    // Going.
+    // Connections that close or migrate.
 
-    /// Takes a connection out for another thread.
+    /// Removes a connection to migrate it to another thread.
     pub(crate) fn take_for_migration<J: Journal>(
         &mut self,
         shard: &mut Shard<J>,
@@ -288,23 +289,23 @@ impl Connections {
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.release_partial(rest);
         let ack_level = shard.ack_level(id);
-        let standing = shard.release_auth_state(id);
+        let auth_state = shard.release_auth_state(id);
         let origin = shard.origin(id);
         shard.connection_closed(id);
         if watched && let Err(error) = self.registry.deregister(&mut stream) {
-            log::error!("a connection cannot be moved to another thread: {error}");
+            log::error!("cannot migrate a connection to another thread: {error}");
             return None;
         }
-        let accepted = AcceptedConnection { stream, origin: origin?, layers, ack_level, standing };
+        let accepted = AcceptedConnection { stream, origin: origin?, layers, ack_level, auth_state };
         Some(MigratingConnection { accepted, bytes })
     }
 
-    /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
-    /// would take back those that the peer has not read.
+    /// Writes the last bytes of a connection and waits for the peer to close it, because closing a socket with unread input would discard
+    /// output that the peer has not read.
     fn begin_drain<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         if socket.layer_state == LayerState::ProxyHeader {
-            // Whoever is there has not said a word that could be answered.
+            // The peer has not sent anything that could be answered.
             return self.release(shard, id);
         }
         socket.draining = true;
@@ -315,7 +316,7 @@ impl Connections {
         self.write(shard, id);
     }
 
-    /// Frees buffers that are made again when the next client needs one, and the room that lists do not need any more.
+    /// Frees buffers that are recreated on demand, and unused capacity.
     pub(crate) fn shrink(&mut self) {
         self.chunks.shrink();
         self.handshakes.shrink(|id| self.sockets.handshaking_layers(id).is_some());
@@ -329,7 +330,7 @@ impl Connections {
         self.draining.shrink_to_fit();
     }
 
-    /// Closes the connections that have had their time.
+    /// Closes draining connections whose time is over.
     pub(crate) fn close_drained<J: Journal>(&mut self, shard: &mut Shard<J>) {
         while let Some((at_ms, id)) = self.draining.front().copied()
             && at_ms <= self.now_ms
@@ -339,7 +340,7 @@ impl Connections {
         }
     }
 
-    /// The peer is gone.
+    /// Handles the close of a connection by its peer.
     fn handle_peer_close<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.release_partial(socket.rest);
@@ -347,7 +348,7 @@ impl Connections {
         }
     }
 
-    /// The engine is done with the connection.
+    /// Closes a connection that the engine has released.
     fn release<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.release_partial(socket.rest);
@@ -355,12 +356,12 @@ impl Connections {
         }
     }
 
-    /// Does what the engine wants done with its socket, but for moving it: see [`Connections::take_for_migration`].
+    /// Executes an action of the engine on a socket, except for migration: see [`Connections::take_for_migration`].
     pub(crate) fn perform<J: Journal>(&mut self, shard: &mut Shard<J>, action: Action) {
         match action {
             Action::Close(id) => self.begin_drain(shard, id),
             Action::Drop(id) => match self.sockets.get(id) {
-                // The client may be waiting for a word of the transport.
+                // The client may wait for a closing message of the transport.
                 Some(socket) if socket.layer_state != LayerState::Nothing => self.begin_drain(shard, id),
                 _ => self.release(shard, id),
             },
@@ -389,7 +390,7 @@ pub(crate) fn id_of(token: Token) -> ConnectionId {
     ConnectionId { index: token.0 as u32, generation: (token.0 >> 32) as u32 }
 }
 
-/// Where a connection comes from, for the log.
+/// Formats the peer of a connection for the log.
 fn address_of(origin: &ConnectionOrigin) -> String {
     origin.peer().map(|peer| peer.to_string()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! The header by which a proxy says whom it speaks for. It comes before everything else, TLS among it.
+//! Reads the PROXY header, with which a proxy names its client. It precedes everything else, even TLS.
 //!
-//! What has come is looked at where it is, in the kernel, and only the header is taken: what is behind it is for whoever comes next. So a connection
-//! that has not sent all of it keeps nothing here.
+//! The input is peeked at in the kernel, and only the header is consumed; the rest is for the next layer. So an incomplete header needs no
+//! buffer here.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -13,17 +13,17 @@ use tautwire_session::Journal;
 
 use super::{Connections, address_of};
 
-/// What a look at a socket has found.
+/// The result of peeking at a socket.
 enum PeekResult {
     ProxyHeader(ProxyHeader, usize),
-    /// More must come.
+    /// The header is incomplete.
     Nothing,
-    /// The peer is gone, or nothing that it could say would help.
+    /// The peer has closed, or has sent something invalid.
     End,
 }
 
 impl Connections {
-    /// Reads the header, if it is there, and then what is behind it.
+    /// Reads the header if it is complete, and then the input after it.
     pub(super) fn read_proxy_header<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         match peek(&mut socket.stream) {
@@ -54,7 +54,7 @@ impl Connections {
                 }
                 self.read_or_queue(shard, id);
             }
-            // There is no further event once the end has come.
+            // After the end of the input there is no further event.
             Ok(PeekResult::Nothing) if !socket.stage.has_ended() => {}
             Ok(PeekResult::Nothing | PeekResult::End) => self.handle_peer_close(shard, id),
             Err(error) => self.reject_proxy_header(shard, id, &error),
@@ -67,7 +67,7 @@ impl Connections {
             let address = address_of(&origin);
             log::info!(
                 listener = &**origin.listener(), address = &*address;
-                "refused connection: the PROXY header was refused: {why}"
+                "refused connection: PROXY header rejected: {why}"
             );
         }
         self.handle_peer_close(shard, id);

@@ -1,12 +1,12 @@
-//! Clients that do not set `TCP_NODELAY`, and the acknowledgement of TCP for which they wait.
+//! Sends quick TCP acknowledgements to clients that do not set `TCP_NODELAY`.
 //!
-//! Such a client sends PUBACK, say, and then PUBLISH. Its kernel keeps the PUBLISH until our kernel has acknowledged the PUBACK
-//! (Nagle's algorithm, RFC 896). Our kernel waits 40 ms for output that could carry the acknowledgement (RFC 9293, section
-//! 3.8.6.3), but nothing answers a PUBACK. So each message takes 40 ms. `TCP_QUICKACK` sends the acknowledgement at once. The
-//! setting does not last, so it is made again after each read that needs it.
+//! Such a client sends PUBACK, for example, and then PUBLISH. Its kernel holds the PUBLISH back until our kernel has acknowledged the
+//! PUBACK (Nagle's algorithm, RFC 896). Our kernel waits 40 ms for output that could carry the acknowledgement (RFC 9293, section 3.8.6.3),
+//! but nothing answers a PUBACK. So each message takes 40 ms. `TCP_QUICKACK` sends the acknowledgement at once. The option is not
+//! permanent, so it is set again after each read that needs it.
 //!
-//! Only connections that show the pattern get it: a read led to no output, and the next bytes came 30 to 60 ms later. A client
-//! that sends every 40 ms by its own choice looks the same, until it is acknowledged at once and still takes as long.
+//! Only connections that show the pattern get it: a read caused no output, and the next bytes came 30 to 60 ms later. A client that sends
+//! every 40 ms on its own looks the same, until it gets quick acknowledgements and still takes as long.
 
 use std::ops::RangeInclusive;
 
@@ -15,51 +15,51 @@ use tautwire_engine::{ConnectionId, Counters};
 
 use super::Connections;
 
-/// Time from a read that led to no output to the next bytes, where the client was held up: our kernel's delay and a round trip.
-/// Where a round trip takes more than 20 ms, the delay is less than two of them, and is left alone.
+/// The gap between a read that caused no output and the next bytes, if the client was delayed: our kernel's delay and a round trip. If a
+/// round trip takes more than 20 ms, the delay is less than two of them, and is ignored.
 const DELAYED_ACK_GAP_MS: RangeInclusive<u64> = 30..=60;
-/// A client is acknowledged at once after this many such gaps with no shorter one between them: bytes that come sooner than our
-/// kernel acknowledges were not kept back.
+/// A client gets quick acknowledgements after this many such gaps without a shorter one between them. Bytes that arrive sooner than our
+/// kernel acknowledges were not held back.
 const DELAYED_GAPS_MIN: u8 = 2;
-/// After this many in a row although it was acknowledged at once, the pace is the client's own, and it is left alone.
+/// After this many gaps in a row despite quick acknowledgements, the pace is the client's own, and quick acknowledgements stop.
 const INEFFECTIVE_MAX: u8 = 4;
-/// After this many more, one more is acknowledged at once, to see whether that helps now.
+/// After this many more gaps, one more quick acknowledgement tests whether it helps now.
 const DELAYED_GAPS_RETRY: u8 = 32;
 
-/// The unit in which a moment is kept.
+/// The unit in which the time is stored.
 const UNIT_MS: u64 = 2;
-/// The bits in which it is kept: time starts again after two seconds. A gap longer than that may be taken for a shorter one,
-/// which costs a call or two.
+/// The bits of the stored time, which wraps around after two seconds. A longer gap may be taken for a shorter one, which costs a call or
+/// two.
 const TIME_BITS: u32 = 10;
 const TIME_MASK: u16 = (1 << TIME_BITS) - 1;
 
-/// What is known of a client's pace, and when it was last read from. Each connection has one, so it is small: the moment is in the
-/// lower bits, 0 once output has followed the read, and the standing is above.
+/// The pace of a client, and the time of its last read. Each connection has one, so it is small: the time is in the lower bits, 0 once
+/// output has followed the read, and the mode is in the upper bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DelayedAckDetector(u16);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AckMode {
-    /// Acknowledged as the kernel sees fit. `delayed_gaps` gaps looked as if the client had been held up.
+    /// The kernel decides. `delayed_gaps` gaps looked as if the client had been delayed.
     Default { delayed_gaps: u8 },
-    /// Acknowledged at once. `ineffective` gaps in a row were no shorter for it.
+    /// Quick acknowledgements. `ineffective` gaps in a row were not shorter.
     Quick { ineffective: u8 },
-    /// Acknowledged as the kernel sees fit again, since the rest did not help. `delayed_gaps` gaps have looked the same since.
+    /// The kernel decides again, because quick acknowledgements did not help. `delayed_gaps` gaps have looked the same since.
     Normal { delayed_gaps: u8 },
-    /// There is no TCP.
+    /// The connection does not use TCP.
     Local,
 }
 
 impl DelayedAckDetector {
-    /// Of a client at a Unix socket, where nothing waits for acknowledgements.
+    /// The detector of a client on a Unix socket, where nothing waits for acknowledgements.
     pub(crate) const LOCAL: DelayedAckDetector = DelayedAckDetector((LOCAL as u16) << TIME_BITS);
 
-    /// Bytes have come. Says whether they are to be acknowledged at once if the turn leads to no output.
+    /// Records a read. Returns whether to send a quick acknowledgement if the turn causes no output.
     #[inline]
     pub(crate) fn on_read(&mut self, now_ms: u64, counters: &Counters) -> bool {
         let now = units(now_ms);
         if self.has_written() {
-            // True of most reads of most clients. It shows nothing of what they wait for.
+            // True for most reads of most clients. It reveals nothing about what they wait for.
             self.0 |= now;
             return self.is_quick();
         }
@@ -71,7 +71,7 @@ impl DelayedAckDetector {
         self.is_quick()
     }
 
-    /// Output has been written, and with it an acknowledgement.
+    /// Records a write, which carries the acknowledgement.
     pub(crate) fn on_write(&mut self) {
         self.0 &= !TIME_MASK;
     }
@@ -84,12 +84,12 @@ impl DelayedAckDetector {
         matches!(self.ack_mode(), AckMode::Quick { .. })
     }
 
-    /// Bytes have come, and no output has followed those before.
+    /// Handles a read that follows another one without output.
     #[inline(never)]
     fn update(&mut self, now: u16) {
         let gap = now.wrapping_sub(self.0) & TIME_MASK;
-        let standing = self.ack_mode().after(u64::from(gap) * UNIT_MS);
-        self.0 = standing.bits() << TIME_BITS | now;
+        let mode = self.ack_mode().after(u64::from(gap) * UNIT_MS);
+        self.0 = mode.bits() << TIME_BITS | now;
     }
 
     fn ack_mode(self) -> AckMode {
@@ -103,7 +103,7 @@ impl DelayedAckDetector {
     }
 }
 
-/// 0 has a meaning of its own; a unit more or less has none.
+/// 0 is reserved; one unit does not matter.
 fn units(now_ms: u64) -> u16 {
     ((now_ms / UNIT_MS) as u16 & TIME_MASK).max(1)
 }
@@ -114,10 +114,10 @@ const LOCAL: u8 = FIRST_NORMAL + DELAYED_GAPS_RETRY;
 const _: () = assert!(LOCAL < 1 << (u16::BITS - TIME_BITS));
 
 impl AckMode {
-    /// The next bytes came so long after a read that led to no output.
+    /// Returns the mode after a gap that followed a read without output.
     fn after(self, gap_ms: u64) -> AckMode {
         if gap_ms > *DELAYED_ACK_GAP_MS.end() {
-            // It had nothing to send.
+            // The client had nothing to send.
             return self;
         }
         let held = DELAYED_ACK_GAP_MS.contains(&gap_ms);
@@ -152,7 +152,7 @@ impl AckMode {
 }
 
 impl Connections {
-    /// At the end of a turn: acknowledges what was read in it from clients that wait for that, where no output has done so.
+    /// Sends the quick acknowledgements at the end of a turn, unless output has carried them.
     pub(crate) fn send_quick_acks(&mut self, counters: &Counters) {
         while let Some(id) = self.quick_acks.pop() {
             if let Some(socket) = self.sockets.get(id)
@@ -165,16 +165,16 @@ impl Connections {
     }
 }
 
-/// Connections read from in this turn whose clients wait for acknowledgements.
-pub(crate) type Quick = Vec<ConnectionId>;
+/// Connections read in this turn whose clients wait for acknowledgements.
+pub(crate) type QuickAckQueue = Vec<ConnectionId>;
 
 #[cfg(target_os = "linux")]
 fn acknowledge(stream: &TcpStream) -> bool {
-    // Where it fails, the client waits as it would have.
+    // If it fails, the client waits as without it.
     rustix::net::sockopt::set_tcp_quickack(stream, true).is_ok()
 }
 
-/// Elsewhere there is no such option.
+/// Other systems do not have this option.
 #[cfg(not(target_os = "linux"))]
 fn acknowledge(_: &TcpStream) -> bool {
     false
@@ -184,8 +184,8 @@ fn acknowledge(_: &TcpStream) -> bool {
 mod tests {
     use super::*;
 
-    /// Whether the client is hurried, from its first bytes on and after each of these gaps.
-    fn hurried_after(ack_detector: &mut DelayedAckDetector, gaps_ms: &[u64], counters: &Counters) -> Vec<bool> {
+    /// Returns whether the client gets quick acknowledgements, after its first bytes and after each of these gaps.
+    fn quick_acks_after(ack_detector: &mut DelayedAckDetector, gaps_ms: &[u64], counters: &Counters) -> Vec<bool> {
         let mut now_ms = 1_000_000;
         let mut found = vec![ack_detector.on_read(now_ms, counters)];
         for gap_ms in gaps_ms {
@@ -196,20 +196,20 @@ mod tests {
     }
 
     fn after(mut ack_detector: DelayedAckDetector, gaps_ms: &[u64]) -> Vec<bool> {
-        hurried_after(&mut ack_detector, gaps_ms, &Counters::default())
+        quick_acks_after(&mut ack_detector, gaps_ms, &Counters::default())
     }
 
     fn quick_acks() -> DelayedAckDetector {
         let mut ack_detector = DelayedAckDetector::default();
-        hurried_after(&mut ack_detector, &[42; DELAYED_GAPS_MIN as usize], &Counters::default());
+        quick_acks_after(&mut ack_detector, &[42; DELAYED_GAPS_MIN as usize], &Counters::default());
         assert_eq!(ack_detector.ack_mode(), AckMode::Quick { ineffective: 0 });
         ack_detector.on_write();
         ack_detector
     }
 
-    fn left_alone() -> DelayedAckDetector {
+    fn normal_mode() -> DelayedAckDetector {
         let mut ack_detector = quick_acks();
-        hurried_after(&mut ack_detector, &[42; INEFFECTIVE_MAX as usize], &Counters::default());
+        quick_acks_after(&mut ack_detector, &[42; INEFFECTIVE_MAX as usize], &Counters::default());
         assert_eq!(ack_detector.ack_mode(), AckMode::Normal { delayed_gaps: 0 });
         ack_detector.on_write();
         ack_detector
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn two_gaps_of_a_delayed_acknowledgement_are_enough() {
         assert_eq!(after(DelayedAckDetector::default(), &[43, 41]), [false, false, true]);
-        // With a pause of the user between them.
+        // With a pause of the user in between.
         assert_eq!(after(DelayedAckDetector::default(), &[43, 700, 41]), [false, false, false, true]);
     }
 
@@ -252,23 +252,23 @@ mod tests {
     #[test]
     fn a_client_with_a_pace_of_its_own_is_left_alone() {
         let (mut ack_detector, counters) = (quick_acks(), Counters::default());
-        let found = hurried_after(&mut ack_detector, &[40, 40, 40, 40, 40], &counters);
+        let found = quick_acks_after(&mut ack_detector, &[40, 40, 40, 40, 40], &counters);
         assert_eq!(found, [true, true, true, true, false, false]);
         assert_eq!(counters.quickacks_given_up.get(), 1);
     }
 
     #[test]
     fn it_is_tried_again_once_in_a_while() {
-        let (mut ack_detector, counters) = (left_alone(), Counters::default());
-        let found = hurried_after(&mut ack_detector, &[40; 10 * (DELAYED_GAPS_RETRY as usize + 1)], &counters);
+        let (mut ack_detector, counters) = (normal_mode(), Counters::default());
+        let found = quick_acks_after(&mut ack_detector, &[40; 10 * (DELAYED_GAPS_RETRY as usize + 1)], &counters);
         assert_eq!(found.iter().filter(|is_hurried| **is_hurried).count(), 10);
         assert_eq!(counters.quickacks_given_up.get(), 10);
     }
 
     #[test]
     fn one_that_has_come_to_wait_is_hurried_again() {
-        let mut ack_detector = left_alone();
-        hurried_after(&mut ack_detector, &[43; DELAYED_GAPS_RETRY as usize], &Counters::default());
+        let mut ack_detector = normal_mode();
+        quick_acks_after(&mut ack_detector, &[43; DELAYED_GAPS_RETRY as usize], &Counters::default());
         ack_detector.on_write();
         assert!(!after(ack_detector, &[0; 100]).contains(&false));
     }

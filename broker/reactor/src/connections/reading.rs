@@ -1,4 +1,4 @@
-//! From sockets to the engine.
+//! Passes input from sockets to the engine.
 
 use tautwire_engine::{Certificate, ConnectionId, Shard};
 use tautwire_protocol::DisconnectReason;
@@ -10,7 +10,7 @@ use super::transport::EndReason;
 use super::{Connections, address_of};
 
 impl Connections {
-    /// Reads from the next socket of this turn; false where none is left.
+    /// Reads from the next socket of this turn. Returns false if there is none left.
     pub(crate) fn read_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
         let id = if self.reads_left > 0 {
             self.reads_left -= 1;
@@ -27,7 +27,7 @@ impl Connections {
         true
     }
 
-    /// Reads from a socket, or puts it in line where that is a step of a handshake.
+    /// Reads from a socket, or queues it if that is a step of a handshake.
     pub(super) fn read_or_queue<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         match self.sockets.get(id).map(|socket| socket.layer_state) {
             Some(LayerState::Handshaking) => {
@@ -43,7 +43,7 @@ impl Connections {
         }
     }
 
-    /// Makes the next step of a handshake of TLS; false where none is left for this turn.
+    /// Makes the next step of a TLS handshake. Returns false if there is none left for this turn.
     fn step_next_handshake<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
         let Some(step) = self.handshakes.next() else { return false };
         self.consume(shard, step.id, true);
@@ -54,7 +54,7 @@ impl Connections {
         true
     }
 
-    /// The next of those who have just come and those who go, in turns.
+    /// Returns the next new or closed connection, alternating between the two.
     fn next_of_churn(&mut self) -> Option<ConnectionId> {
         let ends = !self.closed_by_peer.is_empty() && self.closing_reads_left > 0;
         if (self.new_connections.is_empty() && !ends) || !self.churn_budget.may_continue(|| self.clock.now_us()) {
@@ -78,15 +78,14 @@ impl Connections {
         }
     }
 
-    /// Brings the engine what is kept of the connection and, if `reading`, what its socket has to give; says whether that
-    /// was anything.
+    /// Passes the kept input of the connection and, if `reading`, new input of its socket to the engine. Returns whether there was any.
     pub(super) fn consume<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, reading: bool) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
         let draining = socket.draining;
         if reading && !draining && shard.is_reading_paused(id) {
             let rest = socket.rest.as_ref().map_or(&[][..], |rest| rest.bytes());
             if !shard.should_read_ahead(id, rest) {
-                // Told to go on by Action::Resume; until then the bytes wait in the socket, and so does the sender.
+                // Action::Resume continues it; until then the bytes stay in the socket, which slows down the sender.
                 return false;
             }
         }
@@ -103,7 +102,7 @@ impl Connections {
         };
         let has_ended = arrived.received.is_some_and(|received| received.has_ended);
         if has_ended && !arrived.range.is_empty() && !draining {
-            log::debug!("connection {} ended in the midst of a packet", id.index);
+            log::debug!("connection {} closed in the middle of a packet", id.index);
         }
         if arrived.received.is_some()
             && let Some(socket) = self.sockets.get(id)
@@ -136,10 +135,10 @@ impl Connections {
             return arrived.received.is_some() && !has_ended;
         };
         socket.rest = rest.map(Box::new);
-        // There is no further event once the end has come.
+        // After the end of the input there is no further event.
         more |= socket.stage.has_ended() && arrived.received.is_some();
         if socket.layer_state != LayerState::Nothing {
-            self.settle_transport(shard, id);
+            self.handle_transport_events(shard, id);
         }
         if has_ended {
             self.handle_peer_close(shard, id);
@@ -149,7 +148,7 @@ impl Connections {
         arrived.received.is_some() && !has_ended
     }
 
-    /// If a handshake of TLS is over, what it has shown becomes known before any MQTT behind it.
+    /// Handles the end of a TLS handshake: reports its results to the engine before any MQTT.
     fn end_handshake<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(tls) = self.sockets.take_finished_handshake(id).and_then(|layers| layers.tls.as_ref()) else { return };
         shard.counters().tls_handshakes.add(1);
@@ -157,23 +156,20 @@ impl Connections {
         let certificate = tls.client_certificate().map(|der| Certificate::Der(der.into()));
         shard.update_origin(id, |origin| {
             let shown = if certificate.is_some() { "with" } else { "without" };
-            log::debug!(
-                "listener {}: a handshake of TLS is over, {shown} a certificate of the client",
-                origin.listener()
-            );
+            log::debug!("listener {}: TLS handshake completed {shown} a client certificate", origin.listener());
             origin.set_encrypted(certificate);
         });
     }
 
-    /// Acts on what was not MQTT, once all MQTT before it has been taken in.
-    fn settle_transport<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        let is_shaking = self.sockets.get(id).is_some_and(|socket| socket.layer_state == LayerState::Handshaking);
+    /// Handles transport events once all MQTT before them was processed.
+    fn handle_transport_events<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+        let is_handshaking = self.sockets.get(id).is_some_and(|socket| socket.layer_state == LayerState::Handshaking);
         let Some(mut transport) = self.sockets.transport(id) else { return };
         if transport.has_transport_bytes(usize::MAX) {
             self.replying.push(id);
         }
         if !shard.is_reading(id) {
-            // It is acted on when the connection is heard again, here or by the thread it moves to.
+            // They are handled when reading resumes, here or on the thread that the connection moves to.
             return;
         }
         let ending = transport.take_end_reason();
@@ -184,12 +180,12 @@ impl Connections {
             None => {}
             Some(EndReason::Tls(failure)) => {
                 let counters = shard.counters();
-                if is_shaking {
+                if is_handshaking {
                     counters.tls_handshakes_failed.add(1);
                     log::info!(listener = listener, address = &*address; "refused connection: the TLS handshake failed: {failure}");
                 } else {
                     counters.tls_errors.add(1);
-                    log::info!(listener = listener, address = &*address; "TLS failed and ended a connection: {failure}");
+                    log::info!(listener = listener, address = &*address; "closed connection: TLS error: {failure}");
                 }
                 shard.peer_closed(id, self.now_ms);
             }

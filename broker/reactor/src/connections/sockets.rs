@@ -1,4 +1,4 @@
-//! The sockets of one thread, by the place of their connection in the shard.
+//! The sockets of one thread, indexed like the connections of the shard.
 
 use std::sync::Arc;
 
@@ -17,32 +17,32 @@ use crate::accept_limiter::AcceptLimiter;
 pub(crate) struct Socket {
     pub(crate) stream: TcpStream,
     pub(crate) generation: u32,
-    /// The kernel tells us of it.
+    /// Registered for events.
     pub(crate) watched: bool,
-    /// Told of room to write; until then writing is not tried.
+    /// Waiting for a writable event; until then no write is tried.
     pub(crate) write_armed: bool,
-    /// What comes is thrown away: the connection has ended and its last bytes are on their way out.
+    /// Input is discarded: the connection has ended and its last bytes are being written.
     pub(crate) draining: bool,
     pub(crate) stage: LifecycleStage,
     /// In the list of sockets that may have more to read.
     pub(crate) is_queued: bool,
     pub(crate) layer_state: LayerState,
-    /// Whether the client waits for acknowledgements of TCP.
+    /// Detects whether the client waits for TCP acknowledgements.
     pub(crate) ack_detector: DelayedAckDetector,
     pub(crate) rest: Option<Box<PartialInput>>,
 }
 
-/// How far a connection has come between its beginning and its end: how often it has been read from, while that matters.
+/// The stage of a connection between accept and close: the number of its reads, as long as that matters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LifecycleStage(u8);
 
 impl LifecycleStage {
-    /// CONNECT, SUBSCRIBE, a first message and DISCONNECT come by the reads before this one.
+    /// Before this many reads, CONNECT, SUBSCRIBE, a first message and DISCONNECT arrive.
     const SETTLED: LifecycleStage = LifecycleStage(4);
-    /// The peer has sent its last byte, which may not have been read.
+    /// The peer has closed its half, though input may be unread.
     pub(crate) const ENDED: LifecycleStage = LifecycleStage(u8::MAX);
 
-    /// Whether the client has just come.
+    /// Whether the client is new.
     #[inline]
     pub(crate) fn is_new(self) -> bool {
         self.0 < LifecycleStage::SETTLED.0
@@ -52,20 +52,20 @@ impl LifecycleStage {
         self == LifecycleStage::ENDED
     }
 
-    /// A read has brought something.
+    /// Records a read with data.
     #[inline]
     pub(crate) fn record_progress(&mut self) {
         self.0 += u8::from(self.is_new());
     }
 }
 
-/// What stands between TCP and MQTT; see [`Sockets::transport`].
+/// The layers between TCP and MQTT; see [`Sockets::transport`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LayerState {
     Nothing,
-    /// Layers, and before them the header of a proxy that is to come.
+    /// Layers, preceded by a PROXY header that is still expected.
     ProxyHeader,
-    /// Layers of which the handshake of TLS goes on.
+    /// Layers with a TLS handshake in progress.
     Handshaking,
     /// Layers.
     Layers,
@@ -82,21 +82,21 @@ impl LayerState {
     }
 }
 
-// There may be hundreds of thousands that do nothing: what few need is kept elsewhere. mio's part is larger when debugging.
+// There may be hundreds of thousands of idle sockets, so rarely needed data is kept elsewhere. mio's part is larger in debug builds.
 const _: () = assert!(cfg!(debug_assertions) || size_of::<Option<Socket>>() <= 24);
 
 /// A table of sockets.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     sockets: Vec<Option<Socket>>,
-    /// By the same places; no longer than the last one that needs it, so that plain connections take no room here.
+    /// Indexed like `sockets`, but only as long as needed, so that plain connections take no space here.
     layers: Vec<Option<Box<Layers>>>,
     scratch: Scratch,
-    /// How many are [`LayerState::Handshaking`], or will be.
-    shaking: usize,
+    /// The number of sockets in [`LayerState::Handshaking`], or on the way to it.
+    handshake_count: usize,
 }
 
-/// What has been taken out of the table.
+/// A socket that was removed from the table.
 #[derive(Debug)]
 pub(crate) struct RemovedSocket {
     pub(crate) stream: TcpStream,
@@ -111,11 +111,11 @@ impl Sockets {
             sockets: Vec::with_capacity(reserved_slots::<Option<Socket>>()),
             layers: Vec::new(),
             scratch: Scratch::default(),
-            shaking: 0,
+            handshake_count: 0,
         }
     }
 
-    /// Frees the buffers for TLS and the room that lists do not need any more.
+    /// Frees the buffers for TLS and unused capacity.
     pub(crate) fn shrink(&mut self) {
         self.scratch = Scratch::default();
         let needed = self.layers.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
@@ -136,7 +136,7 @@ impl Sockets {
             self.sockets.resize_with(place + 1, || None);
         }
         let layer_state = LayerState::of(layers.as_deref());
-        self.shaking += usize::from(layers.as_ref().is_some_and(|layers| layers.is_handshaking()));
+        self.handshake_count += usize::from(layers.as_ref().is_some_and(|layers| layers.is_handshaking()));
         if layer_state != LayerState::Nothing {
             if self.layers.len() <= place {
                 self.layers.resize_with(place + 1, || None);
@@ -157,12 +157,12 @@ impl Sockets {
         });
     }
 
-    /// The socket of `id`, unless its place has been taken by another since.
+    /// Returns the socket of `id`, unless its slot was reused.
     pub(crate) fn get(&mut self, id: ConnectionId) -> Option<&mut Socket> {
         self.sockets.get_mut(id.index as usize)?.as_mut().filter(|socket| socket.generation == id.generation)
     }
 
-    /// Where the bytes of the socket of `id` come from and go to.
+    /// Returns the transport of the socket of `id`.
     #[inline]
     pub(crate) fn transport(&mut self, id: ConnectionId) -> Option<Transport<'_>> {
         let place = id.index as usize;
@@ -178,10 +178,10 @@ impl Sockets {
         let socket = self.sockets.get_mut(place)?.take()?;
         let mut layers = if layer_state == LayerState::Nothing { None } else { self.layers.get_mut(place)?.take() };
         layers.iter_mut().for_each(|layers| layers.leave());
-        // One whose handshake has just ended may still be taken to be in it.
-        let shakes =
+        // A handshake that has just ended may still be counted.
+        let was_handshaking =
             layers.as_ref().is_some_and(|layers| layer_state == LayerState::ProxyHeader && layers.is_handshaking());
-        self.shaking -= usize::from(layer_state == LayerState::Handshaking || shakes);
+        self.handshake_count -= usize::from(layer_state == LayerState::Handshaking || was_handshaking);
         Some(RemovedSocket {
             stream: socket.stream,
             watched: socket.watched,
@@ -190,7 +190,7 @@ impl Sockets {
         })
     }
 
-    /// The header of a proxy has been read; gives the gate that lets in whom it speaks for.
+    /// Finishes the PROXY header. Returns the limiter that decides about the client it names.
     pub(crate) fn finish_proxy_header(&mut self, id: ConnectionId) -> Option<Arc<AcceptLimiter>> {
         let layers = self.layers.get_mut(id.index as usize)?;
         let accept_limiter = layers.as_mut()?.awaits_proxy_header.take();
@@ -202,12 +202,12 @@ impl Sockets {
         accept_limiter
     }
 
-    /// How many are in a handshake of TLS, or will be.
+    /// Returns the number of sockets in a TLS handshake, or on the way to it.
     pub(crate) fn handshaking(&self) -> usize {
-        self.shaking
+        self.handshake_count
     }
 
-    /// The layers of a socket whose handshake of TLS goes on, or will.
+    /// Returns the layers of a socket whose TLS handshake is in progress or will be.
     pub(super) fn handshaking_layers(&mut self, id: ConnectionId) -> Option<&mut Layers> {
         let layer_state = self.get(id)?.layer_state;
         let layers = self.layers.get_mut(id.index as usize)?.as_deref_mut();
@@ -217,12 +217,15 @@ impl Sockets {
         })
     }
 
-    /// The layers of a socket whose handshake of TLS is over now, the first time that this is asked after it.
+    /// Returns the layers of a socket whose TLS handshake has finished, once.
     pub(crate) fn take_finished_handshake(&mut self, id: ConnectionId) -> Option<&Layers> {
-        let is_shaking = self.get(id)?.layer_state == LayerState::Handshaking;
-        let layers =
-            self.layers.get(id.index as usize)?.as_deref().filter(|layers| is_shaking && !layers.is_handshaking())?;
-        self.shaking -= 1;
+        let is_handshaking = self.get(id)?.layer_state == LayerState::Handshaking;
+        let layers = self
+            .layers
+            .get(id.index as usize)?
+            .as_deref()
+            .filter(|layers| is_handshaking && !layers.is_handshaking())?;
+        self.handshake_count -= 1;
         let socket = self.sockets.get_mut(id.index as usize)?.as_mut()?;
         socket.layer_state = LayerState::Layers;
         Some(layers)
@@ -250,6 +253,6 @@ mod tests {
         }
         let mut stage = LifecycleStage::ENDED;
         stage.record_progress();
-        assert!(stage.has_ended() && !stage.is_new(), "what it has sent before is read");
+        assert!(stage.has_ended() && !stage.is_new(), "its earlier input is read");
     }
 }

@@ -1,5 +1,5 @@
-//! What MQTT bytes travel by: TCP, with or without layers on it. Reading and writing go through here alone, so that a layer is
-//! something in this file and not a second loop of reading or writing.
+//! The transport of MQTT bytes: TCP, with or without layers. All reads and writes go through this file, so that a layer does not need a
+//! read or write loop of its own.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -11,32 +11,32 @@ use tautwire_websocket::{CloseCode, WebSocket};
 
 use super::layers::Layers;
 
-/// Pieces handed to one write.
+/// The most slices per write.
 const SLICES_MAX: usize = 64;
 
-/// The transport of one connection, from the network up: TCP, then TLS where there is one, then WebSocket where there is one.
+/// The transport of one connection, from the network up: TCP, optionally TLS, optionally WebSocket.
 #[derive(Debug)]
 pub(crate) struct Transport<'a> {
     stream: &'a mut TcpStream,
     layers: Option<&'a mut Layers>,
-    /// For TLS.
+    /// Buffers for TLS.
     scratch: &'a mut Scratch,
-    /// What comes is thrown away.
+    /// Input is discarded.
     is_draining: bool,
 }
 
-/// What one read brought.
+/// The result of one read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadResult {
-    /// MQTT bytes, at the front of the buffer. There may be none although the network gave some.
+    /// MQTT bytes, at the front of the buffer. May be 0 although the network delivered bytes.
     pub(crate) bytes: usize,
-    /// There may be more.
+    /// There may be more to read.
     pub(crate) is_full: bool,
-    /// The peer sends nothing more.
+    /// The peer has closed its half.
     pub(crate) has_ended: bool,
 }
 
-/// What one write took.
+/// The result of one write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteResult {
     pub(crate) output_bytes: usize,
@@ -63,10 +63,10 @@ impl<'a> Transport<'a> {
 
     // Reading.
 
-    /// Reads once; `None` where there is nothing to read now. The buffer is not empty.
+    /// Reads once. Returns `None` if there is nothing to read now. The buffer must not be empty.
     ///
     /// # Errors
-    /// Those of the network, without "would block" and "interrupted".
+    /// Network errors except "would block" and "interrupted".
     pub(crate) fn read(&mut self, buffer: &mut [u8], counters: &Counters) -> io::Result<Option<ReadResult>> {
         let Some(layers) = self.layers.as_deref_mut() else {
             let Some(count) = read_once(self.stream, buffer)? else { return Ok(None) };
@@ -93,11 +93,10 @@ impl<'a> Transport<'a> {
 
     // Writing.
 
-    /// Writes once, of the transport's own bytes and of `output`, as much as the network takes; `None` where
-    /// there is nothing to write.
+    /// Writes once, the transport's own bytes and `output`, as much as the network accepts. Returns `None` if there is nothing to write.
     ///
     /// # Errors
-    /// Those of the network, "would block" and "interrupted" among them.
+    /// Network errors, including "would block" and "interrupted".
     pub(crate) fn write(&mut self, output: Option<&Output>) -> io::Result<Option<WriteResult>> {
         if self.layers.as_ref().is_some_and(|layers| layers.tls.is_some()) {
             return self.write_tls(output);
@@ -115,7 +114,7 @@ impl<'a> Transport<'a> {
             Some(bytes) if ahead.is_empty() && bytes.len() == output_max_bytes => self.stream.write(bytes)?,
             _ => {
                 let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-                // An empty slice in front would be one too many for nothing.
+                // Skip an empty first slice.
                 let first = usize::from(!ahead.is_empty());
                 slices[0] = IoSlice::new(ahead);
                 let filled = first + output.fill(&mut slices[first..], output_max_bytes);
@@ -125,7 +124,7 @@ impl<'a> Transport<'a> {
         Ok(Some(self.record_written(written)))
     }
 
-    /// The same by TLS. Output that has become records is done with, whether the network has taken them or not; no more becomes records
+    /// Writes once with TLS. Output that was encrypted counts as written, whether the network has accepted it or not; no more is encrypted
     /// until it has.
     fn write_tls(&mut self, output: Option<&Output>) -> io::Result<Option<WriteResult>> {
         let Transport { stream, layers: Some(layers), scratch, .. } = self else { return Ok(None) };
@@ -191,13 +190,13 @@ impl<'a> Transport<'a> {
         self.layers.as_deref_mut()?.websocket.as_deref_mut()
     }
 
-    /// Whether output can be written now or when there is room; not before a handshake is over, and not once the transport has ended.
+    /// Whether output can be written, now or when the socket is writable: after the handshake, and before the transport has ended.
     pub(crate) fn takes_output(&self) -> bool {
         let tls = self.layers.as_ref().and_then(|layers| layers.tls.as_ref());
         tls.is_none_or(|tls| tls.can_send())
     }
 
-    /// Whether bytes of the transport itself are to be written, given how many of output are.
+    /// Whether bytes of the transport itself must be written, with `output_bytes` of output.
     pub(crate) fn has_transport_bytes(&self, output_bytes: usize) -> bool {
         self.layers.as_ref().is_some_and(|layers| {
             let tls = layers.tls.as_ref();
@@ -209,14 +208,14 @@ impl<'a> Transport<'a> {
 
     // Ending.
 
-    /// Why the peer's half has ended, once; to be asked when all MQTT bytes before the end have been acted on.
+    /// Returns why the peer's half has ended, once. Call it after all MQTT bytes before the end were processed.
     pub(crate) fn take_end_reason(&mut self) -> Option<EndReason> {
         let layers = self.layers.as_deref_mut()?;
         let failure = layers.tls.as_mut().and_then(|tls| tls.take_failure());
         failure.map(EndReason::Tls).or_else(|| layers.websocket.as_mut()?.take_end_reason().map(EndReason::WebSocket))
     }
 
-    /// Has the transport's last word follow what is pending.
+    /// Appends the transport's closing message to the pending output.
     pub(crate) fn close(&mut self, code: CloseCode) {
         let Some(layers) = self.layers.as_deref_mut() else { return };
         if let Some(websocket) = &mut layers.websocket {
@@ -227,14 +226,14 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Tells the peer that nothing more comes.
+    /// Closes our half.
     pub(crate) fn finish(&mut self) {
-        // The peer may have gone; then there is nothing left to say.
+        // If the peer is gone, there is nothing to close.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 }
 
-/// Reads once; `None` where there is nothing to read now.
+/// Reads once. Returns `None` if there is nothing to read now.
 fn read_once(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match stream.read(buffer) {
@@ -275,7 +274,7 @@ fn read_tls(
     }))
 }
 
-/// What a WebSocket, if there is one, puts in front of how much of the output.
+/// Returns the WebSocket frame header, if there is a WebSocket, and the length of the output in that frame.
 fn websocket_prefix(layers: Option<&mut Layers>, output_bytes: usize) -> (&[u8], usize) {
     match layers.and_then(|layers| layers.websocket.as_deref_mut()) {
         Some(websocket) => websocket.next(output_bytes),
@@ -283,7 +282,7 @@ fn websocket_prefix(layers: Option<&mut Layers>, output_bytes: usize) -> (&[u8],
     }
 }
 
-/// Leaves the MQTT bytes at the front of `bytes`; says how many.
+/// Removes the WebSocket framing. Returns the number of MQTT bytes, which are at the front of `bytes`.
 fn unframe(websocket: &mut WebSocket, bytes: &mut [u8], counters: &Counters) -> usize {
     let was_open = websocket.is_open();
     let left = websocket.receive(bytes);

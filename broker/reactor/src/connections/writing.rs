@@ -1,4 +1,4 @@
-//! From the engine to sockets.
+//! Writes output of the engine to sockets.
 
 use std::io;
 
@@ -9,11 +9,11 @@ use tautwire_session::Journal;
 use super::transport::WriteResult;
 use super::{Connections, token_of};
 
-/// Writes to one connection in one turn.
+/// The most writes to one connection in one turn.
 const WRITES_MAX: usize = 16;
 
 impl Connections {
-    /// Writes to the connections whose sockets have room again, and to those whose transport has something to say.
+    /// Writes to the connections whose sockets are writable again, and to those whose transport has output.
     pub(crate) fn write_ready<J: Journal>(&mut self, shard: &mut Shard<J>) {
         for id in std::mem::take(&mut self.writable) {
             if let Some(socket) = self.sockets.get(id) {
@@ -26,7 +26,7 @@ impl Connections {
         }
     }
 
-    /// Writes what is pending for a connection as far as its socket takes it.
+    /// Writes the pending output of a connection, as much as its socket accepts.
     pub(crate) fn write<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         if socket.write_armed {
@@ -54,7 +54,7 @@ impl Connections {
             socket.ack_detector.on_write();
         }
         if has_more {
-            // Others are to have their turn.
+            // Other connections come first.
             self.writable.push(id);
         } else if self.sockets.get(id).is_some_and(|socket| socket.draining)
             && let Some(mut transport) = self.sockets.transport(id)
@@ -63,11 +63,11 @@ impl Connections {
         }
     }
 
-    /// A write has failed, which may only mean that the socket is full.
+    /// Handles a failed write, which may only mean that the socket is full.
     fn handle_write_error<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, error: &io::Error) {
         let Some(socket) = self.sockets.get(id) else { return };
         if error.kind() != io::ErrorKind::WouldBlock {
-            log::debug!("connection {} cannot be written to: {error}", id.index);
+            log::debug!("cannot write to connection {}: {error}", id.index);
             self.handle_peer_close(shard, id);
             return;
         }

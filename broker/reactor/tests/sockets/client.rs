@@ -1,4 +1,4 @@
-//! The least that a client needs.
+//! A minimal client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -15,11 +15,11 @@ use tautwire_reactor::{AcceptOptions, Broker, ListenerConfig};
 use tautwire_router::RetainedLimits;
 use tautwire_session::AckLevel;
 
-/// Longer than anything here may take; a test that waits so long has failed.
+/// Longer than anything here may take. A test that waits so long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A broker that is stopped when the test is over. To be made before its clients: those that are gone need not be waited
-/// for.
+/// A broker that is stopped at the end of the test. Create it before its clients, so that they are dropped first and need not be
+/// waited for.
 pub(crate) struct Running(Option<Broker>);
 
 impl Deref for Running {
@@ -57,10 +57,10 @@ pub(crate) fn start(settings: Settings, threads: usize) -> Running {
         threads,
         None,
     );
-    Running(Some(broker.expect("a broker starts on a port of the kernel's choice")))
+    Running(Some(broker.expect("the broker starts on a port chosen by the kernel")))
 }
 
-/// Without `$SYS` topics nothing wakes a thread by chance.
+/// Without `$SYS` topics, nothing wakes a thread by chance.
 pub(crate) fn quiet() -> Settings {
     Settings { sys_interval_s: 0, ..Settings::default() }
 }
@@ -81,7 +81,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects without a session that lasts.
+    /// Connects with a session that ends with the connection.
     pub(crate) fn connect(broker: &Broker, id: &str) -> Client {
         let mut client = Client::open(broker, ProtocolVersion::V5);
         client.write(&connect_bytes(id, ProtocolVersion::V5));
@@ -96,7 +96,7 @@ impl Client {
         Client { stream, version, input: Vec::new() }
     }
 
-    /// The same connection once more, for writing while this one reads.
+    /// Returns the same connection, for writing while this one reads.
     pub(crate) fn second_hand(&self) -> Client {
         let stream = self.stream.try_clone().expect("a socket can be shared");
         Client { stream, version: self.version, input: Vec::new() }
@@ -106,7 +106,7 @@ impl Client {
         self.stream.write_all(bytes).expect("the broker reads");
     }
 
-    /// As sockets are where nobody sets `TCP_NODELAY`.
+    /// Disables `TCP_NODELAY`, as for sockets where it is not set.
     pub(crate) fn delay_small_packets(&self) {
         self.stream.set_nodelay(false).expect("a socket takes options");
     }
@@ -121,12 +121,12 @@ impl Client {
         assert!(!connack.reason.is_error(), "{connack:?}");
     }
 
-    /// The next packet; `None` where the connection has ended.
+    /// Returns the next packet, or `None` if the connection has ended.
     pub(crate) fn next(&mut self) -> Option<OwnedPacket> {
         loop {
             match decode(&self.input, &DecodeOptions::new(self.version)) {
                 Ok((packet, length)) => {
-                    let owned = packet.to_owned_packet().expect("what was decoded can be kept");
+                    let owned = packet.to_owned_packet().expect("decoded records are valid");
                     self.input.drain(..length);
                     return Some(owned);
                 }
@@ -136,19 +136,19 @@ impl Client {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return None,
                 Ok(count) => self.input.extend_from_slice(&bytes[..count]),
-                // With a timeout the kernel does not begin anew by itself.
+                // With a timeout, the kernel does not restart the call by itself.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("the broker writes or closes in time: {error}"),
             }
         }
     }
 
-    /// The payload of the next message; a QoS 1 message is acknowledged.
+    /// Returns the payload of the next message; acknowledges a QoS 1 message.
     pub(crate) fn next_payload(&mut self) -> Vec<u8> {
         self.next_message().1
     }
 
-    /// Topic and payload of the next message; a QoS 1 message is acknowledged.
+    /// Returns topic and payload of the next message; acknowledges a QoS 1 message.
     pub(crate) fn next_message(&mut self) -> (String, Vec<u8>) {
         let packet = self.next().expect("the connection is open");
         let Packet::Publish(publish) = packet.as_packet() else { panic!("{packet:?}") };
@@ -195,7 +195,7 @@ pub(crate) fn connect_bytes(id: &str, version: ProtocolVersion) -> Vec<u8> {
     bytes
 }
 
-/// A PUBLISH of 5.0; with QoS 1 where there is a packet identifier.
+/// Encodes a PUBLISH of MQTT 5.0, with QoS 1 if there is a Packet Identifier.
 pub(crate) fn publish_bytes(topic: &str, packet_id: Option<u16>, retain: bool, payload: &[u8]) -> Vec<u8> {
     let delivery = match packet_id.and_then(PacketId::new) {
         Some(packet_id) => Delivery::AtLeastOnce { packet_id, dup: false },
@@ -208,7 +208,7 @@ pub(crate) fn publish_bytes(topic: &str, packet_id: Option<u16>, retain: bool, p
     bytes
 }
 
-/// Bytes that tell where a part is missing, doubled or out of place.
+/// Returns bytes that reveal missing, duplicated or misplaced parts.
 pub(crate) fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed.wrapping_mul(97)) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! Messages that come over no connection.
+//! Tests messages that are not published over a connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -21,7 +21,7 @@ fn a_thread_that_sleeps_is_woken_for_every_message() {
     for threads in [1, 2] {
         let broker = start(quiet(), threads);
         let control = broker.control();
-        assert_eq!(publish(&control, "t", b"nobody is there"), Ok(false));
+        assert_eq!(publish(&control, "t", b"no subscriber"), Ok(false));
         let mut subscriber = Client::connect(&broker, "subscriber");
         subscriber.subscribe("t", QoS::AtLeastOnce);
         for n in 0..2_000 {
@@ -31,8 +31,8 @@ fn a_thread_that_sleeps_is_woken_for_every_message() {
     }
 }
 
-/// The ring between two threads takes one batch at a time here. Who is told that all are busy comes again; nothing that was
-/// taken is lost, and all of it comes in order.
+/// The ring between two threads holds one batch at a time here. A rejected publisher retries; nothing accepted is lost, and all of it
+/// arrives in order.
 #[test]
 fn what_was_taken_arrives_in_order_and_what_was_not_does_not() {
     const PUBLISHERS: usize = 4;

@@ -17,7 +17,7 @@ fn a_storm_of_clients_leaves_nothing_behind() {
             let broker = &broker;
             scope.spawn(move || {
                 for n in 0..EACH {
-                    // Some say goodbye, some vanish, some never say who they are.
+                    // Some send DISCONNECT, some vanish, some never send CONNECT.
                     let mut client = Client::open(broker, ProtocolVersion::V5);
                     match n % 4 {
                         0 => {}
@@ -44,7 +44,7 @@ fn a_storm_of_clients_leaves_nothing_behind() {
     assert_eq!((totals.output_bytes, totals.stored_bytes), (0, 0));
 }
 
-/// Data and the end of the stream may come as one event.
+/// Data and the end of the stream may be reported as one event.
 #[test]
 fn the_end_of_a_stream_behind_data_is_seen() {
     let broker = start(quiet(), 1);
@@ -58,7 +58,7 @@ fn the_end_of_a_stream_behind_data_is_seen() {
             client
         })
         .collect();
-    // The sockets stay open here, so that nothing but the end of the stream can be noticed.
+    // The sockets stay open here, so that only the end of the stream can be noticed.
     eventually("all connections end", || {
         let totals = broker.control().totals();
         totals.connects == clients.len() as u64 && totals.connections == 0
@@ -79,7 +79,7 @@ fn stopping_tells_clients_and_closes_their_connections() {
     let begun = Instant::now();
     let stopping = thread::spawn(move || broker.stop());
     for client in &mut new {
-        let packet = client.next().expect("a goodbye");
+        let packet = client.next().expect("DISCONNECT");
         let Packet::Disconnect(goodbye) = packet.as_packet() else { panic!("{packet:?}") };
         assert_eq!(goodbye.reason, DisconnectReason::ServerShuttingDown);
         assert!(client.next().is_none());
@@ -89,5 +89,5 @@ fn stopping_tells_clients_and_closes_their_connections() {
     drop((new, old, nameless));
     stopping.join().expect("the broker stops");
     assert!(begun.elapsed() < PATIENCE / 2);
-    assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the listener is closed");
 }

@@ -1,4 +1,4 @@
-//! Messages to more connections than are written to in one turn.
+//! Tests messages to more connections than are written to in one turn.
 
 use tautwire_protocol::QoS;
 
@@ -65,7 +65,7 @@ fn acknowledgements_of_a_fan_out_come_too() {
     }
 }
 
-/// What is left of a burst is not lost where its publisher says goodbye, or is gone, right behind it.
+/// The rest of a burst is not lost if its publisher disconnects or vanishes right after it.
 #[test]
 fn a_burst_that_is_cut_arrives_whole() {
     let broker = start(quiet(), 1);

@@ -1,4 +1,4 @@
-//! Packets larger than what is read at a time, and clients that read slowly.
+//! Tests packets larger than one read, and slow readers.
 
 use std::thread;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::client::{Client, PATIENCE, pattern, publish_bytes, quiet, start};
 
 #[test]
 fn large_and_small_packets_come_through_intact_beside_each_other() {
-    // Nothing is to be dropped, although the reader is behind.
+    // Nothing may be dropped, although the reader is slow.
     let broker = start(Settings { connection_output_bytes: 64 << 20, ..quiet() }, 1);
     let mut subscriber = Client::connect(&broker, "subscriber");
     subscriber.subscribe("t", QoS::AtMostOnce);
@@ -34,11 +34,11 @@ fn more_clients_than_lanes_may_be_in_the_midst_of_large_packets() {
     let broker = start(quiet(), 1);
     let mut subscriber = Client::connect(&broker, "subscriber");
     subscriber.subscribe("t/+", QoS::AtLeastOnce);
-    // Packets that a chunk holds and packets that it does not.
+    // Packets that fit into a chunk, and packets that do not.
     let length = |n: usize| if n.is_multiple_of(2) { 100_000 } else { 300_000 };
     let packet = |n: usize| publish_bytes(&format!("t/{n}"), Some(1), false, &pattern(n, length(n)));
     let mut publishers: Vec<Client> = (0..CLIENTS).map(|n| Client::connect(&broker, &format!("p{n}"))).collect();
-    // A third of each in turn, so that all are in the midst of theirs at once.
+    // A third of each in turn, so that all are in the middle of theirs at once.
     for part in 0..3 {
         for (n, publisher) in publishers.iter_mut().enumerate() {
             let bytes = packet(n);
@@ -52,7 +52,7 @@ fn more_clients_than_lanes_may_be_in_the_midst_of_large_packets() {
         let (topic, payload) = subscriber.next_message();
         let n: usize = topic.trim_start_matches("t/").parse().expect("a topic that was sent to");
         assert!(payload == pattern(n, length(n)), "message {n}");
-        assert!(!std::mem::replace(&mut seen[n], true), "message {n} came twice");
+        assert!(!std::mem::replace(&mut seen[n], true), "duplicate message {n}");
     }
 }
 
@@ -66,7 +66,7 @@ fn a_slow_reader_gets_everything_in_order() {
     let mut publisher = Client::connect(&broker, "publisher");
     for n in 0..MESSAGES {
         publisher.write(&publish_bytes("t", Some(n as u16 + 1), false, &pattern(n, 100_000)));
-        // The broker has it, and the subscriber reads nothing yet.
+        // The broker has the message, and the subscriber reads nothing yet.
         assert!(publisher.next().is_some());
     }
     for n in 0..MESSAGES {
@@ -91,7 +91,7 @@ fn retained_messages_of_more_pieces_than_one_turn_writes_all_come() {
     }
 }
 
-/// A large packet that comes a few bytes at a time costs what its bytes cost, not its size each time.
+/// A large packet that arrives a few bytes at a time costs as much as its bytes, not its size each time.
 #[test]
 fn the_end_of_a_large_packet_may_come_byte_by_byte() {
     let broker = start(quiet(), 1);

@@ -1,4 +1,4 @@
-//! A whole broker on real sockets, in this process: bytes arrive intact and in order, whatever the network does to them.
+//! Tests a whole broker on real sockets, in this process: bytes arrive intact and in order, whatever the network does to them.
 
 mod client;
 mod commands;

@@ -1,4 +1,4 @@
-//! Clients whose kernel keeps small packets back until ours has acknowledged the one before.
+//! Tests clients whose kernel holds small packets back until ours has acknowledged the previous one.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use tautwire_protocol::QoS;
 
 use crate::client::{Client, PATIENCE, publish_bytes, quiet, start};
 
-/// Publishes to itself, and acknowledges what comes: PUBACK is a write of its own, followed by the next PUBLISH.
+/// Publishes to itself and acknowledges the messages: PUBACK is a separate write, followed by the next PUBLISH.
 fn exchange(client: &mut Client, number: u16) {
     let text = number.to_string();
     client.write(&publish_bytes("own", Some(number), false, text.as_bytes()));
@@ -23,7 +23,7 @@ fn a_client_that_waits_for_acknowledgements_gets_them_at_once() {
         client.delay_small_packets();
         client.subscribe("own", QoS::AtLeastOnce);
         let begun = Instant::now();
-        // Each such message is acknowledged at once, as soon as two have been held up.
+        // After two delayed messages, each further one is acknowledged at once.
         for number in 1.. {
             exchange(&mut client, number);
             if broker.control().totals().quickacks_sent >= 20 {

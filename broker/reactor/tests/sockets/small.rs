@@ -1,4 +1,4 @@
-//! Small packets in odd pieces.
+//! Tests small packets in odd pieces.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::client::{Client, publish_bytes, quiet, start};
 
 const MESSAGES: usize = 3_000;
 
-/// Sends the bytes in pieces of ever other lengths.
+/// Sends the bytes in pieces of varying lengths.
 fn write_in_pieces(client: &mut Client, bytes: &[u8]) {
     let mut rest = bytes;
     let mut length = 1;

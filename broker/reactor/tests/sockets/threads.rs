@@ -1,4 +1,4 @@
-//! What goes from one thread to another.
+//! Tests messages and connections that go from one thread to another.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use tautwire_protocol::{Connect, Packet, Properties, ProtocolVersion, QoS, Topic
 
 use crate::client::{Client, PATIENCE, connect_bytes, pattern, publish_bytes, quiet, start};
 
-/// Enough names that some clients belong to each thread.
+/// Enough names that each thread owns some clients.
 const CLIENTS: usize = 8;
 
 #[test]
@@ -62,7 +62,7 @@ fn a_connect_packet_may_be_large() {
     }
 }
 
-/// The ring between two threads takes one batch at a time here, so publishers are paused again and again.
+/// The ring between two threads holds one batch at a time here, so publishers are paused again and again.
 #[test]
 fn publishers_go_on_when_another_thread_has_caught_up() {
     const MESSAGES: usize = 2_000;
@@ -109,7 +109,7 @@ fn publishers_go_on_when_another_thread_has_caught_up() {
         })
         .collect();
     for (writing, reading) in publishers {
-        writing.join().expect("everything is taken");
+        writing.join().expect("everything is accepted");
         reading.join().expect("everything is acknowledged");
     }
     for reading in reading {
@@ -117,7 +117,7 @@ fn publishers_go_on_when_another_thread_has_caught_up() {
     }
 }
 
-/// So many at once that they are let in by the clock. Some say at once who they are, others only when all are there.
+/// So many connections at once that they are accepted by timer. Some send CONNECT at once, others only when all are open.
 #[test]
 fn everybody_of_a_rush_is_let_in() {
     const RUSH: usize = 150;
@@ -138,7 +138,7 @@ fn everybody_of_a_rush_is_let_in() {
             }
             client.expect_connack();
         }
-        // It is over; one who comes now is noticed, too.
+        // The burst is over; a later connection is noticed, too.
         drop(clients);
         let mut subscriber = Client::connect(&broker, "late");
         subscriber.subscribe("t", QoS::AtMostOnce);

@@ -325,7 +325,7 @@ impl ClusterThread for Relay {
 
 impl Broker for Relay {
     /// Connects the shards to a new incarnation, and restores the filters of clients.
-    fn life_started(&self, life: &Handle) {
+    fn node_started(&self, life: &Handle) {
         // Shards send no requests while their queues are locked, so each filter is sent once.
         let mut waiting: Vec<_> = self.waiting.iter().map(lock).collect();
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = Some(life.clone());
@@ -434,7 +434,7 @@ impl Broker for Relay {
         *lock(&self.connection) = Some(connection.clone());
     }
 
-    fn life_ended(&self, ended: &EndReason) {
+    fn node_ended(&self, ended: &EndReason) {
         self.serving.set(false);
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.proposals.clear();

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use tautwire_cluster::names::Incarnation;
-use tautwire_nats::{EndReason, Life, Settings, draw_incarnation};
+use tautwire_nats::{EndReason, NodeRun, Settings, random_incarnation};
 
 use super::node_directory::NodeDirectory;
 use super::relay::Relay;
@@ -53,12 +53,12 @@ impl LifeSupervisor {
         }
     }
 
-    fn start(&mut self) -> Option<Life> {
-        let drawn = draw_incarnation().map_err(|error| error.to_string());
+    fn start(&mut self) -> Option<NodeRun> {
+        let drawn = random_incarnation().map_err(|error| error.to_string());
         let written = drawn.and_then(|me| self.directory.begin_life(me).map(|()| me));
         let life = written.and_then(|me| {
             let former = self.last.replace(me);
-            Life::begin(self.settings.clone(), me, former, self.relay.clone()).map_err(|error| error.to_string())
+            NodeRun::begin(self.settings.clone(), me, former, self.relay.clone()).map_err(|error| error.to_string())
         });
         life.inspect_err(|error| log::error!("cannot join the cluster, retrying: {error}")).ok()
     }

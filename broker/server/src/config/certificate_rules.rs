@@ -124,9 +124,9 @@ mod tests {
     fn what_is_no_rule_is_told_with_its_number() {
         for (text, expected) in [
             ("[{ user = \"{cn}\" }, { cn = \"a\" }]", "rule 2: the rule has no user"),
-            ("[{ user = \"{name}\" }]", "rule 1: user: a certificate has no field name; there are cn, o,"),
+            ("[{ user = \"{name}\" }]", "rule 1: user: unknown certificate field name; known fields are cn, o,"),
             ("[{ user = \"{cn\" }]", "a brace is not closed"),
-            ("[{ subject = \"a\", user = \"x\" }]", "rule 1: a certificate has no field subject"),
+            ("[{ subject = \"a\", user = \"x\" }]", "rule 1: unknown certificate field subject"),
             ("[{ cn = \"a*b*\", user = \"x\" }]", "one * at most"),
             ("[{ cn = 1, user = \"x\" }]", "rule 1: cn must be a string"),
             ("[{ user = \"x\", roles = 1 }]", "roles must be a name or a list of names"),

@@ -60,7 +60,7 @@ fn nothing_is_replaced_unless_it_is_said() {
     folder.cert(&["--client", "a"]).expect(0);
     let all = ["ca.pem", "ca.key", "server.pem", "server.key", "a.pem", "a.key"];
     let before = all.map(|name| folder.read(name));
-    assert!(folder.cert(&[]).expect(0).text().contains("is there already"));
+    assert!(folder.cert(&[]).expect(0).text().contains("existing certificate"));
     for arguments in [&["localhost"][..], &["--client", "a"], &["--client", "b", "--client", "a"]] {
         let ended = folder.cert(arguments).expect(1);
         assert!(ended.stderr.contains("--force") && ended.stderr.contains("[cert_exists]"), "{}", ended.stderr);
@@ -104,7 +104,7 @@ fn files_that_do_not_fit_are_refused_with_what_to_do() {
     let stranger = stderr_text(&["--revoke", &other.path("server.pem")]);
     assert!(stranger.contains("was not issued by") && stranger.contains("[cert_other_authority]"), "{stranger}");
     let nothing = stderr_text(&["--revoke", &folder.path("ca.key")]);
-    assert!(nothing.contains("holds no certificate"), "{nothing}");
+    assert!(nothing.contains("has no certificate"), "{nothing}");
 
     fs::copy(other.path("ca.pem"), folder.path("ca.pem")).expect("copies");
     assert!(stderr_text(&["--force"]).contains("[cert_authority]"));
@@ -122,7 +122,7 @@ fn wrong_names_are_refused() {
     let folder = Folder::new();
     for (arguments, expected) in [
         (&["mqtts://localhost"][..], "neither a host name nor an IP address"),
-        (&["--client", "a/b"], "cannot name files"),
+        (&["--client", "a/b"], "cannot be a file name"),
         (&["--client", "ca"], "choose another name"),
         (&["--days", "many"], "expected a whole number"),
         (&["--ca-days", "0"], "expected a whole number from 1"),

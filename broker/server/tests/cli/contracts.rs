@@ -82,7 +82,7 @@ fn contract_check_reports_all_errors_with_file_line_and_column() {
     folder.write("reading.proto", READING.replace("double", "doubel").as_bytes());
     folder.write("contracts.toml", MANIFEST.replace("state.json", "gone.json").as_bytes());
     let wrong = contract(&["check", "--path", &folder.path("")]).expect(1);
-    for expected in ["reading.proto:5:3: ", "contracts.toml:14:10: there is no file gone.json"] {
+    for expected in ["reading.proto:5:3: ", "contracts.toml:14:10: the file gone.json is not in the folder"] {
         assert!(wrong.stderr.contains(expected), "{}", wrong.stderr);
     }
     // Then the configuration is invalid, too.
@@ -177,7 +177,7 @@ fn a_change_is_judged_field_by_field_and_by_exit_code() {
     let more = READING.replace("}", "  bool ok = 3;\n}");
     for (new, code, expected) in [
         (changed(MANIFEST, READING, STATE), 0, "compatible\n"),
-        (changed(MANIFEST, &more, STATE), 0, "reading: ok: is new [compatible]\ncompatible\n"),
+        (changed(MANIFEST, &more, STATE), 0, "reading: ok: was added [compatible]\ncompatible\n"),
         (changed(MANIFEST, READING, &looser), 4, "backward\n"),
         (changed(MANIFEST, READING, &stricter), 5, "forward\n"),
         (changed(MANIFEST, &number, STATE), 6, "breaking\n"),

@@ -405,7 +405,7 @@ fn a_state_that_cannot_be_taken_over_leaves_nothing_behind() {
     refused(&["--data", &data, &conf], "no mosquitto.db is given, and the configuration names none");
     let bytes = fs::read(&state).expect("reads");
     fs::write(&state, &bytes[..bytes.len() - 1]).expect("writes");
-    refused(&["--data", &data, &state], "ends within the chunk at byte 704; ");
+    refused(&["--data", &data, &state], "is truncated in the chunk at byte 704; ");
     fs::write(&state, b"SQLite format 3\0").expect("writes");
     refused(&["--data", &data, &state], "is a database of SQLite");
     let names: Vec<_> =

@@ -45,7 +45,7 @@ fn the_broker_serves_on_while_nobody_reads_its_log() {
     while broker.subscribe_to_end(&["-C", "1", "$SYS/broker/tautwire/log_lines_lost"]).expect(0).text() == "0\n" {
         assert!(started.elapsed() < TIMEOUT, "nothing was lost, so nothing was full");
     }
-    broker.process().wait_for("lines of the log were lost here");
+    broker.process().wait_for("log lines were lost here");
 }
 
 #[test]

@@ -175,9 +175,7 @@ fn a_message_larger_than_the_broker_accepts_is_not_sent() {
     let mut peer = broker.accept_with_connack(&[Property::MaximumPacketSize(size)]);
     expect_disconnect(&mut peer);
     drop(peer);
-    assert!(
-        publisher.end().expect(1).stderr.contains("the packet would have 16 bytes, and the server accepts at most 15")
-    );
+    assert!(publisher.end().expect(1).stderr.contains("the packet has 16 bytes, the server accepts at most 15"));
 }
 
 #[test]
@@ -313,7 +311,7 @@ fn a_topic_alias_of_the_broker_stands_for_its_topic_and_an_unknown_one_ends_with
     send(None, 3);
     let ended = subscriber.end().expect(2);
     assert_eq!(ended.text(), "first x\nsecond x\nfirst x\n");
-    assert!(ended.stderr.contains("a topic alias that stands for nothing"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("unknown topic alias"), "{}", ended.stderr);
 }
 
 #[test]
@@ -348,7 +346,7 @@ fn a_broker_that_does_not_answer_is_given_up() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["--connect-timeout", "0.1", "a", "m"]);
     let _peer = broker.accept(ProtocolVersion::V5);
-    assert!(publisher.end().expect(2).stderr.contains("CONNACK did not come) [connect_timeout]"));
+    assert!(publisher.end().expect(2).stderr.contains("timed out waiting for CONNACK) [connect_timeout]"));
 }
 
 #[test]
@@ -382,7 +380,7 @@ fn an_answer_to_nothing_ends_with_2() {
         properties: Properties::EMPTY,
         reasons: List::from(&[SubscribeReason::GrantedQoS0][..]),
     }));
-    assert!(subscriber.end().expect(2).stderr.contains("(SUBACK for no SUBSCRIBE) [protocol_error]"));
+    assert!(subscriber.end().expect(2).stderr.contains("(SUBACK without a SUBSCRIBE) [protocol_error]"));
 }
 
 #[test]

@@ -114,10 +114,10 @@ fn what_is_wrong_with_the_client_is_said() {
         (
             &other,
             "stranger",
-            "an authority that the server does not know",
+            "the server does not trust the authority that issued it",
             "not issued by an authority of tls.client_ca",
         ),
-        (&folder, "server", "not for clients", "extended key usage"),
+        (&folder, "server", "it is not a client certificate", "extended key usage"),
     ] {
         let options = with(folder, name);
         refused(&broker, &options.each_ref().map(String::as_str), 2, "tls_client_certificate_refused", why);
@@ -131,17 +131,23 @@ fn files_that_cannot_be_used_are_wrong_arguments() {
     folder.cert(&["--client", "a"]).expect(0);
     let broker = Broker::start(&folder, &[]);
     let (ca, key, server) = (folder.path("ca.pem"), folder.path("a.key"), folder.path("server.pem"));
-    refused(&broker, &["--ca", &key], 1, "tls_settings", "holds no certificate");
+    refused(&broker, &["--ca", &key], 1, "tls_settings", "contains no certificate");
     refused(&broker, &["--ca", "no-such.pem"], 1, "tls_settings", "no-such.pem");
     refused(
         &broker,
         &["--ca", &ca, "--cert", &server, "--key", &key],
         1,
         "tls_settings",
-        "is not that of this client's",
+        "does not match the client certificate",
     );
-    refused(&broker, &["--ca", &ca, "--cert", &server, "--key", &ca], 1, "tls_settings", "holds no private key");
-    refused(&broker, &["--ca", &ca, "--revoked", &ca], 1, "tls_settings", "holds no list of revoked certificates");
+    refused(
+        &broker,
+        &["--ca", &ca, "--cert", &server, "--key", &ca],
+        1,
+        "tls_settings",
+        "contains no readable private key",
+    );
+    refused(&broker, &["--ca", &ca, "--revoked", &ca], 1, "tls_settings", "contains no list of revoked certificates");
     let wrong = broker.publish(&["--cert", &server]).expect(1);
     assert!(wrong.stderr.contains("--cert and --key go together"), "{}", wrong.stderr);
 }

@@ -40,7 +40,7 @@ fn what_cannot_be_done_is_said() {
         let ended = run(&[&["token"], arguments].concat()).expect(1);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     };
-    expect_error(&["add", "-f", file, "--role", "read", "a"], "there is a token a already");
+    expect_error(&["add", "-f", file, "--role", "read", "a"], "token a already exists");
     expect_error(&["add", "-f", file, "b"], "--role is required");
     expect_error(&["add", "-f", file, "--role", "root", "b"], "expected one of read, operate, administer");
     expect_error(&["add", "-f", file, "--role", "read", "a b"], "a name has 1 to 64 letters");

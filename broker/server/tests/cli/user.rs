@@ -46,10 +46,10 @@ fn what_cannot_be_done_is_said() {
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
         assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
     };
-    expect_error(&["add", "-f", file, "a:b"], b"x", "a user name has no colons");
-    expect_error(&["add", "-f", file, "alice"], b"", "no password came by standard input");
-    expect_error(&["add", "-f", file, "alice"], b"\n", "a password has 1 to 65,535 bytes");
-    expect_error(&["add", "-f", old, "bob"], b"x", "there is a user bob already");
+    expect_error(&["add", "-f", file, "a:b"], b"x", "a user name must not contain colons");
+    expect_error(&["add", "-f", file, "alice"], b"", "standard input has no password");
+    expect_error(&["add", "-f", file, "alice"], b"\n", "a password must have 1 to 65,535 bytes");
+    expect_error(&["add", "-f", old, "bob"], b"x", "the user bob already exists");
     expect_error(
         &["add", "-f", file, "--password", "hunter2", "alice"],
         b"",
@@ -59,7 +59,7 @@ fn what_cannot_be_done_is_said() {
     expect_error(&["passwd", "-f", file, "alice"], b"x", "cannot be read");
     expect_error(&["passwd", "-f", old, "alice"], b"x", "there is no user alice [user_unknown]");
     expect_error(&["remove", "-f", old, "alice"], b"", "there is no user alice [user_unknown]");
-    expect_error(&["list", "-f", wrong], b"", ":1: there is no hash behind the user name");
+    expect_error(&["list", "-f", wrong], b"", ":1: there is no hash after the user name");
     expect_error(&["lsit"], b"", "did you mean user list?");
     assert_eq!(run(&["user", "list", "-f", old]).expect(0).text(), "bob  mosquitto $6$\n");
 }
@@ -167,7 +167,7 @@ fn what_a_hash_costs_can_be_chosen() {
         assert!(line.starts_with(expected), "{line}");
     }
     let refused = add(&["-f", file, "--cost", "cheap", "x"]).expect(1).stderr;
-    assert!(refused.contains("\"cheap\": a cost is low, default, high, or m="), "{refused}");
+    assert!(refused.contains("\"cheap\": the cost must be low, default, high, or m="), "{refused}");
     run(&["user", "list", "--config", config]).expect(0);
 }
 

@@ -1,4 +1,4 @@
-//! A window as the changes that lead to it.
+//! Describes a window as the changes that lead to it.
 
 use tautwire_protocol::PacketId;
 
@@ -6,16 +6,16 @@ use super::{Outbound, Slot};
 use crate::change::Change;
 
 impl Outbound {
-    /// Tells the changes that lead to the window, in the order of sending, where `next` would be the next identifier before them.
-    /// Gives what it is behind them.
+    /// Passes the changes that lead to the window to the visitor, in the order of sending; `next` is the next identifier before them.
+    /// Returns the next identifier after them.
     pub(crate) fn describe_window(
         &self,
         mut next: Option<PacketId>,
         visit: &mut impl FnMut(&Change, Option<PacketId>),
     ) -> Option<PacketId> {
-        let aside = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot));
+        let stragglers = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot));
         let window = self.window.iter().enumerate().map(|(at, slot)| (PacketId::new(self.id_at(at)), slot));
-        for (id, slot) in aside.chain(window) {
+        for (id, slot) in stragglers.chain(window) {
             let Some(id) = id.filter(|_| !matches!(slot, Slot::Free)) else { continue };
             if next != Some(id) {
                 visit(&Change::NextPacketId(id), None);
@@ -30,16 +30,16 @@ impl Outbound {
         next
     }
 
-    /// Identifiers go on with `id`. What is in the window is older, and set aside.
+    /// Continues the identifiers at `id`. The messages in the window are older and become stragglers.
     pub(crate) fn set_next_packet_id(&mut self, id: PacketId) {
         while !self.window.is_empty() {
-            self.set_front_aside();
+            self.move_front_to_stragglers();
         }
         self.first = id.get();
-        self.weigh();
+        self.update_bytes();
     }
 
-    /// PUBREL has been sent for the next identifier.
+    /// Records that PUBREL was sent for the next identifier.
     pub(crate) fn add_awaiting_pubcomp(&mut self, id: PacketId) {
         debug_assert_eq!(self.next_packet_id(), Some(id));
         let Some(at) = self.next_free() else { return };
@@ -50,6 +50,6 @@ impl Outbound {
         }
         self.window.push_back(Slot::Released);
         self.occupied += 1;
-        self.weigh();
+        self.update_bytes();
     }
 }

@@ -55,7 +55,7 @@ fn an_old_message_holds_up_no_others() {
     let mut out = Outbound::default();
     let stuck = [id(1), id(7)];
     for _ in 0..300_000u32 {
-        let given = out.next_packet_id().expect("two are taken");
+        let given = out.next_packet_id().expect("two are in use");
         assert!(out.unacknowledged(given).is_none(), "{given:?} is in use");
         out.start(delivery(u32::from(given.get())));
         if !stuck.contains(&given) || out.in_flight() > 2 {
@@ -137,7 +137,7 @@ fn identifiers_beside_a_delivery_count_too() {
     assert_eq!(with_ids.counted_bytes(), delivery(1).counted_bytes() + 4_000 + size_of::<Box<[SubscriptionId]>>());
 }
 
-/// More messages stay behind than a window has slots before it counts as sparse, and the sequence comes round to them.
+/// More messages become stragglers than a sparse window has slots, and the sequence reaches their identifiers again.
 #[test]
 fn the_sequence_passes_over_many_stragglers() {
     let mut out = Outbound::default();
@@ -182,7 +182,7 @@ fn an_entry_of_a_queue_stays_small() {
 
 #[test]
 fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
-    let shelf = spill_account();
+    let account = spill_account();
     let mut out = Outbound::default();
     (0..10).for_each(|n| out.enqueue(large(n)));
     let counted = out.counted_bytes();
@@ -195,16 +195,20 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
     while let Some((number, message)) = out.next_to_spill(3, 100, &mut steps) {
         found.push((number, message.clone()));
     }
-    assert_eq!(found.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4, 5, 6, 7], "the first three stay");
+    assert_eq!(
+        found.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
+        [3, 4, 5, 6, 7],
+        "the first three stay in memory"
+    );
     assert!(out.has_more_to_spill(3));
     for (number, message) in &found {
-        assert!(out.spill(*number, &Spilled::new(message, SpillSlot(*number as u32), &shelf)));
+        assert!(out.spill(*number, &Spilled::new(message, SpillSlot(*number as u32), &account)));
     }
     let (number, message) = &found[0];
-    assert!(!out.spill(*number, &Spilled::new(message, SpillSlot(99), &shelf)), "it is cold already");
-    assert_eq!(out.counted_bytes(), counted, "limits count them in full");
+    assert!(!out.spill(*number, &Spilled::new(message, SpillSlot(99), &account)), "already spilled");
+    assert_eq!(out.counted_bytes(), counted, "limits count spilled messages in full");
     assert!(out.memory_bytes() < counted - 5 * 900);
-    assert_eq!(out.spilled_ahead(5).map(|cold| cold.slot()).collect::<Vec<_>>(), [SpillSlot(3), SpillSlot(4)]);
+    assert_eq!(out.spilled_ahead(5).map(|spilled| spilled.slot()).collect::<Vec<_>>(), [SpillSlot(3), SpillSlot(4)]);
     for n in 0..10 {
         if (3..8).contains(&n) {
             assert!(out.front().is_some_and(|front| front.message.spilled().is_some()));
@@ -217,14 +221,14 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
 
 #[test]
 fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
-    let shelf = spill_account();
+    let account = spill_account();
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.enqueue(large(n)));
     let first = out.next_to_spill(0, 100, &mut 1).map(|(number, message)| (number, message.clone()));
-    let (number, message) = first.expect("there is one");
-    let cold = Spilled::new(&message, SpillSlot(0), &shelf);
+    let (number, message) = first.expect("one message may be spilled");
+    let spilled = Spilled::new(&message, SpillSlot(0), &account);
     out.withdraw();
-    assert!(!out.spill(number, &cold) && !out.spill(number + 1, &cold) && !out.spill(77, &cold));
+    assert!(!out.spill(number, &spilled) && !out.spill(number + 1, &spilled) && !out.spill(77, &spilled));
     let short = PendingMessage { message: delivery(7).message, ..large(0) };
     out.enqueue(short);
     out.rescan_from(0);
@@ -232,16 +236,16 @@ fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
     while let Some((number, _)) = out.next_to_spill(0, 100, &mut 100) {
         seen.push(number);
     }
-    assert_eq!(seen, [1, 2], "a short one is passed over");
+    assert_eq!(seen, [1, 2], "a short message is skipped");
 }
 
 #[test]
 fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
-    let shelf = spill_account();
+    let account = spill_account();
     let mut out = Outbound::default();
     for n in 0..3 {
-        let message = large(n).message.loaded().cloned().expect("it is hot");
-        let body = Body::Spilled(Spilled::new(&message, SpillSlot(n as u32), &shelf));
+        let message = large(n).message.loaded().cloned().expect("in memory");
+        let body = Body::Spilled(Spilled::new(&message, SpillSlot(n as u32), &account));
         out.start(PendingMessage { message: if n == 1 { message.into() } else { body }, ..large(n) });
     }
     out.rewind();
@@ -259,14 +263,14 @@ fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
 
 #[test]
 fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
-    let shelf = spill_account();
+    let account = spill_account();
     let mut out = Outbound::default();
     (0..3).for_each(|n| out.start(large(n)));
     assert!(out.begin_spill_delay() && !out.begin_spill_delay());
     out.start(large(3));
     out.complete(id(1));
-    assert!(out.next_sent_to_spill(100, &mut 100).is_none(), "it has not been there for long");
-    assert!(out.end_spill_delay(), "there is one more");
+    assert!(out.next_sent_to_spill(100, &mut 100).is_none(), "its delay has not passed");
+    assert!(out.end_spill_delay(), "another message is in its delay");
     assert!(out.has_more_sent_to_spill());
     let mut found = Vec::new();
     while let Some((id, message)) = out.next_sent_to_spill(100, &mut 100) {
@@ -276,11 +280,11 @@ fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
     assert!(!out.has_more_sent_to_spill());
     let counted = out.counted_bytes();
     for (id, message) in &found {
-        let cold = Spilled::new(message, SpillSlot(u32::from(id.get())), &shelf);
-        assert!(out.spill_sent(*id, &cold) && !out.spill_sent(*id, &cold));
+        let spilled = Spilled::new(message, SpillSlot(u32::from(id.get())), &account);
+        assert!(out.spill_sent(*id, &spilled) && !out.spill_sent(*id, &spilled));
     }
     let (_, message) = &found[0];
-    assert!(!out.spill_sent(id(4), &Spilled::new(message, SpillSlot(9), &shelf)), "that is another message");
+    assert!(!out.spill_sent(id(4), &Spilled::new(message, SpillSlot(9), &account)), "another message");
     assert!(out.counted_bytes() == counted && out.memory_bytes() < counted - 1_500);
     assert!(!out.end_spill_delay());
     assert_eq!(out.next_sent_to_spill(100, &mut 100).map(|(id, _)| id), Some(id(4)));
@@ -295,9 +299,9 @@ fn a_queue_that_nothing_leaves_for_a_while_stands_still() {
     assert!(out.next_to_spill(2, 100, &mut 100).is_some_and(|(number, _)| number == 2));
     assert!(out.begin_spill_delay());
     out.withdraw();
-    assert!(out.end_spill_delay() && !out.is_queue_idle(), "one has left it");
+    assert!(out.end_spill_delay() && !out.is_queue_idle(), "a message has left the queue");
     assert!(!out.end_spill_delay() && out.is_queue_idle());
-    assert_eq!(out.next_to_spill(0, 100, &mut 1).map(|(number, _)| number), Some(1), "its front is looked at too");
+    assert_eq!(out.next_to_spill(0, 100, &mut 1).map(|(number, _)| number), Some(1), "the front is scanned too");
     out.withdraw();
     assert!(!out.is_queue_idle());
 }

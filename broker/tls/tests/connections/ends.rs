@@ -17,7 +17,7 @@ fn the_end_comes_after_all_that_was_said_before() {
     assert_eq!(pair.received, b"DISCONNECT");
     assert!(pair.has_ended && pair.tls.has_ended());
     assert!(pair.tls.take_failure().is_none());
-    // The other half is open.
+    // The other direction is open.
     pair.send(b"x");
     assert_eq!(pair.client_has(1), b"x");
 }
@@ -34,9 +34,9 @@ fn the_client_is_told_that_nothing_more_comes() {
     pair.run();
     assert!(!pair.tls.has_output() && !pair.tls.can_send());
     assert_eq!(pair.client_has(4), b"last");
-    let state = pair.client.process_new_packets().expect("all is well");
+    let state = pair.client.process_new_packets().expect("no error");
     assert!(state.peer_has_closed());
-    // What comes now is not looked at, whatever it is.
+    // Bytes that arrive now are ignored.
     pair.client_sends(b"late");
     pair.run();
     pair.inject(b"1\x07no TLS");
@@ -71,15 +71,15 @@ fn tampering_ends_the_connection() {
     pair.client_sends(b"good");
     pair.run();
     pair.inject(&[23, 3, 3, 0, 20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
-    pair.client_sends(b"not heard");
+    pair.client_sends(b"ignored");
     pair.run();
     assert_eq!(pair.received, b"good");
     assert_eq!(pair.tls.take_failure().expect("it fails").kind(), TlsErrorKind::Violation);
-    let error = pair.client_error.expect("the client is told");
+    let error = pair.client_error.expect("the client gets an alert");
     assert!(matches!(error, rustls::Error::AlertReceived(_)), "{error:?}");
 }
 
-/// However it is cut, what is no TLS ends in a failure and never in a panic, and holds little.
+/// However it is split, input that is not TLS fails without a panic, and holds little memory.
 #[test]
 fn noise_holds_little() {
     let authority = Authority::new("a");

@@ -1,4 +1,4 @@
-//! Who is shown what, and who is let in.
+//! Server certificates, client certificates, and which handshakes succeed.
 
 use rustls::{AlertDescription, CertificateError, Error};
 use tautwire_tls::{ClientCertificates, MinimumVersion, Protocol, TlsErrorKind, TlsServer, TlsServerConfig};
@@ -25,7 +25,7 @@ fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
         ("a.b.wild.example", false),
         ("wild.example", false),
         ("third.example", false),
-        // No name is asked for by those who connect by an address: they are shown the first.
+        // Clients that connect to an address request no name and get the first certificate.
         ("127.0.0.1", false),
     ] {
         let mut pair = Client { name, ..Client::of(&authority) }.connect(&server);
@@ -40,7 +40,7 @@ fn who_does_not_accept_the_broker_is_known() {
     let server = server(material(&Authority::new("a").issue(&["localhost"], 1)));
     let mut pair = Client::of(&Authority::new("b")).connect(&server);
     pair.run();
-    let failure = pair.tls.take_failure().expect("the client says so");
+    let failure = pair.tls.take_failure().expect("the client sends an alert");
     assert_eq!(failure.kind(), TlsErrorKind::RefusedByPeer, "{failure}");
 }
 
@@ -50,7 +50,7 @@ fn certificates_of_clients_are_looked_at() {
     let mine = Authority::new("mine");
     let (good, revoked) = (mine.issue(&["sensor-1"], 10), mine.issue(&["sensor-2"], 11));
     let expired = mine.issue_until(&["sensor-3"], 12, 2001);
-    let strange = Authority::new("strange").issue(&["sensor-4"], 13);
+    let untrusted = Authority::new("strange").issue(&["sensor-4"], 13);
     let base = material(&authority.issue(&["localhost"], 1));
     for required in [true, false] {
         let server = server(TlsServerConfig {
@@ -59,28 +59,29 @@ fn certificates_of_clients_are_looked_at() {
             revoked: vec![mine.revoke(&[&revoked], 2100)],
             ..base.clone()
         });
-        for (shows, wrong) in [
+        for (certificate, wrong) in [
             (Some(&good), None),
             (Some(&revoked), Some("has been revoked")),
             (Some(&expired), Some("has expired")),
-            (Some(&strange), Some("authority of tls.client_ca")),
-            (None, required.then_some("showed no certificate")),
+            (Some(&untrusted), Some("authority of tls.client_ca")),
+            (None, required.then_some("presented no certificate")),
         ] {
             for versions in [&TLS13, &TLS12] {
-                let mut pair = Client { shows, versions, ..Client::of(&authority) }.connect(&server);
+                let mut pair =
+                    Client { client_certificate: certificate, versions, ..Client::of(&authority) }.connect(&server);
                 pair.client_sends(b"x");
                 pair.run();
                 match wrong {
                     None => {
                         assert!(pair.tls.can_send());
                         assert_eq!(pair.received, b"x");
-                        assert_eq!(pair.tls.client_certificate().is_some(), shows.is_some());
+                        assert_eq!(pair.tls.client_certificate().is_some(), certificate.is_some());
                     }
                     Some(wrong) => {
                         let failure = pair.tls.take_failure().expect("it fails");
                         assert_eq!(failure.kind(), TlsErrorKind::Certificate, "{failure}");
                         assert!(failure.to_string().contains(wrong), "{failure}");
-                        assert!(pair.client_error.is_some() && pair.received.is_empty(), "the client is told");
+                        assert!(pair.client_error.is_some() && pair.received.is_empty(), "the client gets an alert");
                     }
                 }
             }
@@ -92,7 +93,7 @@ fn certificates_of_clients_are_looked_at() {
         revoked: vec![mine.revoke(&[], 2002)],
         ..base
     });
-    let mut pair = Client { shows: Some(&good), ..Client::of(&authority) }.connect(&without_list);
+    let mut pair = Client { client_certificate: Some(&good), ..Client::of(&authority) }.connect(&without_list);
     pair.run();
     let failure = pair.tls.take_failure().expect("it fails");
     assert!(failure.to_string().contains("a list in tls.revoked has expired"), "{failure}");
@@ -115,8 +116,8 @@ fn another_protocol_is_refused_and_none_is_fine() {
         assert_eq!(pair.tls.can_send(), is_right);
         if !is_right {
             assert_eq!(pair.tls.take_failure().expect("it fails").kind(), TlsErrorKind::NoCommonParameters);
-            let told = pair.client_error.expect("the client is told");
-            assert_eq!(told, Error::AlertReceived(AlertDescription::NoApplicationProtocol));
+            let error = pair.client_error.expect("the client gets an alert");
+            assert_eq!(error, Error::AlertReceived(AlertDescription::NoApplicationProtocol));
         }
     }
 }
@@ -133,7 +134,7 @@ fn an_old_version_is_refused_where_it_is_not_served() {
     assert!(pair.client_error.is_some());
 }
 
-/// Over a change of certificates, too, but not over one of those who are trusted: who resumes shows no certificate again.
+/// Also after a change of certificates, but not of trusted authorities: a resumed session presents no certificate again.
 #[test]
 fn who_comes_back_has_a_short_handshake() {
     let authority = Authority::new("a");
@@ -146,7 +147,7 @@ fn who_comes_back_has_a_short_handshake() {
     };
     for versions in [&TLS13, &TLS12] {
         let server = server(base.clone());
-        let config = Client { shows: Some(&client), versions, ..Client::of(&authority) }.config();
+        let config = Client { client_certificate: Some(&client), versions, ..Client::of(&authority) }.config();
         let is_resumed = || {
             let mut pair = Pair::new(config.clone(), "localhost", &server);
             pair.run();

@@ -1,4 +1,4 @@
-//! Connections from the first byte to the last, with a client of rustls at the other end.
+//! Connections from the first byte to the last, against a rustls client.
 
 mod ends;
 mod handshakes;

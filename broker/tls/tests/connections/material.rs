@@ -1,4 +1,4 @@
-//! What an operator can get wrong.
+//! Invalid configurations.
 
 use tautwire_tls::{ClientCertificates, Identity, Pem, Protocol, TlsServer, TlsServerConfig};
 
@@ -22,8 +22,8 @@ fn each_mistake_is_named() {
     };
     for (material, code, says) in [
         (TlsServerConfig::default(), "tls_no_certificate", "tls.certificate"),
-        (with(pem("x.pem", "hello"), key.clone()), "tls_no_certificate", "x.pem holds no certificate"),
-        (with(chain.clone(), chain.clone()), "tls_key", "chain.pem holds no private key"),
+        (with(pem("x.pem", "hello"), key.clone()), "tls_no_certificate", "x.pem has no certificate"),
+        (with(chain.clone(), chain.clone()), "tls_key", "chain.pem has no readable private key"),
         (
             with(chain.clone(), other.identity().key),
             "tls_key_mismatch",
@@ -43,7 +43,7 @@ fn each_mistake_is_named() {
         (
             mtls(vec![authority.pem()], vec![chain.clone()], ClientCertificates::Optional),
             "tls_revoked",
-            "holds no list",
+            "has no certificate revocation list",
         ),
     ] {
         let error = TlsServer::new(material, Protocol::Mqtt).expect_err(code);

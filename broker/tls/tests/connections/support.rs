@@ -1,4 +1,4 @@
-//! Authorities, certificates, and a client of rustls on a network in memory.
+//! Authorities, certificates, and a rustls client on an in-memory network.
 
 use std::io::{IoSlice, Read as _, Write as _};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 use tautwire_tls::{Identity, Pem, Protocol, Scratch, Tls, TlsServer, TlsServerConfig};
 
-/// One version alone.
+/// TLS 1.2 only.
 pub(crate) static TLS12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
 pub(crate) static TLS13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
-/// An authority.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -93,21 +93,21 @@ pub(crate) fn material(leaf: &Leaf) -> TlsServerConfig {
 }
 
 pub(crate) fn server(material: TlsServerConfig) -> TlsServer {
-    TlsServer::new(material, Protocol::Mqtt).expect("the material is right")
+    TlsServer::new(material, Protocol::Mqtt).expect("a valid configuration")
 }
 
-/// What a client is to be like.
+/// The options of a client.
 pub(crate) struct Client<'a> {
     pub(crate) trusts: &'a Authority,
     pub(crate) name: &'a str,
-    pub(crate) shows: Option<&'a Leaf>,
+    pub(crate) client_certificate: Option<&'a Leaf>,
     pub(crate) alpn: &'a [&'a [u8]],
     pub(crate) versions: &'a [&'static SupportedProtocolVersion],
 }
 
 impl<'a> Client<'a> {
     pub(crate) fn of(trusts: &'a Authority) -> Client<'a> {
-        Client { trusts, name: "localhost", shows: None, alpn: &[], versions: rustls::ALL_VERSIONS }
+        Client { trusts, name: "localhost", client_certificate: None, alpn: &[], versions: rustls::ALL_VERSIONS }
     }
 
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
@@ -118,7 +118,7 @@ impl<'a> Client<'a> {
             .with_protocol_versions(self.versions)
             .expect("versions")
             .with_root_certificates(roots);
-        let mut config = match self.shows {
+        let mut config = match self.client_certificate {
             None => config.with_no_client_auth(),
             Some(leaf) => {
                 let chain = vec![CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).expect("PEM")];
@@ -135,21 +135,21 @@ impl<'a> Client<'a> {
     }
 }
 
-/// A client and the server's end of its connection.
+/// A client and the server side of its connection.
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
     pub(crate) tls: Tls,
     pub(crate) scratch: Scratch,
-    /// Bytes that the server reads at a time, and has room for.
+    /// The number of bytes that the server reads at a time and has room for.
     pub(crate) read_bytes: usize,
     pub(crate) room_bytes: usize,
-    /// Plain bytes that have come to the server.
+    /// Plain bytes that the server has received.
     pub(crate) received: Vec<u8>,
-    /// And to the client.
+    /// Plain bytes that the client has received.
     client_received: Vec<u8>,
-    /// The server has been told that the client sends no more.
+    /// The server has seen the end of the client's stream.
     pub(crate) has_ended: bool,
-    /// What the client says is wrong.
+    /// The error that the client reports.
     pub(crate) client_error: Option<rustls::Error>,
     to_server: Vec<u8>,
 }
@@ -171,15 +171,15 @@ impl Pair {
         }
     }
 
-    /// Carries bytes in both directions until nobody has anything to say.
+    /// Transfers bytes in both directions until neither side has more.
     pub(crate) fn run(&mut self) {
         loop {
             while self.client.wants_write() {
-                self.client.write_tls(&mut self.to_server).expect("memory takes all");
+                self.client.write_tls(&mut self.to_server).expect("writing to memory");
             }
-            let heard = self.server_reads();
-            let said = self.server_writes();
-            if !heard && !said && !self.client.wants_write() {
+            let has_read = self.server_reads();
+            let has_written = self.server_writes();
+            if !has_read && !has_written && !self.client.wants_write() {
                 return;
             }
         }
@@ -189,9 +189,9 @@ impl Pair {
         let mut plain = vec![0; self.room_bytes];
         if let Some(rest) = self.tls.rest(&mut plain) {
             self.received.extend_from_slice(&plain[..rest.plain_bytes]);
-            let is_news = rest.has_more || !self.has_ended;
+            let has_progress = rest.has_more || !self.has_ended;
             self.has_ended |= rest.plain_bytes == 0;
-            return is_news;
+            return has_progress;
         }
         let space = self.tls.space(&mut self.scratch, self.room_bytes);
         let count = space.len().min(self.read_bytes).min(self.to_server.len());
@@ -213,7 +213,7 @@ impl Pair {
         let mut pending = &written[..];
         let count = pending.len();
         while !pending.is_empty() && self.client_error.is_none() {
-            self.client.read_tls(&mut pending).expect("memory gives all");
+            self.client.read_tls(&mut pending).expect("reading from memory");
             self.client_error = self.client.process_new_packets().err();
             self.take_from_client();
         }
@@ -221,31 +221,31 @@ impl Pair {
         count > 0
     }
 
-    /// The server sends plain bytes.
+    /// Sends plain bytes from the server.
     pub(crate) fn send(&mut self, plain: &[u8]) {
         for part in plain.chunks(tautwire_tls::PLAIN_MAX_BYTES) {
             self.send_pieces(&[part]);
         }
     }
 
-    /// The server sends plain bytes that lie in several places; gives how long the content of each record is.
+    /// Sends slices of plain bytes from the server; returns the content length of each record.
     pub(crate) fn send_pieces(&mut self, pieces: &[&[u8]]) -> Vec<usize> {
         assert!(self.tls.can_send() && self.tls.pending().is_empty());
         let pieces: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let sealed = self.tls.seal(&pieces, &mut self.scratch).expect("it can be sealed").to_vec();
         let mut left = &sealed[..];
         while !left.is_empty() {
-            self.client.read_tls(&mut left).expect("memory gives all");
+            self.client.read_tls(&mut left).expect("reading from memory");
             self.client.process_new_packets().expect("it can be opened");
             self.take_from_client();
         }
         content_bytes_of(&sealed)
     }
 
-    /// The client sends plain bytes.
+    /// Sends plain bytes from the client.
     pub(crate) fn client_sends(&mut self, plain: &[u8]) {
         self.client.set_buffer_limit(None);
-        self.client.writer().write_all(plain).expect("memory takes all");
+        self.client.writer().write_all(plain).expect("writing to memory");
     }
 
     fn take_from_client(&mut self) {
@@ -255,12 +255,12 @@ impl Pair {
         }
     }
 
-    /// Bytes that are no TLS come to the server.
+    /// Passes bytes that are not TLS to the server.
     pub(crate) fn inject(&mut self, bytes: &[u8]) {
         self.to_server.extend_from_slice(bytes);
     }
 
-    /// Plain bytes that have come to the client.
+    /// Plain bytes that the client has received.
     pub(crate) fn client_has(&mut self, count: usize) -> Vec<u8> {
         assert!(self.client_received.len() >= count, "they have come");
         self.client_received.drain(..count).collect()

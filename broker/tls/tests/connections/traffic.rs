@@ -1,4 +1,4 @@
-//! What is said inside.
+//! Application data.
 
 use proptest::prelude::*;
 
@@ -33,10 +33,10 @@ fn both_sides_hear_each_other_in_both_versions() {
     }
 }
 
-/// A large payload is not copied beside the header of its packet, and small packets share a record.
+/// A large payload is not copied next to its packet header, and small packets share a record.
 #[test]
 fn a_large_piece_has_records_of_its_own_and_small_ones_share_theirs() {
-    /// The type of the content, and what proves that it is whole.
+    /// The content type, and the authentication tag.
     const EXTRA_BYTES: usize = 1 + 16;
     let mut pair = pair(&Authority::new("a"), &TLS13);
     pair.run();
@@ -48,7 +48,7 @@ fn a_large_piece_has_records_of_its_own_and_small_ones_share_theirs() {
     assert_eq!(pair.client_has(sent.len()), sent);
 }
 
-/// What has become records is held for the client, however much it is.
+/// Sealed records are held for the client, whatever their size.
 #[test]
 fn a_client_that_is_behind_gets_less_at_a_time() {
     let mut pair = pair(&Authority::new("a"), &TLS13);
@@ -62,7 +62,7 @@ fn a_client_that_is_behind_gets_less_at_a_time() {
     assert_eq!(pair.tls.plain_max_bytes(), tautwire_tls::PLAIN_MAX_BYTES);
 }
 
-/// Some who have connected say nothing: they must not cost much.
+/// Some clients connect and send nothing: they must not cost much.
 #[test]
 fn one_that_does_nothing_holds_no_buffers() {
     let mut pair = pair(&Authority::new("a"), rustls::ALL_VERSIONS);

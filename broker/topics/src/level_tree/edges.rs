@@ -1,17 +1,15 @@
-//! The hash table from (parent, level) to child, grown a piece at a time.
+//! The hash table from (parent, level) to child, which grows incrementally.
 //!
-//! One big table would rehash all of itself at once when it grows: a stall of 100 ms at a million nodes, in the middle
-//! of somebody's traffic. Here the table is cut into segments, and when entries outnumber them one segment is split in
-//! two (linear hashing), so the longest insertion moves one segment, whatever the size of the tree. When entries become few,
-//! the last segment goes back into the one that it was split from.
+//! One big table would rehash all of its entries at once when it grows: a stall of 100 ms at a million nodes. Here the table is divided
+//! into segments, and when entries outnumber them one segment is split in two (linear hashing), so the longest insertion moves one segment,
+//! whatever the size of the tree. When entries become few, the last segment is merged into the one that it was split from.
 
 use hashbrown::HashTable;
 
-/// Entries per segment that lead to the next split. A segment waiting for its turn holds up to twice as many, and both
-/// fit closely into tables of a power of two at the load of 7/8 that they allow.
+/// Entries per segment that trigger the next split. A segment that waits for its split holds up to twice as many, and both counts fit
+/// closely into power-of-two tables at their maximum load of 7/8.
 const SEGMENT_ENTRIES: usize = 800;
-/// Entries per segment below which the last segment is given up. Far below what leads to a split, so that neither undoes
-/// the other in turn.
+/// Entries per segment below which the last segment is merged. Far below the split threshold, to avoid alternating splits and merges.
 const SPARSE_ENTRIES: usize = SEGMENT_ENTRIES / 4;
 
 #[derive(Debug, Clone)]
@@ -43,7 +41,7 @@ impl Edges {
         self.segments[self.segment_of(hash)].find(hash, |&node| is_it(node)).copied()
     }
 
-    /// Adds `node` under its `hash`; `rehash` computes the hash of nodes added before.
+    /// Inserts `node` under its `hash`; `rehash` computes the hash of existing nodes.
     pub(super) fn insert(&mut self, hash: u64, node: u32, rehash: impl Fn(u32) -> u64) {
         if self.len >= self.segments.len() * SEGMENT_ENTRIES {
             self.split_next(&rehash);
@@ -53,7 +51,7 @@ impl Edges {
         self.len += 1;
     }
 
-    /// Takes `node` out, which was added under `hash`; `rehash` computes the hash of the others.
+    /// Removes `node`, which was inserted under `hash`; `rehash` computes the hash of the others.
     pub(super) fn remove(&mut self, hash: u64, node: u32, rehash: impl Fn(u32) -> u64) {
         let segment = self.segment_of(hash);
         if let Ok(entry) = self.segments[segment].find_entry(hash, |&other| other == node) {
@@ -65,7 +63,7 @@ impl Edges {
         }
     }
 
-    /// Moves half of the segment whose turn it is into a new last segment.
+    /// Moves half of the next segment to split into a new last segment.
     fn split_next(&mut self, rehash: &impl Fn(u32) -> u64) {
         let count = self.segments.len();
         let splitting = count - (count + 1).next_power_of_two() / 2;
@@ -79,7 +77,7 @@ impl Edges {
         }
     }
 
-    /// Moves the last segment back into the one that it was split from, and gives back what room both do not need.
+    /// Merges the last segment into the one that it was split from, and frees spare memory.
     fn merge_last(&mut self, rehash: &impl Fn(u32) -> u64) {
         let Some(last) = self.segments.pop() else { return };
         let into = self.segments.len() - (self.segments.len() + 1).next_power_of_two() / 2;
@@ -91,8 +89,8 @@ impl Edges {
         self.segments.shrink_to(self.segments.len() * 2);
     }
 
-    /// Segment n splits into n and n + 2ⁱ, so a hash whose segment does not exist yet is still in the one below it.
-    /// Uses the middle bits of the hash: the table inside takes the lowest and the highest.
+    /// Segment n splits into n and n + 2ⁱ, so a hash whose segment does not exist yet is still in the one below it. Uses the middle bits of
+    /// the hash: the table inside uses the lowest and the highest.
     #[inline]
     fn segment_of(&self, hash: u64) -> usize {
         let count = self.segments.len();
@@ -126,7 +124,7 @@ mod tests {
             assert_eq!(edges.find(hash(node), |other| other == node), None);
         }
         assert_eq!(edges.len(), 0);
-        assert_eq!(edges.segments.len(), 1, "the segments have gone with the entries");
+        assert_eq!(edges.segments.len(), 1, "segments are merged when entries are removed");
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The text on a tree node: short text inside the node, long text beside the nodes.
+//! The text of a tree node: short text inside the node, long text in a separate slab.
 
 use crate::slab::Slab;
 
-/// Longest text kept inside a node, in bytes. Most topic levels are shorter; 14 makes a label 15 bytes, and a node 36.
+/// Longest text stored inside a node, in bytes. Most topic levels are shorter; 14 makes a label 15 bytes, and a node 36.
 pub(super) const INLINE_BYTES: usize = 14;
 
-/// `tag` of a label whose text lives in [`LongLabels`].
+/// `tag` of a label whose text is in [`LongLabels`].
 const LONG: u8 = u8::MAX;
 
-/// Text of one node: the inline length or [`LONG`], then the text or the index of the long text.
+/// The text of a node: the inline length or [`LONG`], then the text or the index of the long text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label {
     tag: u8,
@@ -45,7 +45,7 @@ impl Label {
         }
     }
 
-    /// Gives the long text back, if there is one.
+    /// Frees the long text, if there is one.
     pub(super) fn free(self, long: &mut LongLabels) {
         if let Some(index) = self.long_index() {
             long.text_bytes -= long.texts.remove(index).len();

@@ -1,13 +1,13 @@
-//! The tree of topic levels that both public trees are built on.
+//! The tree of topic levels on which both public trees are based.
 //!
-//! Nodes live in one slab and point at each other by `u32` index: parent, first child, siblings. One hash table for the
-//! whole tree finds a child by (parent, level). Two things keep it small:
+//! Nodes are in one slab and refer to each other by `u32` index: parent, first child, siblings. One hash table for the whole tree finds a
+//! child by (parent, level). Two things keep it small:
 //!
-//! * A **tail**: a node without children keeps all the levels that are its own in one label (`17/+/state`), so a path
-//!   that shares only its beginning costs one node. When another path enters, the tail is split where they part.
-//! * Children `#` and `+` are not in the hash table: they stand first in the list of children, and flags say so.
+//! * A **tail**: a node without children stores all its own levels in one label (`17/+/state`), so a path
+//!   that shares only its beginning costs one node. When another path is added, the tail is split where they diverge.
+//! * Children `#` and `+` are not in the hash table: they come first in the list of children, and are marked by flags.
 //!
-//! A node lives as long as it has a payload or a child, or somebody rests on it (see [`LevelTree::prune`]).
+//! A node exists as long as it has a payload or a child, or is pinned by a search (see [`LevelTree::prune`]).
 
 mod edges;
 mod label;
@@ -22,8 +22,8 @@ use crate::text::split_level;
 use edges::Edges;
 use label::{Label, LongLabels};
 
-/// Where a filter or topic stands in its tree. Valid from its creation until it is pruned; afterwards the number may
-/// come to stand for another text.
+/// Identifies a filter or topic in its tree. Valid from its creation until it is pruned; afterwards the number may be reused for another
+/// text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u32);
 
@@ -31,13 +31,13 @@ impl NodeId {
     /// The root: above the first level, never pruned.
     pub(crate) const ROOT: Self = Self(0);
 
-    /// The bare number, for callers that keep it in a record of their own.
+    /// The raw number, for callers that store it in their own records.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// The identifier behind a number from [`NodeId::get`].
+    /// The identifier of a number from [`NodeId::get`].
     #[must_use]
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
@@ -48,7 +48,7 @@ impl NodeId {
     }
 }
 
-/// See the module documentation. `P` is what a node may carry.
+/// See the module documentation. `P` is the payload of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct LevelTree<P> {
     nodes: Slab<Node>,
@@ -73,14 +73,14 @@ struct Node {
 
 /// The first child is `#`.
 const HAS_HASH: u8 = 1;
-/// There is a `+` child: first, or behind `#`.
+/// There is a `+` child: first, or after `#`.
 const HAS_PLUS: u8 = 1 << 1;
 /// The label holds more than one level; such a node has no children.
 const TAIL: u8 = 1 << 2;
-/// No node is here.
+/// The slot has no node.
 const FREE: u8 = 1 << 3;
 
-/// A tree that has had this many nodes is made anew when it becomes empty; a smaller one keeps its memory for reuse.
+/// A tree that has had this many nodes is reallocated when it becomes empty; a smaller one keeps its memory for reuse.
 const SMALL_TREE_NODES: usize = 1024;
 
 impl<P: Default> LevelTree<P> {
@@ -96,17 +96,17 @@ impl<P: Default> LevelTree<P> {
         }
     }
 
-    /// Number of nodes that carry a payload.
+    /// The number of nodes that have a payload.
     pub(crate) fn len(&self) -> usize {
         self.payloads.len()
     }
 
-    /// Number of nodes in use, the root included.
+    /// The number of nodes in use, including the root.
     pub(crate) fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Heap bytes of the tree, without what its payloads point to.
+    /// Heap bytes of the tree, without memory that its payloads point to.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.nodes.memory_bytes() + self.edges.memory_bytes() + self.payloads.memory_bytes() + self.long.memory_bytes()
     }
@@ -115,7 +115,7 @@ impl<P: Default> LevelTree<P> {
         self.payloads.slots()
     }
 
-    /// The node of `path`, if it is in the tree (with a payload or on the way to one).
+    /// The node of `path`, if it is in the tree (with a payload or as an ancestor of one).
     pub(crate) fn find(&self, path: &str) -> Option<NodeId> {
         let mut node = NodeId::ROOT;
         let mut rest = path.as_bytes();
@@ -133,7 +133,7 @@ impl<P: Default> LevelTree<P> {
         }
     }
 
-    /// The node of `path`, created if needed. A created node is empty: give it a payload or prune it.
+    /// The node of `path`, created if needed. A new node is empty: set its payload or prune it.
     pub(crate) fn entry(&mut self, path: &str) -> NodeId {
         let mut node = NodeId::ROOT;
         let mut rest = path.as_bytes();
@@ -162,8 +162,8 @@ impl<P: Default> LevelTree<P> {
         }
     }
 
-    /// Frees `node` if it has neither payload nor child, and then each ancestor that has neither any more. Stops at a node
-    /// that `is_kept`: a walk rests there.
+    /// Frees `node` if it has neither payload nor child, and then its ancestors likewise. Stops at a node for which `is_kept` is true: a
+    /// search has pinned it.
     pub(crate) fn prune(&mut self, node: NodeId, mut is_kept: impl FnMut(NodeId) -> bool) {
         let mut node = node;
         while node != NodeId::ROOT && self.is_live(node) {
@@ -180,7 +180,7 @@ impl<P: Default> LevelTree<P> {
         }
     }
 
-    /// Appends the text of `node` to `out`. Appends nothing for the root or a node that is gone.
+    /// Appends the text of `node` to `out`. Appends nothing for the root or a removed node.
     pub(crate) fn append_path(&self, node: NodeId, out: &mut String) {
         let mut chain: SmallVec<[NodeId; 32]> = SmallVec::new();
         let mut at = node;
@@ -194,7 +194,7 @@ impl<P: Default> LevelTree<P> {
                 out.push('/');
             }
             first = false;
-            // Labels are cut from a `str` at `/` only, so this always succeeds.
+            // Labels are slices of a `str`, cut only at `/`, so this always succeeds.
             if let Ok(text) = core::str::from_utf8(self.label(at)) {
                 out.push_str(text);
             }
@@ -216,7 +216,7 @@ impl<P: Default> LevelTree<P> {
         (index != NONE).then(|| &mut self.payloads[index])
     }
 
-    /// The payload of `node`, made from its default if there was none; `None` if the node is gone.
+    /// The payload of `node`, set to its default if there was none; `None` if the node has been removed.
     pub(crate) fn payload_or_default(&mut self, node: NodeId) -> Option<&mut P> {
         if !self.is_live(node) {
             return None;
@@ -228,14 +228,14 @@ impl<P: Default> LevelTree<P> {
         Some(&mut self.payloads[node.payload])
     }
 
-    /// Takes the payload off `node`. The node stays until it is pruned.
+    /// Takes the payload of `node`. The node stays until it is pruned.
     pub(crate) fn take_payload(&mut self, node: NodeId) -> Option<P> {
         let node = self.nodes.get_mut(node.0)?;
         let index = core::mem::replace(&mut node.payload, NONE);
         (index != NONE).then(|| self.payloads.remove(index))
     }
 
-    // Walking. These take nodes of this tree that are in use.
+    // Navigation. These functions require nodes of this tree that are in use.
 
     #[inline]
     pub(crate) fn parent(&self, node: NodeId) -> NodeId {
@@ -255,7 +255,7 @@ impl<P: Default> LevelTree<P> {
         self.nodes[node.0].label.text(&self.long)
     }
 
-    /// Whether the label of `node` holds more than one level.
+    /// Whether the label of `node` has more than one level.
     #[inline]
     pub(crate) fn is_tail(&self, node: NodeId) -> bool {
         self.nodes[node.0].flags & TAIL != 0
@@ -311,7 +311,7 @@ impl<P: Default> LevelTree<P> {
         }
     }
 
-    /// Seeded hash of one level: computed once, used at every node where the level is looked up.
+    /// Seeded hash of one level: computed once, used for the lookup at every node.
     #[inline]
     pub(crate) fn hash_level(&self, level: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
@@ -319,7 +319,7 @@ impl<P: Default> LevelTree<P> {
         hasher.finish()
     }
 
-    // Changing the shape.
+    // Structural changes.
 
     fn add_leaf(&mut self, parent: NodeId, text: &[u8]) -> NodeId {
         let node = self.new_node(parent, text);
@@ -327,11 +327,11 @@ impl<P: Default> LevelTree<P> {
         node
     }
 
-    /// Puts inner nodes above the tail `node` for the levels it has in common with `path`; at least one, and one level
-    /// stays with `node`. Returns the lowest new inner node and how many levels of `path` lead to it.
+    /// Inserts inner nodes above the tail `node` for the levels that it shares with `path`: at least one, and one level stays with `node`.
+    /// Returns the lowest new inner node and the number of levels of `path` that lead to it.
     ///
-    /// `node` keeps its identity (its payload and whoever remembers it) and its place among its siblings. Work is
-    /// linear in the length of the label, whatever the number of levels.
+    /// `node` keeps its identity (its payload and references to it) and its position among its siblings. Linear in the length of the label,
+    /// whatever the number of levels.
     fn split_tail(&mut self, node: NodeId, path: &[u8]) -> (NodeId, usize) {
         let old = self.nodes[node.0].label;
         let label: SmallVec<[u8; 64]> = SmallVec::from_slice(old.text(&self.long));
@@ -379,7 +379,7 @@ impl<P: Default> LevelTree<P> {
         self.nodes.remove(node.0).label.free(&mut self.long);
     }
 
-    /// Makes `node` a child of its parent: `#` first, then `+`, then the others in order of arrival.
+    /// Links `node` into its parent's list of children: `#` first, then `+`, then the others in insertion order.
     fn link(&mut self, node: NodeId) {
         let parent = self.parent(node);
         let flags = self.nodes[parent.0].flags;
@@ -448,7 +448,7 @@ impl<P: Default> LevelTree<P> {
         }
     }
 
-    /// Lets `new` stand where `old` stood in the list of children. Their parent is the same.
+    /// Replaces `old` by `new` in the list of children. Their parent is the same.
     fn replace_in_siblings(&mut self, old: NodeId, new: NodeId) {
         let Node { parent, next, prev, .. } = self.nodes[old.0];
         let alone = prev == old.0;
@@ -463,7 +463,7 @@ impl<P: Default> LevelTree<P> {
         self.set_prev_of(next, new);
     }
 
-    /// `node` now stands before `next`; with no `next` it is the last sibling, which the first one remembers.
+    /// Records `node` as the predecessor of `next`; without `next` it is the last sibling, to which the first one points.
     fn set_prev_of(&mut self, next: u32, node: NodeId) {
         let holder = match NodeId::some(next) {
             Some(next) => next,
@@ -504,7 +504,7 @@ impl Node {
         Self { parent, first_child: NONE, next: NONE, prev: NONE, payload: NONE, flags, label }
     }
 
-    /// Hash of the edge that leads here.
+    /// The hash of the edge that leads here.
     fn edge_hash(&self, long: &LongLabels, hasher: &RandomState) -> u64 {
         let mut state = hasher.build_hasher();
         state.write(split_level(self.label.text(long)).0);
@@ -513,7 +513,7 @@ impl Node {
 }
 
 impl Default for Node {
-    /// A slot without a node.
+    /// A vacant slot.
     fn default() -> Self {
         Self::new(NONE, Label::EMPTY, FREE)
     }
@@ -523,13 +523,13 @@ fn tail_flag(text: &[u8]) -> u8 {
     if text.contains(&b'/') { TAIL } else { 0 }
 }
 
-/// The text behind the first `levels` levels.
+/// The text after the first `levels` levels.
 fn nth_rest(text: &[u8], levels: usize) -> Option<&[u8]> {
     (0..levels).try_fold(text, |rest, _| split_level(rest).1)
 }
 
-/// Hash of the edge from `parent` along a level. `level_hash` is seeded, so nobody outside can steer two edges into one
-/// place; the widening multiplication spreads the parent over all bits the table looks at.
+/// The hash of the edge from `parent` along a level. `level_hash` is seeded, so clients cannot cause collisions; the widening
+/// multiplication spreads the parent over all bits that the table uses.
 #[inline]
 fn edge_hash(parent: NodeId, level_hash: u64) -> u64 {
     const SPREAD_PARENT: u64 = 0x9e37_79b9_7f4a_7c15;

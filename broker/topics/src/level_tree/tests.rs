@@ -121,7 +121,7 @@ fn pruning_stops_at_what_is_still_needed() {
     assert_eq!(tree.find("a/b/c/d"), Some(below), "a payload keeps its node");
     tree.take_payload(below);
     tree.prune(below, |node| node == below);
-    assert!(tree.is_live(below), "an empty node is kept for who rests there");
+    assert!(tree.is_live(below), "an empty node stays while it is pinned");
     tree.prune(below, |_| false);
     assert_eq!(tree.find("a/b/c/d"), None);
     assert_eq!(tree.payload(tree.find("a/b").expect("it has a payload")), Some(&1));

@@ -1,4 +1,4 @@
-//! The proof that the server has read the handshake (RFC 6455 section 4.2.2, item 5.4).
+//! The Sec-WebSocket-Accept header, which proves that the server has read the handshake (RFC 6455 section 4.2.2, item 5.4).
 
 use sha1_smol::Sha1;
 
@@ -8,7 +8,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const KEY_CHARS: usize = 22;
 const KEY_PADDING: &str = "==";
 
-/// What to answer to a Sec-WebSocket-Key; `None` where it is not 16 bytes in base64.
+/// The Sec-WebSocket-Accept for a Sec-WebSocket-Key; `None` if that is not 16 bytes in base64.
 pub(super) fn accept_key(key: &str) -> Option<String> {
     let digits = key.strip_suffix(KEY_PADDING)?;
     if digits.len() != KEY_CHARS || !digits.bytes().all(|digit| ALPHABET.contains(&digit)) {

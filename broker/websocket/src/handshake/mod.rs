@@ -1,4 +1,4 @@
-//! The opening handshake (RFC 6455 section 4.2): one HTTP request, one answer.
+//! The opening handshake (RFC 6455 section 4.2): one HTTP request and its response.
 
 mod accept_key;
 mod origin;
@@ -14,26 +14,26 @@ use crate::websocket::WebSocketConfig;
 use accept_key::accept_key;
 use request::Request;
 
-/// The name under which MQTT is spoken over WebSocket [MQTT-6.0.0-3], [MQTT-6.0.0-4].
+/// The subprotocol of MQTT over WebSocket [MQTT-6.0.0-3], [MQTT-6.0.0-4].
 pub const SUBPROTOCOL: &str = "mqtt";
-/// Longest request head that is taken.
+/// Maximum length of a request head.
 pub const REQUEST_HEAD_MAX_BYTES: usize = 8 << 10;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
-/// The only version there is (section 4.1).
+/// The only version (section 4.1).
 const WEBSOCKET_VERSION: &str = "13";
 
-/// A request that is not whole.
+/// An incomplete handshake request.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
     head: Vec<u8>,
 }
 
-/// What has become of a handshake.
+/// The result of feeding bytes to a handshake.
 pub(crate) enum HandshakeProgress {
-    /// More of the request is to come.
+    /// The request is incomplete.
     Incomplete,
-    /// The client may go on: frames begin behind the first `consumed` bytes of what came last.
+    /// The handshake is complete: frames begin after the first `consumed` bytes of the last input.
     Accepted {
         consumed: usize,
         answer: String,
@@ -42,12 +42,12 @@ pub(crate) enum HandshakeProgress {
 }
 
 impl Handshake {
-    /// Takes in what has come.
+    /// Processes received bytes.
     pub(crate) fn advance(&mut self, bytes: &[u8], config: &WebSocketConfig) -> HandshakeProgress {
         let before = self.head.len();
         let room = REQUEST_HEAD_MAX_BYTES - before;
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        // Something else than HTTP is told so at once: it might wait for an answer for ever.
+        // Reject anything but HTTP at once: its sender might wait for an answer forever.
         if self.head.first().is_some_and(|first| !first.is_ascii_uppercase()) {
             return HandshakeProgress::Refused(HandshakeRefusal::Malformed("the request line is not HTTP"));
         }
@@ -59,7 +59,7 @@ impl Handshake {
             return HandshakeProgress::Incomplete;
         };
         let end = searched + found + HEAD_END.len();
-        // The line end of the last field stays, so that all lines have one.
+        // Keep the line end of the last field, so that all lines have one.
         match answer(&self.head[..end - 2], config) {
             Ok(answer) => HandshakeProgress::Accepted { consumed: end - before, answer },
             Err(refusal) => HandshakeProgress::Refused(refusal),
@@ -78,7 +78,7 @@ fn answer(head: &[u8], config: &WebSocketConfig) -> Result<String, HandshakeRefu
     if !request.has_token("upgrade", "websocket") || !request.has_token("connection", "upgrade") {
         return Err(HandshakeRefusal::NotWebSocket);
     }
-    let host = request.single("host")?.ok_or(HandshakeRefusal::Malformed("the field Host is missing"))?;
+    let host = request.single("host")?.ok_or(HandshakeRefusal::Malformed("the Host header is missing"))?;
     if let Some(origin) = request.single("origin")?
         && !config.origins.allow(origin, host)
     {
@@ -90,8 +90,8 @@ fn answer(head: &[u8], config: &WebSocketConfig) -> Result<String, HandshakeRefu
     let key = request
         .single("sec-websocket-key")?
         .and_then(accept_key)
-        .ok_or(HandshakeRefusal::Malformed("the field Sec-WebSocket-Key is not 16 bytes in base64"))?;
-    // [MQTT-6.0.0-3], [MQTT-6.0.0-4]; names of subprotocols are compared as they are.
+        .ok_or(HandshakeRefusal::Malformed("the Sec-WebSocket-Key header is not 16 bytes in base64"))?;
+    // [MQTT-6.0.0-3], [MQTT-6.0.0-4]; names of subprotocols are case-sensitive.
     if !request.items("sec-websocket-protocol").any(|name| name == SUBPROTOCOL) {
         return Err(HandshakeRefusal::Subprotocol);
     }

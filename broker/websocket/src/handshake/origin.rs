@@ -1,25 +1,25 @@
-//! Whose web pages may connect (RFC 6455 section 10.2).
+//! The origins of web pages that may connect (RFC 6455 section 10.2).
 //!
-//! A browser lets any page open a WebSocket to any address that it can reach, the user's own machine included, and says in
-//! Origin where the page comes from. Programs other than browsers send no Origin, or any they like.
+//! A browser lets any page open a WebSocket to any address that it can reach, the user's own machine included, and sends the page's origin
+//! in the Origin header. Programs other than browsers send no Origin, or an arbitrary one.
 
 use std::fmt;
-// Addresses as text; no sockets.
+// Addresses as text, no sockets.
 use core::net::IpAddr;
 
-/// An origin whose pages may connect, besides those that always may.
+/// An origin whose pages may connect, in addition to local ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedOrigin(Box<str>);
 
 impl AllowedOrigin {
-    /// `*` for all, `null` for pages that are not told apart (files, sandboxed frames), or a scheme, a host and where it is
-    /// not the scheme's own a port: `https://example.org`, `http://10.0.0.7:3000`.
+    /// `*` for all, `null` for pages with an opaque origin (files, sandboxed frames), or scheme, host and non-default port:
+    /// `https://example.org`, `http://10.0.0.7:3000`.
     pub fn new(text: &str) -> Option<AllowedOrigin> {
         let is_origin = WebOrigin::parse(text).is_some_and(|origin| !origin.host.is_empty());
         (text == "*" || text == "null" || is_origin).then(|| AllowedOrigin(text.into()))
     }
 
-    /// The text as it was given.
+    /// The text as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -35,25 +35,25 @@ impl fmt::Display for AllowedOrigin {
     }
 }
 
-/// The origins whose pages may connect. Always among them are pages of this machine (`localhost`, 127.0.0.0/8, `[::1]`),
-/// and pages from the very address that the request is for, where that is said as an IP address.
+/// The origins whose pages may connect. Pages of this machine (`localhost`, 127.0.0.0/8, `[::1]`) are always allowed, and pages from the
+/// address that the request is for, if that is an IP address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins(Vec<AllowedOrigin>);
 
 impl Origins {
-    /// Those that always may, and these.
+    /// The local origins and these.
     pub fn new(allowed: Vec<AllowedOrigin>) -> Origins {
         Origins(allowed)
     }
 
-    /// Whether a page from `origin` may connect to `host`, which is what the field Host says.
+    /// Whether a page from `origin` may connect to `host`, the value of the Host header.
     pub(crate) fn allow(&self, origin: &str, host: &str) -> bool {
         self.0.iter().any(|allowed| allowed.allows(origin)) || is_local_origin(origin, host)
     }
 }
 
-/// A page of this machine, or of the machine that is asked. The latter only by address: a name proves nothing, since who
-/// owns the name can let it point to this machine after the page was loaded from another.
+/// Whether a page is from this machine, or from the host of the request. The latter counts only as an IP address: a name proves nothing,
+/// since its owner can point it to this machine after the page was loaded from another.
 fn is_local_origin(origin: &str, host: &str) -> bool {
     let Some(origin) = WebOrigin::parse(origin) else { return false };
     if !matches!(origin.scheme, "http" | "https") {
@@ -63,11 +63,11 @@ fn is_local_origin(origin: &str, host: &str) -> bool {
         return true;
     }
     let Some(address) = address(origin.host) else { return false };
-    let asked = split_port(host).and_then(|(host, _)| self::address(host));
-    address.is_loopback() || asked == Some(address)
+    let requested = split_port(host).and_then(|(host, _)| self::address(host));
+    address.is_loopback() || requested == Some(address)
 }
 
-/// An origin in its parts.
+/// The components of an origin.
 struct WebOrigin<'a> {
     scheme: &'a str,
     host: &'a str,
@@ -84,7 +84,7 @@ impl<'a> WebOrigin<'a> {
     }
 }
 
-/// Host and port of an authority; the brackets of an IPv6 address stay.
+/// Splits an authority into host and port; the brackets of an IPv6 address stay.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let name_end = if authority.starts_with('[') { authority.find(']')? + 1 } else { 0 };
     match authority[name_end..].split_once(':') {
@@ -153,7 +153,7 @@ mod tests {
         ] {
             assert!(!origins(&[]).allow(origin, HOST), "{origin}");
         }
-        // The page's own name may point to this machine by now.
+        // The page's own name may point to this machine in the meantime.
         assert!(!origins(&[]).allow("http://example.org", "example.org:8083"));
     }
 

@@ -1,4 +1,4 @@
-//! The place of MQTT among what a server may serve.
+//! The path of the MQTT endpoint.
 
 use std::fmt;
 
@@ -10,27 +10,26 @@ const PATH_MAX_BYTES: usize = 255;
 pub struct Path(Box<str>);
 
 impl Path {
-    /// A path that begins with `/`, of visible ASCII characters without `?`, `#`, `"`, `'`, `,` and backslash, of 255
-    /// characters at most.
+    /// A path that begins with `/`, of at most 255 visible ASCII characters except `?`, `#`, `"`, `'`, `,` and backslash.
     pub fn new(path: &str) -> Option<Path> {
         let allowed = |byte: u8| byte.is_ascii_graphic() && !b"?#\"',\\".contains(&byte);
         let valid = path.starts_with('/') && path.len() <= PATH_MAX_BYTES && path.bytes().all(allowed);
         valid.then(|| Path(path.into()))
     }
 
-    /// The path as it was given.
+    /// The path as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether a request is for this path, whatever its query.
+    /// Whether a request is for this path, with any query.
     pub(crate) fn matches_target(&self, target: &str) -> bool {
         target.split_once('?').map_or(target, |(path, _)| path) == self.as_str()
     }
 }
 
 impl Default for Path {
-    /// The one that clients use where they are not told another.
+    /// The default path of clients.
     fn default() -> Path {
         Path("/mqtt".into())
     }

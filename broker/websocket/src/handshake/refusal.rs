@@ -1,15 +1,15 @@
-//! Answers to requests that do not become WebSockets.
+//! Responses to handshakes that are refused.
 
 use std::fmt;
 
 /// Why a handshake was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeRefusal {
-    /// Not a request of HTTP/1.1, or a field is missing or wrong: 400.
+    /// Not an HTTP/1.1 request, or a header is missing or wrong: 400.
     Malformed(&'static str),
     /// The subprotocol `mqtt` was not offered [MQTT-6.0.0-3]: 400.
     Subprotocol,
-    /// A page of this origin may not connect: 403.
+    /// Pages of this origin may not connect: 403.
     Origin(String),
     /// Another path than the listener's: 404.
     NotFound,
@@ -17,20 +17,20 @@ pub enum HandshakeRefusal {
     Method,
     /// The request was not complete in time: 408.
     TooSlow,
-    /// A request of HTTP that does not ask for WebSocket: 426.
+    /// An HTTP request without an upgrade to WebSocket: 426.
     NotWebSocket,
-    /// Another version of WebSocket than 13: 426.
+    /// A WebSocket version other than 13: 426.
     WebSocketVersion,
-    /// The request is over [`REQUEST_HEAD_MAX_BYTES`](crate::REQUEST_HEAD_MAX_BYTES): 431.
+    /// The request head exceeds [`REQUEST_HEAD_MAX_BYTES`](crate::REQUEST_HEAD_MAX_BYTES): 431.
     HeadTooLarge,
-    /// The server is going down: 503.
+    /// The server is shutting down: 503.
     Stopping,
-    /// Another version of HTTP than 1.1: 505.
+    /// An HTTP version other than 1.1: 505.
     HttpVersion,
 }
 
 impl HandshakeRefusal {
-    /// The status of the answer, with its name.
+    /// The status code of the response, with its name.
     pub fn status(&self) -> &'static str {
         match self {
             HandshakeRefusal::Malformed(_) | HandshakeRefusal::Subprotocol => "400 Bad Request",
@@ -45,7 +45,7 @@ impl HandshakeRefusal {
         }
     }
 
-    /// What was wrong, for the client. It repeats nothing of the request.
+    /// The reason for the client. It never echoes the request.
     fn reason(&self) -> &'static str {
         match self {
             HandshakeRefusal::Malformed(why) => why,
@@ -54,17 +54,19 @@ impl HandshakeRefusal {
                 "pages of this origin may not connect; websocket.origins lists those that may"
             }
             HandshakeRefusal::NotFound => "MQTT is not served here",
-            HandshakeRefusal::Method => "a WebSocket begins with GET",
+            HandshakeRefusal::Method => "a WebSocket handshake requires GET",
             HandshakeRefusal::TooSlow => "the request was not complete in time",
-            HandshakeRefusal::NotWebSocket => "this address speaks MQTT over WebSocket",
-            HandshakeRefusal::WebSocketVersion => "this server speaks version 13 of WebSocket",
+            HandshakeRefusal::NotWebSocket => {
+                "this is an endpoint for MQTT over WebSocket; connect with ws:// or wss://"
+            }
+            HandshakeRefusal::WebSocketVersion => "this server supports only WebSocket version 13",
             HandshakeRefusal::HeadTooLarge => "the request is too large",
-            HandshakeRefusal::Stopping => "the server is going down",
-            HandshakeRefusal::HttpVersion => "this server speaks HTTP/1.1",
+            HandshakeRefusal::Stopping => "the server is shutting down",
+            HandshakeRefusal::HttpVersion => "this server supports only HTTP/1.1",
         }
     }
 
-    /// Fields that belong to the status.
+    /// Headers that belong to the status.
     fn fields(&self) -> &'static str {
         match self {
             HandshakeRefusal::Method => "Allow: GET\r\n",
@@ -75,7 +77,7 @@ impl HandshakeRefusal {
         }
     }
 
-    /// The whole answer, behind which the connection is closed.
+    /// The whole response, after which the connection is closed.
     pub(crate) fn answer(&self) -> String {
         let (status, fields, why) = (self.status(), self.fields(), self.reason());
         format!(
@@ -91,7 +93,7 @@ impl HandshakeRefusal {
     }
 }
 
-/// Longest part of an origin that is shown.
+/// Maximum length of an origin in messages.
 const ORIGIN_SHOWN_CHARS: usize = 100;
 
 impl fmt::Display for HandshakeRefusal {

@@ -1,8 +1,8 @@
-//! The head of an HTTP request (RFC 9112), read strictly.
+//! Strict parsing of an HTTP request head (RFC 9112).
 
 use super::HandshakeRefusal;
 
-/// A request line and its fields.
+/// A request line and its headers.
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a str,
@@ -10,12 +10,12 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads lines, each with its end.
+    /// Parses lines, each with its line end.
     ///
     /// # Errors
-    /// For what is no request of HTTP/1.1 without content.
+    /// If this is not an HTTP/1.1 request without content.
     pub(super) fn parse(head: &'a [u8]) -> Result<Request<'a>, HandshakeRefusal> {
-        // Text outside ASCII is left to names and values that nobody looks at; none of ours has any.
+        // Text outside ASCII can only be in names and values that are not read here.
         let head = std::str::from_utf8(head).map_err(|_| HandshakeRefusal::Malformed("the request is not UTF-8"))?;
         let mut lines = head.split_terminator("\r\n");
         let line = lines.next().unwrap_or_default();
@@ -34,7 +34,7 @@ impl<'a> Request<'a> {
             _ => return Err(HandshakeRefusal::Malformed("the request line is not HTTP")),
         }
         let fields = lines.map(field).collect::<Option<Vec<_>>>();
-        let fields = fields.ok_or(HandshakeRefusal::Malformed("a field is not a name, a colon and a value"))?;
+        let fields = fields.ok_or(HandshakeRefusal::Malformed("a header is not a name, a colon and a value"))?;
         let request = Request { method, target, fields };
         let has_content = request.values("content-length").any(|length| length != "0");
         if has_content || request.values("transfer-encoding").next().is_some() {
@@ -43,36 +43,36 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// All values of a field; `name` is in lower case.
+    /// All values of a header; `name` is in lower case.
     fn values(&self, name: &str) -> impl Iterator<Item = &'a str> {
         self.fields.iter().filter(move |(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// The value of a field that may come once.
+    /// The value of a header that must not be repeated.
     ///
     /// # Errors
-    /// Where it comes again.
+    /// If it is repeated.
     pub(super) fn single(&self, name: &str) -> Result<Option<&'a str>, HandshakeRefusal> {
         let mut values = self.values(name);
         let value = values.next();
         if values.next().is_some() {
-            return Err(HandshakeRefusal::Malformed("a field is repeated that may come once"));
+            return Err(HandshakeRefusal::Malformed("a header is repeated that may occur only once"));
         }
         Ok(value)
     }
 
-    /// All items of a field that is a list, which may be spread over several fields of the name.
+    /// All items of a list header, which may be spread over several headers of the same name.
     pub(super) fn items(&self, name: &str) -> impl Iterator<Item = &'a str> {
         self.values(name).flat_map(|value| value.split(',')).map(trim).filter(|item| !item.is_empty())
     }
 
-    /// Whether a list has an item, in upper or lower case.
+    /// Whether a list header contains an item, case-insensitively.
     pub(super) fn has_token(&self, name: &str, token: &str) -> bool {
         self.items(name).any(|item| item.eq_ignore_ascii_case(token))
     }
 }
 
-/// `name: value`; a line that goes on from the one before is none, as section 5.2 allows.
+/// Parses `name: value`; rejects line folding, as section 5.2 allows.
 fn field(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let value = trim(value);

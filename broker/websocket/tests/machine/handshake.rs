@@ -1,4 +1,4 @@
-//! Handshakes in any pieces.
+//! Handshakes split at any byte.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -71,7 +71,7 @@ fn a_handshake_that_is_not_over_is_ended_in_http() {
         websocket.close(code);
         let said = take(&mut websocket, &[], 10);
         assert!(said.starts_with(format!("HTTP/1.1 {status} ").as_bytes()));
-        // The rest of it comes too late.
+        // The rest of it arrives too late.
         assert_eq!(websocket.receive(&mut REQUEST.as_bytes()[9..].to_vec()), 0);
         assert!(!websocket.is_open() && websocket.take_end_reason().is_none());
         assert!(take(&mut websocket, &[], 10).is_empty());

@@ -1,4 +1,4 @@
-//! The machine as a reactor drives it: bytes in any pieces, output taken in any pieces.
+//! The state machine as a reactor drives it: input and output split at any byte.
 
 mod handshake;
 mod streams;

@@ -1,4 +1,4 @@
-//! Streams of frames, right and wrong.
+//! Valid and invalid streams of frames.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use tautwire_websocket::{CloseCode, EndReason, FRAME_OUT_MAX_BYTES, Violation};
 
 use crate::support::{BINARY, CLOSE, CONTINUATION, FIN, PING, PONG, TEXT, frame, frames, open, receive, take};
 
-/// A message's pieces with control frames before each, as a client may send them.
+/// A fragment of a message with control frames before it, as a client may send them.
 #[derive(Debug, Clone)]
 struct Piece {
     pings: Vec<Vec<u8>>,
@@ -16,14 +16,14 @@ struct Piece {
 }
 
 fn payload() -> impl Strategy<Value = Vec<u8>> {
-    // Around the places where lengths change their form.
+    // Around the lengths where the encoding changes.
     prop_oneof![vec(any::<u8>(), 0..40), vec(any::<u8>(), 120..300), Just(vec![0x5A; 65_536])]
 }
 
 fn piece() -> impl Strategy<Value = Piece> {
     (vec(vec(any::<u8>(), 0..=125), 0..3), payload(), any::<[u8; 4]>(), any::<bool>()).prop_map(
         |(pings, payload, key, last)| {
-            // A message of one large piece is within the limits; more of them in one need not be.
+            // A message of one large fragment is within the limits; several might not be.
             let last = last || payload.len() > 1000;
             Piece { pings, payload, key, last }
         },
@@ -111,7 +111,7 @@ fn output_that_grows_while_it_is_written_stays_in_frames() {
     let (header, mqtt_bytes) = websocket.next(10);
     assert_eq!((header, mqtt_bytes), (&[0x82, 10][..], 10));
     assert_eq!(websocket.written(7), 5);
-    // 300 KB more have come meanwhile: first the rest of the frame, then the next one.
+    // 300 KB more have arrived meanwhile: first the rest of the frame, then the next one.
     assert_eq!(websocket.next(300_005), (&[][..], 5));
     assert_eq!(websocket.written(5), 5);
     let (header, mqtt_bytes) = websocket.next(300_000);
@@ -129,7 +129,7 @@ fn limits_are_kept_exactly() {
             [frame(BINARY, key, &[0; 60_000]), frame(FIN | CONTINUATION, key, &[0; 40_001])].concat(),
             Some(Violation::MessageTooLarge),
         ),
-        // The next message counts anew.
+        // The next message is counted from zero.
         ([frame(FIN | BINARY, key, &[0; 60_000]), frame(FIN | BINARY, key, &[0; 60_000])].concat(), None),
     ] {
         let seen = receive(&mut open(), &wire, &[]);
@@ -156,7 +156,7 @@ fn nothing_is_taken_after_the_end() {
         assert_eq!((seen.mqtt, seen.end_reason), (b"before".to_vec(), Some(end_reason)));
         let later = receive(&mut websocket, &frame(FIN | BINARY, key, b"later"), &[]);
         assert_eq!((later.mqtt, later.end_reason), (Vec::new(), None));
-        // Nothing follows a Close frame of ours either.
+        // Nothing follows the server's Close frame either.
         assert!(take(&mut websocket, b"", 100).is_empty());
     }
 }
@@ -165,7 +165,7 @@ fn nothing_is_taken_after_the_end() {
 fn what_is_pending_goes_before_the_close_frame() {
     let mut websocket = open();
     websocket.receive(&mut frame(FIN | CLOSE, [1; 4], &[]));
-    // Nothing is said of it before all that came first has been acted on.
+    // The end is not reported before all earlier input has been processed.
     assert_eq!(frames(&take(&mut websocket, b"answer", 3)), [(BINARY, b"answer".to_vec())]);
     assert_eq!(websocket.take_end_reason(), Some(EndReason::Closed(None)));
     assert_eq!(frames(&take(&mut websocket, b"pending", 3)), [(BINARY, b"pending".to_vec()), (CLOSE, Vec::new())]);

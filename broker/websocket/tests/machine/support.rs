@@ -1,4 +1,4 @@
-//! A client's bytes, and the server's end of the connection with a socket that takes what it likes.
+//! A client's bytes, and the server side of the connection with a socket that accepts any number of bytes.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ pub(crate) fn config() -> Arc<WebSocketConfig> {
     Arc::new(WebSocketConfig { path: Path::default(), origins: Origins::default(), limits })
 }
 
-/// What has come of a client's bytes.
+/// The result of receiving a client's bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
-    /// The MQTT bytes among them.
+    /// The MQTT bytes.
     pub(crate) mqtt: Vec<u8>,
     pub(crate) end_reason: Option<EndReason>,
-    /// What the server had to say of its own.
+    /// The server's own output.
     pub(crate) said: Vec<u8>,
 }
 
-/// The server's end, with the handshake behind it.
+/// The server side, after the handshake.
 pub(crate) fn open() -> WebSocket {
     let mut websocket = WebSocket::new(config());
     assert_eq!(websocket.receive(&mut REQUEST.as_bytes().to_vec()), 0);
@@ -40,7 +40,7 @@ pub(crate) fn open() -> WebSocket {
     websocket
 }
 
-/// Hands `wire` over in pieces of these lengths, the last one for all the rest.
+/// Passes `wire` in pieces of these lengths; the last piece is the rest.
 pub(crate) fn receive(websocket: &mut WebSocket, wire: &[u8], pieces: &[usize]) -> Observed {
     let mut seen = Observed::default();
     let mut rest = wire;
@@ -57,7 +57,7 @@ pub(crate) fn receive(websocket: &mut WebSocket, wire: &[u8], pieces: &[usize]) 
     seen
 }
 
-/// Writes all there is to write, `mqtt` included, `step` bytes at a time.
+/// Writes all output, `mqtt` included, `step` bytes at a time.
 pub(crate) fn take(websocket: &mut WebSocket, mqtt: &[u8], step: usize) -> Vec<u8> {
     let mut wire = Vec::new();
     let mut taken = 0;
@@ -103,7 +103,7 @@ pub(crate) fn frames(mut wire: &[u8]) -> Vec<(u8, Vec<u8>)> {
         let (length, rest) = match length {
             126 => (u64::from(u16::from_be_bytes([rest[0], rest[1]])), &rest[2..]),
             127 => (rest[..8].iter().fold(0, |length, byte| length << 8 | u64::from(*byte)), &rest[8..]),
-            // No mask.
+            // Not masked.
             length => (u64::from(*length), rest),
         };
         let (payload, behind) = rest.split_at(length as usize);

@@ -1,4 +1,4 @@
-/* Layer 1, the codec: packets from and to bytes. No state, nothing is copied that need not be. */
+/* Layer 1, the codec: packets from and to bytes. No state, no needless copies. */
 
 /** Control packet types (section 2.1.2). */
 typedef enum tw_packet_type {
@@ -50,7 +50,7 @@ typedef enum tw_property_id {
     TW_SHARED_SUBSCRIPTION_AVAILABLE = 0x2A
 } tw_property_id;
 
-/** One property: a number, or text (or binary data), or for a user property a name and text. */
+/** One property: a number, a text (or binary data), or a name and text for a user property. */
 typedef struct tw_property {
     tw_property_id id;
     uint32_t number;
@@ -59,12 +59,12 @@ typedef struct tw_property {
 } tw_property;
 
 /**
- * Properties are kept as they are on the wire, without their length in front: decoded ones are views of the packet, and
- * those to be sent are written with tw_put_number(), tw_put_text() and tw_put_user_property(). {NULL, 0}: none.
+ * Properties are stored in encoded form, without their length prefix: decoded ones are views of the packet, and those to
+ * send are written with tw_put_number(), tw_put_text() and tw_put_user_property(). {NULL, 0}: none.
  */
 typedef tw_bytes tw_properties;
 
-/** Where properties are written. Set it up with tw_writer_on(); look at the error once, at the end. */
+/** A buffer for writing properties. Create it with tw_writer_on(); check `error` once, at the end. */
 typedef struct tw_writer {
     uint8_t *data;
     size_t size;
@@ -75,7 +75,7 @@ typedef struct tw_writer {
 
 /** A message (section 3.3). */
 typedef struct tw_publish {
-    /** Empty if a Topic Alias among the properties stands for it. */
+    /** Empty if a Topic Alias among the properties replaces it. */
     tw_bytes topic;
     tw_bytes payload;
     tw_properties properties;
@@ -98,7 +98,7 @@ static inline tw_publish tw_message(tw_bytes topic, tw_bytes payload, tw_qos qos
     return message;
 }
 
-/** The message that the server publishes when the client is gone (section 3.1.3). */
+/** The message that the server publishes if the connection is lost (section 3.1.3). */
 typedef struct tw_will {
     tw_bytes topic;
     tw_bytes payload;
@@ -122,7 +122,7 @@ typedef struct tw_connect {
 
 typedef struct tw_connack {
     bool session_present;
-    /** Return codes of 3.1.1 are given as the reason code of the same meaning. */
+    /** Return codes of 3.1.1 are converted to the reason code with the same meaning. */
     tw_reason reason;
     tw_properties properties;
 } tw_connack;
@@ -141,7 +141,7 @@ typedef enum tw_retain_handling {
     TW_RETAINED_NEVER = 2
 } tw_retain_handling;
 
-/** What a client asks for. In 3.1.1 there is the QoS alone, and in UNSUBSCRIBE the filter alone. */
+/** One entry of SUBSCRIBE. In 3.1.1 there is only the QoS, and in UNSUBSCRIBE only the filter. */
 typedef struct tw_subscription {
     tw_bytes filter;
     tw_qos qos;
@@ -163,9 +163,9 @@ static inline tw_subscription tw_filter(tw_bytes filter, tw_qos qos) {
 typedef struct tw_subscribe {
     uint16_t packet_id;
     tw_properties properties;
-    /** What is to be encoded. NULL in a decoded packet. */
+    /** The entries to encode. NULL in a decoded packet. */
     const tw_subscription *list;
-    /** How many there are, in `list` or in `wire`. */
+    /** The number of entries, in `list` or in `wire`. */
     size_t count;
     /** The list of a decoded packet, for tw_next_subscription(). Encoded if `list` is NULL. */
     tw_bytes wire;
@@ -196,22 +196,21 @@ typedef struct tw_packet {
         tw_suback suback;
         tw_notice notice;
     } as;
-    /** After an error of tw_decode(): where it went wrong. After TW_INCOMPLETE: how many bytes are needed at least. */
+    /** After an error of tw_decode(): its position. After TW_INCOMPLETE: the minimum number of bytes. */
     size_t at;
 } tw_packet;
 
 /**
- * Decodes the packet at the start of `input`. `version` is that of the connection; CONNECT brings its own.
+ * Decodes the packet at the start of `input`. `version` is that of the connection; CONNECT has its own.
  *
- * Answers the number of bytes that the packet takes, TW_INCOMPLETE until it is whole, or what is wrong with it as soon
- * as that is known. Views in `packet` are of `input`. `max_packet_bytes`: fixed header included, TW_MAX_PACKET_BYTES for
- * no limit.
+ * Returns the length of the packet, TW_INCOMPLETE until it is complete, or the error as soon as it is known. Views in
+ * `packet` refer to `input`. `max_packet_bytes` includes the fixed header; TW_MAX_PACKET_BYTES for no limit.
  */
 tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32_t max_packet_bytes, tw_packet *packet);
 
 /**
- * Writes a packet to `out`, in its shortest form, and answers its length. Everything is checked first: bytes that a
- * receiver would refuse are never written. `out` must not overlap what the packet refers to.
+ * Encodes a packet to `out`, in its shortest form, and returns its length. Everything is validated first: bytes that a
+ * receiver would refuse are never written. `out` must not overlap the data of the packet.
  *
  * Errors: those of tw_decode() for wrong content, TW_BUFFER_TOO_SMALL, TW_FIELD_TOO_LONG, TW_ARGUMENT, TW_NOT_IN_VERSION.
  */
@@ -220,38 +219,39 @@ tw_result tw_encode(const tw_packet *packet, tw_version version, uint8_t *out, s
 /** As tw_encode(), for a message. */
 tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8_t *out, size_t size);
 
-/** How many bytes tw_encode() would write; its errors but TW_BUFFER_TOO_SMALL. */
+/** Returns how many bytes tw_encode() would write, or its errors except TW_BUFFER_TOO_SMALL. */
 tw_result tw_encoded_len(const tw_packet *packet, tw_version version);
 
-/** Takes the first property off `rest`. False at the end, and if `rest` is neither decoded nor written with tw_put. */
+/** Removes the first property from `rest`. False at the end, and if `rest` is neither decoded nor written with tw_put. */
 bool tw_next_property(tw_properties *rest, tw_property *property);
 
 /** Finds the first property with that identifier. */
 bool tw_find_property(tw_properties properties, tw_property_id id, tw_property *property);
 
-/** Takes the first entry off the list of a decoded SUBSCRIBE or (`with_options` false) UNSUBSCRIBE. False at the end. */
+/** Removes the first entry from the list of a decoded SUBSCRIBE or (`with_options` false) UNSUBSCRIBE. False at the
+ * end. */
 bool tw_next_subscription(tw_bytes *rest, bool with_options, tw_subscription *subscription);
 
 tw_writer tw_writer_on(void *data, size_t size);
 
-/** Writes a property whose value is a number: one, two or four bytes, or a variable byte integer. */
+/** Writes a numeric property: one, two or four bytes, or a variable byte integer. */
 void tw_put_number(tw_writer *writer, tw_property_id id, uint32_t value);
 
-/** Writes a property whose value is text or binary data. */
+/** Writes a property with text or binary data. */
 void tw_put_text(tw_writer *writer, tw_property_id id, tw_bytes text);
 
 void tw_put_user_property(tw_writer *writer, tw_bytes name, tw_bytes value);
 
-/** What has been written. */
+/** Returns the written properties. */
 static inline tw_properties tw_written(const tw_writer *writer) {
     return tw_view(writer->data, writer->len);
 }
 
-/** 0 if this may be the topic of a message (section 4.7), else why not. `at`, if not NULL: where. */
+/** Returns 0 for a valid topic name (section 4.7), otherwise the error. `at`, if not NULL, is its position. */
 tw_result tw_check_topic(tw_bytes topic, size_t *at);
 
-/** 0 if this may be a topic filter, also one with `$share/NAME/` (sections 4.7 and 4.8.2), else why not. */
+/** Returns 0 for a valid topic filter, also one with `$share/NAME/` (sections 4.7 and 4.8.2), otherwise the error. */
 tw_result tw_check_filter(tw_bytes filter, size_t *at);
 
-/** Whether messages with this topic are for this filter. Both must be valid. `$share/NAME/` is passed over. */
+/** Whether a topic matches a filter. Both must be valid. `$share/NAME/` is ignored. */
 bool tw_topic_matches(tw_bytes filter, tw_bytes topic);

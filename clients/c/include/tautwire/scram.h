@@ -2,18 +2,18 @@
  * SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), for tw_client_config.authenticator: the client proves that it knows a
  * password without sending it, and the server has to prove that it knows it, too. Build with TW_SCRAM=256, or 512 for both.
  *
- * Names and passwords are of visible ASCII and spaces: others would have to be normalised (SASLprep, RFC 4013), which is not
+ * Names and passwords must be visible ASCII and spaces: others would have to be normalised (SASLprep, RFC 4013), which is not
  * done here. There is no channel binding.
  */
 
-/** The fewest iterations that a server may ask for (RFC 7677), and the most, unless `iterations_max` says otherwise. */
+/** The minimum number of iterations (RFC 7677), and the maximum, unless `iterations_max` is set. */
 #define TW_SCRAM_ITERATIONS_MIN 4096u
 #define TW_SCRAM_ITERATIONS_MAX 100000u
 
 #define TW_SCRAM_SALT_MAX_BYTES 64u
 #define TW_SCRAM_NONCE_MAX_BYTES 18u
 
-/** A hash that goes on. A hash of the platform's may use it as it likes, and must be copied with it. */
+/** The state of an incremental hash. A hash of the platform may use it in any way, but it must be copyable. */
 typedef struct tw_hash_state {
     uint64_t len;
     uint64_t words[8];
@@ -35,12 +35,13 @@ extern const tw_hash tw_sha256;
 extern const tw_hash tw_sha512;
 #endif
 
-/** Fills `len` bytes at `to` so that nobody can guess them. Answers 0, or less: TW_SCRAM_CREDENTIALS is the error then. */
+/** Fills `len` bytes at `to` with unpredictable bytes. Returns 0, or a negative value: the error is then
+ * TW_SCRAM_CREDENTIALS. */
 typedef tw_result (*tw_random)(void *context, uint8_t *to, size_t len);
 
 /**
- * One user. It keeps the keys that the password gives: as long as the server keeps its salt, only the first connection costs
- * the iterations. Set it up with tw_scram_init(); only `iterations_max` is yours afterwards.
+ * One user. It caches the keys derived from the password: as long as the server keeps its salt, only the first connection
+ * computes the iterations. Initialise it with tw_scram_init(); afterwards you may change only `iterations_max`.
  */
 typedef struct tw_scram {
     const tw_hash *hash;
@@ -55,11 +56,12 @@ typedef struct tw_scram {
     uint8_t nonce[TW_SCRAM_NONCE_MAX_BYTES / 3 * 4];
 } tw_scram;
 
-/** Sets a user up. What it points to must outlive it. */
+/** Initialises a user. Everything it points to must outlive it. */
 void tw_scram_init(tw_scram *scram, const tw_hash *hash, tw_bytes user, tw_bytes password, tw_random random, void *context);
 
 /**
- * The authenticator of a user. `space` holds one message with the method and its length: 256 bytes are enough for names of up to
- * 100 bytes and servers with nonces of up to 64. Proving takes about 1 KB of stack, and the time of the iterations.
+ * Returns the authenticator of a user. `space` must have room for one message with the method and its length: 256 bytes are
+ * enough for names of up to 100 bytes and servers with nonces of up to 64. Proving takes about 1 KB of stack, and the time of
+ * the iterations.
  */
 tw_authenticator tw_scram_authenticator(tw_scram *scram, tw_memory space);

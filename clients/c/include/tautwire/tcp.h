@@ -1,4 +1,4 @@
-/** TCP on POSIX, IPv4 and IPv6. Private but for `fd`: -1 while there is no socket. */
+/** TCP on POSIX, IPv4 and IPv6. Private except `fd`: -1 while there is no socket. */
 typedef struct tw_tcp {
     const char *host;
     const char *port;
@@ -9,11 +9,11 @@ typedef struct tw_tcp {
     void *address;
 } tw_tcp;
 
-/** How long an address of a name may take before the next one is tried. The last one has the rest of `connect_timeout_ms`. */
+/** The time limit for one address of a name before the next one is tried. The last one has the rest of `connect_timeout_ms`. */
 #define TW_TCP_ADDRESS_MS 5000u
 
 /**
- * Sets `tcp` up and answers its transport. `host` and `port` must outlive it. A name is looked up at each connection, and its addresses
- * are tried in turn.
+ * Initialises `tcp` and returns its transport. `host` and `port` must outlive it. A name is resolved at each connection, and its
+ * addresses are tried in turn.
  */
 tw_transport tw_tcp_transport(tw_tcp *tcp, const char *host, const char *port);

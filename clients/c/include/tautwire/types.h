@@ -1,12 +1,12 @@
-/* Words that all layers share. */
+/* Types that all layers share. */
 
-/** A view of bytes that belong to someone else. Text is UTF-8 and has no terminating zero. */
+/** A view of bytes that someone else owns. Text is UTF-8 and has no terminating zero. */
 typedef struct tw_bytes {
     const uint8_t *data;
     size_t len;
 } tw_bytes;
 
-/** Memory that the caller lends. */
+/** Memory that the caller provides. */
 typedef struct tw_memory {
     uint8_t *data;
     size_t size;
@@ -35,23 +35,23 @@ static inline tw_memory tw_lend(void *data, size_t size) {
     return memory;
 }
 
-/** The protocol level as CONNECT says it. 3.1 has the layout of 3.1.1. */
+/** The protocol level in CONNECT. 3.1 has the layout of 3.1.1. */
 typedef enum tw_version { TW_V3_1 = 3, TW_V3_1_1 = 4, TW_V5 = 5 } tw_version;
 
 typedef enum tw_qos { TW_AT_MOST_ONCE = 0, TW_AT_LEAST_ONCE = 1, TW_EXACTLY_ONCE = 2 } tw_qos;
 
-/** The largest packet there can be, in bytes with its fixed header. As a limit it limits nothing. */
+/** The largest possible packet, in bytes with its fixed header. As a limit it means no limit. */
 #define TW_MAX_PACKET_BYTES 268435460u
 
 /**
- * What functions answer. Negative: one of tw_error. Otherwise 0, or a number of bytes where the function says so.
- * tw_error_name(), tw_error_text(), tw_fault() and tw_reason_for() say more about an error.
+ * The result of a function. Negative: one of tw_error. Otherwise 0, or a number of bytes if the function says so.
+ * tw_error_name(), tw_error_text(), tw_fault() and tw_reason_for() describe an error.
  */
 typedef int32_t tw_result;
 
 /** Errors. The values are stable; new ones are added at the end of their class. */
 typedef enum tw_error {
-    /** The packet is not whole yet: wait for more bytes. */
+    /** The packet is not complete yet: wait for more bytes. */
     TW_INCOMPLETE = -1,
 
     /* Malformed packets: 0x81. */
@@ -77,7 +77,7 @@ typedef enum tw_error {
     TW_CONNACK_FLAGS_RESERVED = -29,
     TW_SUBSCRIPTION_OPTIONS_RESERVED = -30,
 
-    /* Protocol errors: 0x82, but for those with a code of their own (see tw_reason_for). */
+    /* Protocol errors: 0x82, except those with a code of their own (see tw_reason_for). */
     TW_PACKET_ID_ZERO = -40,
     TW_REASON_CODE_UNKNOWN = -41,
     TW_PROPERTY_REPEATED = -42,
@@ -107,54 +107,54 @@ typedef enum tw_error {
     TW_SUBSCRIPTION_QOS_THREE = -66,
     TW_RETAIN_HANDLING_THREE = -67,
     TW_NO_LOCAL_ON_SHARED = -68,
-    /** The server sent a packet that it may not send now. */
+    /** The server sent a packet that is not allowed now. */
     TW_PACKET_UNEXPECTED = -69,
-    /** The server says that it has a session although a new one was asked for [MQTT-3.2.2-2]. */
+    /** Session Present after Clean Start [MQTT-3.2.2-2]. */
     TW_SESSION_UNEXPECTED = -70,
     /** The server used a topic alias although none is allowed. */
     TW_TOPIC_ALIAS_UNEXPECTED = -71,
-    /** More QoS 2 messages are open than there are places to remember them. */
+    /** More incoming QoS 2 messages are open than `incoming` has room for. */
     TW_TOO_MANY_INCOMING = -72,
-    /** A CONNECT before 5.0 that asks for a session to be kept and does not name it. It is not written, and read all the same. */
+    /** A CONNECT before 5.0 with a persistent session but no client identifier. It is decoded, but never encoded. */
     TW_CLIENT_ID_MISSING = -73,
 
     /* Larger than the receiver accepts: 0x95. */
     TW_PACKET_OVER_LIMIT = -80,
 
-    /* Wrong use of this library, or a limit of it. Nothing was done. */
+    /* Wrong use of this library, or one of its limits. Nothing was done. */
     /** The buffer is too small for the packet. */
     TW_BUFFER_TOO_SMALL = -90,
     /** A string or binary field is longer than 65,535 bytes. */
     TW_FIELD_TOO_LONG = -91,
-    /** An argument is outside its range, or the function must not be called here: invalid_argument. */
+    /** An argument is out of range, or the function must not be called here: invalid_argument. */
     TW_ARGUMENT = -92,
-    /** The version of the protocol cannot express this. */
+    /** This version of the protocol cannot express this. */
     TW_NOT_IN_VERSION = -93,
-    /** There is no connection. QoS 0 messages are not kept for later. */
+    /** There is no connection. QoS 0 messages are not queued. */
     TW_NOT_CONNECTED = -94,
-    /** The outbox is full: wait until messages are acknowledged, or lend more memory. */
+    /** The outbox is full: wait until messages are acknowledged, or provide more memory. */
     TW_OUTBOX_FULL = -95,
-    /** The transmit buffer is full: send what is in it, then try again. */
+    /** The transmit buffer is full: send its content, then try again. */
     TW_OUTPUT_FULL = -96,
     /** The packet is larger than the server's Maximum Packet Size: packet_too_large. */
     TW_OVER_MAXIMUM_PACKET_SIZE = -97,
     /** The QoS is above the server's Maximum QoS: qos_not_supported. */
     TW_OVER_MAXIMUM_QOS = -98,
-    /** The server keeps no retained messages: retain_not_supported. */
+    /** The server does not support retained messages: retain_not_supported. */
     TW_RETAIN_UNAVAILABLE = -99,
-    /** The memory for subscriptions is full: lend more, or unsubscribe from something. */
+    /** The memory for subscriptions is full: provide more, or end one of them. */
     TW_SUBSCRIPTIONS_FULL = -100,
-    /** All places for requests are taken: wait for a response, or lend more of them. */
+    /** All slots for requests are in use: wait for a response, or provide more. */
     TW_REQUESTS_FULL = -101,
-    /** The store failed: nothing that it had to keep was done. */
+    /** The store failed: nothing that had to be stored was done. */
     TW_STORE_FAILED = -102,
 
-    /* The connection, and attempts to make one. Transports answer with them, too. */
-    /** The connection broke, and nobody said why. */
+    /* The connection, and attempts to make one. Transports return these, too. */
+    /** The connection was lost without a reason. */
     TW_CONNECTION_LOST = -110,
-    /** The name of the server is not known. */
+    /** The name of the server cannot be resolved. */
     TW_NAME_NOT_FOUND = -111,
-    /** There is no way to the server, or nobody listens at the port. */
+    /** There is no route to the server, or no listener at the port. */
     TW_UNREACHABLE = -112,
     /** The server did not accept the connection within `connect_timeout_ms`. */
     TW_CONNECT_TIMEOUT = -113,
@@ -162,13 +162,13 @@ typedef enum tw_error {
     TW_HANDSHAKE_FAILED = -114,
     /** The server did not answer a PINGREQ within `response_timeout_ms`: keep_alive_timeout. */
     TW_PING_TIMEOUT = -115,
-    /** The server refused the connection in CONNACK. The reason code says why. */
+    /** CONNACK with a refusal; see the reason code. */
     TW_CONNECTION_REFUSED = -116,
-    /** The server does not speak this version of the protocol: unsupported_protocol_version. */
+    /** The server does not support this version of the protocol: unsupported_protocol_version. */
     TW_UNSUPPORTED_VERSION = -117,
-    /** The server names another one in CONNACK or DISCONNECT. */
+    /** The server names another server in CONNACK or DISCONNECT. */
     TW_REDIRECTED = -118,
-    /** The server sent DISCONNECT. The reason code says why. */
+    /** The server sent DISCONNECT; see the reason code. */
     TW_SERVER_DISCONNECTED = -119,
     /** Another client has connected with the same client identifier: session_taken_over. */
     TW_TAKEN_OVER = -120,
@@ -190,41 +190,41 @@ typedef enum tw_error {
     TW_TLS_CLOSED = -141,
     TW_TLS_SETTINGS = -142,
 
-    /* Authentication, on this side. An authenticator may answer with any of them. */
+    /* Authentication, on this side. An authenticator may return any of them. */
     TW_AUTHENTICATION_FAILED = -150,
-    /** User name or password is empty or not of visible ASCII, or there are no random bytes. */
+    /** The user name or password is empty or not visible ASCII, or there are no random bytes. */
     TW_SCRAM_CREDENTIALS = -151,
-    /** The server sent something else than SCRAM. */
+    /** The server sent an invalid SCRAM message. */
     TW_SCRAM_MALFORMED = -152,
-    /** The server did not go on with the client's nonce: the message may be from another exchange. */
+    /** The server did not continue the client's nonce: the message may be from another exchange. */
     TW_SCRAM_NONCE = -153,
-    /** The server asks for too few iterations, or too many. */
+    /** The server requests too few or too many iterations. */
     TW_SCRAM_ITERATIONS = -154,
-    /** The server refuses, in words of SCRAM. */
+    /** The server refuses with a SCRAM error. */
     TW_SCRAM_REFUSED = -155,
-    /** The server has not proved that it knows the password. It may be another than it says. */
+    /** The server has not proved that it knows the password. It may be an impostor. */
     TW_SCRAM_SERVER_SIGNATURE = -156,
 
-    /* What became of a message, a subscription or a request. */
-    /** The server refused the message. The reason code says why. */
+    /* The result of a message, a subscription or a request. */
+    /** The server refused the message; see the reason code. */
     TW_PUBLISH_REFUSED = -160,
-    /** The server refused the subscription. The reason code says why. */
+    /** The server refused the subscription; see the reason code. */
     TW_SUBSCRIBE_REFUSED = -161,
-    /** The server refused to end the subscription. The reason code says why. */
+    /** The server refused to end the subscription; see the reason code. */
     TW_UNSUBSCRIBE_REFUSED = -162,
-    /** The server has lost the session, and nobody knows whether it has the QoS 2 message. */
+    /** The server has lost the session. It is unknown whether it has the QoS 2 message. */
     TW_SESSION_LOST = -163,
-    /** The caller's time was over before there was an answer. The message may still be delivered. */
+    /** The time limit of the caller passed before there was an answer. The message may still be delivered. */
     TW_UNACKNOWLEDGED = -164,
-    /** Nobody has subscribed to the topic of the request. */
+    /** No client has subscribed to the topic of the request. */
     TW_NO_RESPONDER = -165,
-    /** The responder could not do it, and says why. */
+    /** The responder failed, and explains why. */
     TW_REQUEST_FAILED = -166,
-    /** No response came in time. */
+    /** No response arrived in time. */
     TW_REQUEST_TIMEOUT = -167
 } tw_error;
 
-/** Who is at fault. */
+/** The class of an error. */
 typedef enum tw_fault_class {
     TW_FAULT_NONE,
     TW_FAULT_INCOMPLETE,
@@ -283,14 +283,14 @@ typedef enum tw_reason {
     TW_WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED = 0xA2
 } tw_reason;
 
-/** The class of a result. */
+/** Returns the class of a result. */
 tw_fault_class tw_fault(tw_result result);
 
-/** The reason code that answers a packet which was refused with this error. */
+/** Returns the reason code to answer a packet that was refused with this error. */
 tw_reason tw_reason_for(tw_result result);
 
-/** The stable code of an error, such as "topic_wildcard"; "ok" for what is not negative. */
+/** Returns the stable code of an error, such as "topic_wildcard"; "ok" if it is not negative. */
 const char *tw_error_name(tw_result result);
 
-/** What is wrong and, behind a colon, what to do: a sentence for people. The code where there is no text (see TW_TEXTS). */
+/** Returns what is wrong and, after a colon, what to do, as text for people. The code if there is no text (see TW_TEXTS). */
 const char *tw_error_text(tw_result result);

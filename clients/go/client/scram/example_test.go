@@ -13,7 +13,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// pretender is a server that lets everybody in, and knows no passwords.
+// pretender is a server that accepts every client, and knows no passwords.
 func pretender() (address string, stop func()) {
 	s := server.New(server.Options{Hooks: server.Hooks{
 		Connect: func(_ *server.Conn, p *packets.Connect) (*packets.ConnAck, error) {
@@ -32,7 +32,7 @@ func pretender() (address string, stop func()) {
 
 // A server that does not know the password is refused.
 func Example() {
-	address, stop := pretender() // "mqtts://broker.example", if it were the right one.
+	address, stop := pretender() // In place of "mqtts://broker.example".
 	defer stop()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

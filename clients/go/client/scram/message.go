@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// messageBytesMax is the length of the longest message of a server.
+// messageBytesMax is the maximum length of a server message.
 const messageBytesMax = 1024
 
 // serverFirst is the first message of the server (RFC 5802, section 7).
@@ -27,7 +27,7 @@ func parseServerFirst(data []byte, clientNonce string) (serverFirst, error) {
 	if len(fields) < 3 {
 		return serverFirst{}, malformed("a field is missing")
 	}
-	// A mandatory extension, m=…, stands where the nonce should.
+	// A mandatory extension, m=…, would be in the place of the nonce.
 	nonce, hasNonce := strings.CutPrefix(fields[0], "r=")
 	salt, hasSalt := strings.CutPrefix(fields[1], "s=")
 	iterations, hasIterations := strings.CutPrefix(fields[2], "i=")
@@ -45,12 +45,12 @@ func parseServerFirst(data []byte, clientNonce string) (serverFirst, error) {
 		return serverFirst{}, err
 	}
 	if !strings.HasPrefix(nonce, clientNonce) || len(nonce) == len(clientNonce) {
-		return serverFirst{}, failure(ErrNonce, "the server did not go on with the client's nonce")
+		return serverFirst{}, failure(ErrNonce, "the server did not extend the client's nonce")
 	}
 	return first, nil
 }
 
-// parseServerFinal gives the signature in the server's last message.
+// parseServerFinal returns the signature in the server's last message.
 func parseServerFinal(data []byte) ([]byte, error) {
 	text, err := checked(data)
 	if err != nil {
@@ -64,14 +64,14 @@ func parseServerFinal(data []byte) ([]byte, error) {
 	return decoded(signature)
 }
 
-// checked gives a message of visible ASCII, which is all that a server needs, unless it refuses.
+// checked returns a message if it is visible ASCII, which is all that a server needs, and no refusal.
 func checked(data []byte) (string, error) {
 	text := string(data)
 	if len(text) > messageBytesMax {
-		return "", malformed("a message of more than 1,024 bytes")
+		return "", malformed("the message is longer than 1,024 bytes")
 	}
 	if !isVisible(text) {
-		return "", malformed("a message with other bytes than visible ASCII")
+		return "", malformed("the message has bytes other than visible ASCII")
 	}
 	if why, refused := strings.CutPrefix(text, "e="); refused {
 		return "", failure(ErrRefused, "the server refuses: %s", why)
@@ -96,7 +96,7 @@ func decoded(text string) ([]byte, error) {
 	return data, nil
 }
 
-// number reads iterations. One that is too large for its type is the largest: it is refused for its size.
+// number parses iterations. One that is too large for its type becomes the largest, which is refused.
 func number(text string) (int, error) {
 	if text == "" || strings.Trim(text, "0123456789") != "" || len(text) > 1 && text[0] == '0' {
 		return 0, malformed("the iterations are not a number")
@@ -109,5 +109,5 @@ func number(text string) (int, error) {
 }
 
 func malformed(what string) error {
-	return failure(ErrMalformed, "the server sent what is not SCRAM: %s", what)
+	return failure(ErrMalformed, "the server sent an invalid SCRAM message: %s", what)
 }

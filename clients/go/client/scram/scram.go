@@ -1,9 +1,9 @@
 // Package scram authenticates a user by SCRAM-SHA-256 or SCRAM-SHA-512 (RFC 5802, RFC 7677): the client proves that it knows
 // the password without sending it, and the server has to prove that it knows it, too.
 //
-// What [SHA256] and [SHA512] give is for [client.Options.Authenticator].
+// The results of [SHA256] and [SHA512] are for [client.Options.Authenticator].
 //
-// Names and passwords are of visible ASCII and spaces: others would have to be normalised (SASLprep, RFC 4013), which this
+// Names and passwords must be visible ASCII and spaces: others would have to be normalised (SASLprep, RFC 4013), which this
 // package does not do. There is no channel binding.
 //
 // [client.Options.Authenticator]: https://pkg.go.dev/github.com/tautwire/tautwire/clients/go/client#Options
@@ -25,20 +25,20 @@ import (
 )
 
 const (
-	// MinIterations is the fewest that a server may ask for. RFC 7677 asks for as many.
+	// MinIterations is the minimum number of iterations, as RFC 7677 requires.
 	MinIterations = 4096
-	// MaxIterations is the most, unless [User.MaxIterations] says otherwise.
+	// MaxIterations is the maximum, unless [User.MaxIterations] is set.
 	MaxIterations = 100_000
 
 	nonceBytes = 18
-	// There is no channel binding.
+	// The GS2 header: no channel binding.
 	header = "n,,"
 )
 
-// User is one side of the authentication: the client's. It keeps the keys that the password gives, so that only the first exchange
-// costs the iterations, as long as the server keeps its salt. Each client needs a User of its own.
+// User is the client's side of the authentication. It caches the derived keys, so that only the first exchange computes the
+// iterations, as long as the server keeps its salt. Each client needs a User of its own.
 type User struct {
-	// MaxIterations is the most that a server may ask for, so that none can keep this client computing. 0: [MaxIterations].
+	// MaxIterations is the maximum that a server may request, so that no server can keep this client computing. 0: [MaxIterations].
 	MaxIterations int
 
 	method   string
@@ -51,36 +51,36 @@ type User struct {
 	clientKey  []byte
 	serverKey  []byte
 
-	// Of the exchange that goes on: what has been written, or what the server owes.
+	// State of the current exchange: what has been sent, or what the server has to send.
 	bare      string
 	nonce     string
 	signature []byte
 }
 
-// SHA256 gives a user of SCRAM-SHA-256. The error is [ErrCredentials].
+// SHA256 returns a user of SCRAM-SHA-256. The error is [ErrCredentials].
 func SHA256(name, password string) (*User, error) {
 	return newUser("SCRAM-SHA-256", sha256.New, name, password)
 }
 
-// SHA512 gives a user of SCRAM-SHA-512. The error is [ErrCredentials].
+// SHA512 returns a user of SCRAM-SHA-512. The error is [ErrCredentials].
 func SHA512(name, password string) (*User, error) {
 	return newUser("SCRAM-SHA-512", sha512.New, name, password)
 }
 
 func newUser(method string, hash func() hash.Hash, name, password string) (*User, error) {
 	if name == "" || !isVisible(name) {
-		return nil, failure(ErrCredentials, "a user name is of visible ASCII and spaces")
+		return nil, failure(ErrCredentials, "the user name must be visible ASCII and spaces")
 	}
 	if password == "" || !isVisible(password) {
-		return nil, failure(ErrCredentials, "a password is of visible ASCII and spaces")
+		return nil, failure(ErrCredentials, "the password must be visible ASCII and spaces")
 	}
 	return &User{method: method, hash: hash, name: name, password: password}, nil
 }
 
-// Method names the authentication method.
+// Method returns the name of the authentication method.
 func (u *User) Method() string { return u.method }
 
-// Begin gives the client's first message.
+// Begin returns the client's first message.
 func (u *User) Begin(context.Context) ([]byte, error) {
 	random := make([]byte, nonceBytes)
 	if _, err := rand.Read(random); err != nil {
@@ -98,7 +98,7 @@ func (u *User) begin(nonce string) []byte {
 // Continue answers the server's first message with the proof.
 func (u *User) Continue(_ context.Context, data []byte) ([]byte, error) {
 	if u.nonce == "" {
-		return nil, failure(ErrMalformed, "a message that is not due")
+		return nil, failure(ErrMalformed, "unexpected message")
 	}
 	bare, nonce := u.bare, u.nonce
 	u.bare, u.nonce = "", ""
@@ -111,7 +111,7 @@ func (u *User) Continue(_ context.Context, data []byte) ([]byte, error) {
 		most = MaxIterations
 	}
 	if first.iterations < MinIterations || first.iterations > most {
-		return nil, failure(ErrIterations, "the server asks for a number of iterations that is not from %d to %d", MinIterations, most)
+		return nil, failure(ErrIterations, "the server requests a number of iterations outside of %d to %d", MinIterations, most)
 	}
 	if err := u.derive(first); err != nil {
 		return nil, err
@@ -144,9 +144,9 @@ func (u *User) Finish(data []byte) error {
 	return nil
 }
 
-const unproved = "the server has not proved that it knows the password; check the address, and that nobody pretends to be the server"
+const unproved = "the server has not proved that it knows the password: check the address, and that nobody impersonates the server"
 
-// derive computes the keys, unless they are there.
+// derive computes the keys, unless they are cached.
 func (u *User) derive(first serverFirst) error {
 	if u.iterations == first.iterations && bytes.Equal(u.salt, first.salt) {
 		return nil

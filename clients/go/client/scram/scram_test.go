@@ -21,7 +21,7 @@ type vector struct {
 	ServerFinal *string `json:"server_final"`
 }
 
-// run gives what the client writes, and how it ends.
+// run returns the client's messages, and the result.
 func (v vector) run(t *testing.T) (written []string, err error) {
 	t.Helper()
 	begin := SHA256
@@ -105,7 +105,7 @@ func ann(t *testing.T) *User {
 func TestKeysAreKeptForTheSameSaltAndIterations(t *testing.T) {
 	user := ann(t)
 	first := challenged(t, user, challenge)
-	// Without the password only what is kept can give the same proof.
+	// Without the password, only cached keys give the same proof.
 	user.password = "forgotten"
 	if again := challenged(t, user, challenge); again != first {
 		t.Errorf("got %s, want %s", again, first)

@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// compact writes the file anew with what is of use. Recording goes on meanwhile.
+// compact replaces the file with one of only the live records. Recording continues meanwhile.
 func (f *File) compact() error {
 	f.mutex.Lock()
-	// What is pending was recorded after the state that is written here, except that the ledger knows it already:
-	// with changes waiting the two differ, and the next sync tries again.
+	// Pending changes are already in the ledger, but not in the file: with pending changes the two differ, and
+	// the next sync tries again.
 	if len(f.pending) > 0 {
 		f.mutex.Unlock()
 		return nil
@@ -32,7 +32,7 @@ func (f *File) compact() error {
 		_ = os.Remove(f.newPath())
 		return fmt.Errorf("store: %w", err)
 	}
-	// Some systems do not rename over an open file. Either file is whole, should the next step fail.
+	// Some systems do not rename over an open file. Either file is complete if the next step fails.
 	_ = f.file.Close()
 	f.file, f.written = file, size
 	if err := os.Rename(f.newPath(), f.path); err != nil {
@@ -60,13 +60,13 @@ func (f *File) compact() error {
 	return f.failure
 }
 
-// copied is a message whose record is taken over as it is.
+// copied is a message whose record is copied unchanged.
 type copied struct {
 	sequence uint64
 	from     place
 }
 
-// snapshot gives the changes that lead to the state, and the messages that they build on.
+// snapshot returns the changes that lead to the state, and the messages that they refer to.
 func (f *File) snapshot() ([]Change, []copied) {
 	var changes []Change
 	var copies []copied
@@ -80,7 +80,7 @@ func (f *File) snapshot() ([]Change, []copied) {
 	for _, message := range f.ledger.inOrder() {
 		if message.Release != 0 {
 			released = append(released, message)
-			// The packet is of no more use; a change of another kind cannot introduce the message.
+			// The packet is no longer needed; a change of another kind cannot introduce the message.
 			changes = append(changes, Change{Kind: Queued, Sequence: message.Sequence, Version: message.Version})
 		} else {
 			copies = append(copies, copied{message.Sequence, f.places[message.Sequence]})
@@ -96,7 +96,7 @@ func (f *File) snapshot() ([]Change, []copied) {
 	return changes, copies
 }
 
-// rewrite fills file and says where the messages are in it, and how long it is.
+// rewrite fills file and returns the positions of the messages in it, and its length.
 func (f *File) rewrite(file *os.File, changes []Change, copies []copied) (map[uint64]int64, int64, error) {
 	writer := bufio.NewWriterSize(file, 64*1024)
 	size := int64(0)

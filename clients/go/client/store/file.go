@@ -13,22 +13,21 @@ import (
 
 // The limits of a [File].
 const (
-	// CompactBytes is the least number of useless bytes for which the file is written anew.
+	// CompactBytes is the minimum number of dead bytes for a compaction.
 	CompactBytes = 1024 * 1024
-	// retainedBufferBytes is how much of the buffer for changes is kept between syncs.
+	// retainedBufferBytes is the capacity of the change buffer that is kept between syncs.
 	retainedBufferBytes = 1024 * 1024
 )
 
-// FileOptions adjust a [File]. The zero value is right for most.
+// FileOptions configure a [File]. The zero value suits most programs.
 type FileOptions struct {
-	// WithoutSync leaves it to the system when data reaches the device: the session survives a crash of the process,
-	// and may be set back by a loss of power.
+	// WithoutSync does not sync data to the device: the session survives a crash of the process, and may be set back by a power failure.
 	WithoutSync bool
-	// CompactBytes replaces the constant of that name, if it is not 0.
+	// CompactBytes replaces the constant of the same name, if it is not 0.
 	CompactBytes int64
 }
 
-// File keeps a session in a file, safe against a crash at any time. FORMAT.md in this folder describes it.
+// File stores a session in a file, safe against a crash at any time. FORMAT.md in this folder describes the format.
 type File struct {
 	path    string
 	options FileOptions
@@ -36,7 +35,7 @@ type File struct {
 	dropped int64
 	loaded  bool
 
-	// syncing is held while the device works, and is taken before mutex.
+	// syncing is held during I/O, and is taken before mutex.
 	syncing sync.Mutex
 	file    *os.File
 	written int64
@@ -47,18 +46,17 @@ type File struct {
 	places  map[uint64]place
 	pending []byte
 	spare   []byte
-	// size is what the file will have when pending is written; live is how much of it is still of use.
+	// size is the length of the file once pending is written; live is how much of it is still needed.
 	size, live int64
 }
 
-// place is where the record lies that queued a message.
+// place is the position of the record that queued a message.
 type place struct {
 	offset int64
 	length int
 }
 
-// OpenFile opens the session at path, or makes an empty one. It returns [ErrInUse] or [ErrCorrupt], or an error of the
-// file system.
+// OpenFile opens the session at path, or creates an empty one. It returns [ErrInUse] or [ErrCorrupt], or an error of the file system.
 func OpenFile(path string, options FileOptions) (*File, error) {
 	if options.CompactBytes == 0 {
 		options.CompactBytes = CompactBytes
@@ -76,7 +74,7 @@ func OpenFile(path string, options FileOptions) (*File, error) {
 }
 
 func (f *File) open() error {
-	// What a crash left while the file was written anew.
+	// A crash during compaction leaves this file.
 	if err := os.Remove(f.newPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -92,7 +90,7 @@ func (f *File) open() error {
 	return nil
 }
 
-// read takes over the records, and cuts off what a crash left behind them.
+// read applies the records, and cuts off an incomplete record at the end.
 func (f *File) read(file *os.File) error {
 	end, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -111,7 +109,7 @@ func (f *File) read(file *os.File) error {
 		return err
 	}
 	if !bytes.Equal(found, header()) {
-		return fmt.Errorf("%w: it does not begin as a session file of version %d", ErrCorrupt, formatVersion)
+		return fmt.Errorf("%w: it is not a session file of version %d", ErrCorrupt, formatVersion)
 	}
 	f.size = headerBytes
 	for {
@@ -137,7 +135,7 @@ func (f *File) read(file *os.File) error {
 	return err
 }
 
-// readRecord reads a record of at most the bytes that are left, so that no length can claim more memory than the file has.
+// readRecord reads a record of at most the remaining bytes, so that no length can claim more memory than the file has.
 func readRecord(reader *bufio.Reader, left int64) ([]byte, error) {
 	frame, err := reader.Peek(frameBytes)
 	if err != nil {
@@ -172,7 +170,7 @@ func (f *File) start(file *os.File) error {
 	return syncFolder(filepath.Dir(f.path))
 }
 
-// note takes a change whose record has that length into account. Packets are left in the file.
+// note applies a change whose record has that length. Packets stay in the file.
 func (f *File) note(change Change, length int) error {
 	packet := change.Packet
 	change.Packet = nil
@@ -191,10 +189,10 @@ func (f *File) note(change Change, length int) error {
 	return nil
 }
 
-// Dropped gives the number of bytes that opening cut off, for they had not been written whole before a crash.
+// Dropped returns the number of bytes that opening cut off because a crash had left them incomplete.
 func (f *File) Dropped() int64 { return f.dropped }
 
-// Load gives the state. It reads the packets of messages that wait.
+// Load returns the state. It reads the packets of queued messages.
 func (f *File) Load() (State, error) {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()
@@ -233,7 +231,7 @@ func (f *File) recordAt(at place) ([]byte, error) {
 	return record, nil
 }
 
-// Record adds a change to those that the next [File.Sync] writes.
+// Record adds a change to the next [File.Sync].
 func (f *File) Record(change Change) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -244,8 +242,8 @@ func (f *File) Record(change Change) {
 	}
 }
 
-// Sync writes what was recorded. After an error of writing it may be tried again; an error of syncing stays, for the
-// system does not tell what of the data is lost.
+// Sync writes the recorded changes. After a write error it may be tried again; a sync error is permanent, because the system does not
+// say which data is lost.
 func (f *File) Sync() error {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()
@@ -288,7 +286,7 @@ func (f *File) sync() error {
 	return nil
 }
 
-// Close syncs, and lets others open the file. A second call does nothing, so that it may be deferred although the client closes it, too.
+// Close syncs, and unlocks the file. A second call does nothing, so that it may be deferred although the client closes it, too.
 func (f *File) Close() error {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()

@@ -8,8 +8,8 @@ type noLock struct{}
 
 func (noLock) Close() error { return nil }
 
-// There is no flock here: that nobody else opens the file is left to the application.
+// There is no flock here: the application has to ensure that nothing else opens the file.
 func lockFile(string) (io.Closer, error) { return noLock{}, nil }
 
-// Renaming is as durable as this system makes it.
+// A rename is as durable as this system makes it.
 func syncFolder(string) error { return nil }

@@ -27,8 +27,8 @@ func lockFile(path string) (io.Closer, error) {
 
 type fileLock struct{ file *os.File }
 
-// Close unlocks the file itself: a process that the program is starting has it until it runs its own program, and closing ours would leave
-// it locked.
+// Close unlocks the file explicitly: a child process that is being started inherits the descriptor until it executes its program, and
+// closing ours would leave the file locked.
 func (l fileLock) Close() error {
 	unlocked := syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
 	return errors.Join(unlocked, l.file.Close())

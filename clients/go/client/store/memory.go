@@ -2,17 +2,17 @@ package store
 
 import "sync"
 
-// Memory keeps a session while the process lives, for one client after another.
+// Memory stores a session in memory, for one client after another.
 type Memory struct {
 	mutex  sync.Mutex
 	ledger *ledger
 	open   bool
 }
 
-// NewMemory gives an empty store.
+// NewMemory returns an empty store.
 func NewMemory() *Memory { return &Memory{ledger: newLedger()} }
 
-// Load gives the state, and [ErrInUse] while another client has it open.
+// Load returns the state, or [ErrInUse] while another client has it open.
 func (m *Memory) Load() (State, error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

@@ -6,14 +6,14 @@ import (
 	"hash/crc32"
 )
 
-// The format is described in FORMAT.md.
+// FORMAT.md describes the format.
 const (
 	headerBytes       = 16
 	formatVersion     = 1
 	frameBytes        = 8
 	minBodyBytes      = 12
 	maxRemainingBytes = 268_435_455
-	// A PUBLISH packet of the greatest size has a fixed header of 5 bytes.
+	// A PUBLISH packet of the maximum size has a fixed header of 5 bytes.
 	maxBodyBytes = minBodyBytes + 5 + maxRemainingBytes
 )
 
@@ -49,7 +49,7 @@ func checksum(record []byte) uint32 {
 	return crc32.Update(crc32.Checksum(record[:4], castagnoli), castagnoli, record[frameBytes:])
 }
 
-// recordBytes gives the length of a record whose frame this is.
+// recordBytes returns the length of the record with this frame.
 func recordBytes(frame []byte) (int, error) {
 	length := binary.LittleEndian.Uint32(frame)
 	if length < minBodyBytes || length > maxBodyBytes {
@@ -58,7 +58,7 @@ func recordBytes(frame []byte) (int, error) {
 	return frameBytes + int(length), nil
 }
 
-// parseRecord takes a whole record. The change keeps a view of its packet.
+// parseRecord parses a complete record. The change has a view of its packet.
 func parseRecord(record []byte) (Change, error) {
 	if binary.LittleEndian.Uint32(record[4:]) != checksum(record) {
 		return Change{}, errTorn

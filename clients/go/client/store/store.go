@@ -1,8 +1,8 @@
-// Package store keeps the session of a client beyond the life of a process: messages that were not acknowledged yet,
-// and the packet identifiers of QoS 2 messages that were received (MQTT 5.0 section 4.1).
+// Package store persists the session of a client beyond the life of a process: unacknowledged messages, and the packet
+// identifiers of received QoS 2 messages (MQTT 5.0 section 4.1).
 //
-// A store records changes in order and gives back, later, the state that they lead to. [Memory] keeps it while the
-// process lives; [File] is safe against a crash at any time. Another one implements [Store].
+// A store records changes in order and later returns the resulting state. [Memory] keeps it in memory; [File] is safe
+// against a crash at any time. Implement [Store] for another one.
 package store
 
 import (
@@ -12,49 +12,49 @@ import (
 	"slices"
 )
 
-// Store keeps one session. Its methods may be called from several goroutines.
+// Store persists one session. Its methods may be called from several goroutines.
 type Store interface {
-	// Load gives the state that the recorded changes lead to. It is called once, before anything is recorded.
+	// Load returns the state that results from the recorded changes. It is called once, before anything is recorded.
 	Load() (State, error)
-	// Record adds a change. It must not wait for a device: the client calls it with a lock held, and calls Sync
-	// before it acts on what was recorded. The store may keep Change.Packet, which is never modified.
+	// Record adds a change. It must not wait for a device: the client calls it with a lock held, and calls Sync before it
+	// acts on the change. The store may keep Change.Packet, which is never modified.
 	Record(Change)
-	// Sync returns when all that was recorded before it was called is as durable as the store makes it. The client
-	// then sends what depends on it. After an error the client drops its connection and tries again later.
+	// Sync returns when all changes recorded before the call are as durable as the store makes them. The client then sends
+	// the packets that depend on them. After an error the client drops its connection and tries again later.
 	Sync() error
-	// Close syncs and gives up what the store holds.
+	// Close syncs and releases the store.
 	Close() error
 }
 
-// ErrCorrupt means that what is stored cannot be read. Nothing was changed: move it away to start with an empty session.
-var ErrCorrupt = errors.New("store: what is stored cannot be read [store_corrupt]")
+// ErrCorrupt means that the store cannot be read. It is unchanged: move it away to start with an empty session.
+var ErrCorrupt = errors.New("store: the file cannot be read [store_corrupt]")
 
 // ErrInUse means that another process, or another client of this one, has the store open.
-var ErrInUse = errors.New("store: it is open elsewhere [store_in_use]")
+var ErrInUse = errors.New("store: the store is open elsewhere [store_in_use]")
 
-// Kind says what changed.
+// Kind is the kind of a change.
 type Kind uint8
 
 const (
-	// Began: the server has a session for ClientID now, and nothing of an earlier one counts. Messages stay.
+	// Began: the server has a new session for ClientID, and received identifiers are void. Messages remain.
 	Began Kind = 1 + iota
-	// Queued: the message Sequence, a PUBLISH of protocol version Version in Packet, waits to be sent.
+	// Queued: the message Sequence, a PUBLISH of protocol version Version in Packet, is queued.
 	Queued
-	// Sent: the message Sequence has got PacketID, and may have been sent with it.
+	// Sent: the message Sequence has PacketID, and may have been sent with it.
 	Sent
-	// Unsent: the message Sequence waits again, without a packet identifier, for its session was lost.
+	// Unsent: the message Sequence is queued again, without a packet identifier, because its session was lost.
 	Unsent
-	// Released: the server took over the message Sequence of QoS 2 (PUBREC); only PUBREL and PUBCOMP are due.
+	// Released: the server has accepted the QoS 2 message Sequence (PUBREC); only PUBREL and PUBCOMP remain.
 	Released
-	// Done: the message Sequence needs nothing more.
+	// Done: the message Sequence is complete.
 	Done
 	// Received: the application has accepted the incoming QoS 2 message PacketID.
 	Received
-	// Completed: the server has released PacketID (PUBREL), which may come again with another message.
+	// Completed: the server has released PacketID (PUBREL), and may use it for another message.
 	Completed
 )
 
-// Change is one step of a session. Which fields count is said at its [Kind].
+// Change is one change of a session. Its [Kind] says which fields are used.
 type Change struct {
 	Kind     Kind
 	Sequence uint64
@@ -64,7 +64,7 @@ type Change struct {
 	Packet   []byte
 }
 
-// Outgoing is a message on its way to the server.
+// Outgoing is an outgoing message.
 type Outgoing struct {
 	// Sequence orders messages as the application published them.
 	Sequence uint64
@@ -74,18 +74,18 @@ type Outgoing struct {
 	Release uint64
 	// Version is the protocol version of Packet: 4 or 5.
 	Version byte
-	// Packet is the PUBLISH packet with some packet identifier, or nil once it was released.
+	// Packet is the PUBLISH packet with a placeholder packet identifier, or nil once it was released.
 	Packet []byte
 }
 
-// State is a session at rest.
+// State is the state of a stored session.
 type State struct {
 	// Began says that the server may hold a session for ClientID.
 	Began    bool
 	ClientID string
 	// Outgoing is in the order of publication.
 	Outgoing []Outgoing
-	// Received are the identifiers of incoming QoS 2 messages that were accepted and not released yet.
+	// Received are the identifiers of incoming QoS 2 messages that were accepted and not yet released.
 	Received []uint16
 }
 
@@ -102,7 +102,7 @@ func newLedger() *ledger {
 	return &ledger{outgoing: map[uint64]*Outgoing{}, received: map[uint16]struct{}{}}
 }
 
-// apply refuses a change that does not follow from those before it, and changes nothing then.
+// apply refuses a change that contradicts the earlier ones, and changes nothing then.
 func (l *ledger) apply(change Change) error {
 	message, known := l.outgoing[change.Sequence]
 	switch change.Kind {

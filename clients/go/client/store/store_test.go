@@ -57,8 +57,8 @@ func TestMemoryGivesTheSessionToOneClientAfterAnother(t *testing.T) {
 	}
 }
 
-// Whatever a crash leaves of the file, opening it gives the state after some number of whole changes, at least those
-// that were synced.
+// Whatever a crash leaves of the file, opening it returns the state after a number of complete changes, at least
+// those that were synced.
 func TestACrashAtAnyByteLosesOnlyWhatWasNotSynced(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "session")
@@ -98,7 +98,7 @@ func TestACrashAtAnyByteLosesOnlyWhatWasNotSynced(t *testing.T) {
 			if got := load(t, again); !reflect.DeepEqual(got, states[kept]) {
 				t.Fatalf("cut at %d: got %+v, want %+v", length, got, states[kept])
 			}
-			// What is recorded from here on is found again.
+			// Later records are found again.
 			again.Record(Change{Kind: Queued, Sequence: 99, Version: 5, Packet: []byte("after")})
 			if err := again.Close(); err != nil {
 				t.Fatal(err)
@@ -158,15 +158,15 @@ func TestAFileIsOpenOnce(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatalf("a second Close: %v", err)
 	}
-	// A client that is given a store which another one has closed is told so, and not that it is open elsewhere.
+	// A client with a store that another one has closed gets ErrClosed, not ErrInUse.
 	if _, err := file.Load(); !errors.Is(err, os.ErrClosed) || errors.Is(err, ErrInUse) {
 		t.Fatalf("got %v", err)
 	}
 	_ = open(t, path).Close()
 }
 
-// A long random life with small limits, so that the file is written anew often, is the same as the model's at each
-// reopening; and the file stays small.
+// A long random run with small limits, so that the file is compacted often, matches the model at each reopening; and
+// the file stays small.
 func TestCompactionKeepsTheState(t *testing.T) {
 	for seed := range int64(20) {
 		random := rand.New(rand.NewSource(seed))
@@ -217,7 +217,7 @@ func TestCompactionKeepsTheState(t *testing.T) {
 						t.Fatal(err)
 					}
 					compare(t, load(t, file), model.state())
-					// Only the order of releases counts, not their numbers.
+					// Only the order of releases matters, not their numbers.
 					model = file.ledger.clone()
 					for sequence, at := range file.places {
 						whole, err := file.recordAt(at)
@@ -243,7 +243,7 @@ func TestCompactionKeepsTheState(t *testing.T) {
 	}
 }
 
-// Changes are recorded while the file is written anew.
+// Changes are recorded during compaction.
 func TestRecordingGoesOnDuringCompaction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "session")
 	file, err := OpenFile(path, FileOptions{CompactBytes: 256, WithoutSync: true})
@@ -367,7 +367,7 @@ func aSession() []Change {
 	}
 }
 
-// open leaves syncing out: what a test reads is what was written.
+// open does not sync: a test reads what was written.
 func open(t *testing.T, path string) *File {
 	t.Helper()
 	file, err := OpenFile(path, FileOptions{WithoutSync: true})

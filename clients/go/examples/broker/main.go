@@ -1,4 +1,5 @@
-// Command broker is a small one of QoS 0, on package server: it hands each message on to all whose filters match.
+// Command broker is a small QoS 0 broker, built on package server: it forwards each message to all clients with a
+// matching filter.
 //
 //	broker 127.0.0.1:1883
 package main
@@ -16,7 +17,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/server"
 )
 
-// broker knows who wants what.
+// broker holds the subscriptions.
 type broker struct {
 	mutex   sync.RWMutex
 	filters map[*server.Conn]map[string]bool
@@ -77,7 +78,7 @@ func (b *broker) unsubscribe(c *server.Conn, p *packets.Unsubscribe) error {
 		delete(b.filters[c], filter)
 	}
 	b.mutex.Unlock()
-	return server.AgreeToUnsubscribe(c, p)
+	return server.AcceptUnsubscribe(c, p)
 }
 
 func (b *broker) publish(c *server.Conn, p *packets.Publish) error {
@@ -89,7 +90,8 @@ func (b *broker) publish(c *server.Conn, p *packets.Publish) error {
 	for receiver, filters := range b.filters {
 		for filter := range filters {
 			if packets.MatchTopic(filter, message.Topic()) {
-				// Who does not keep up loses messages: that is what QoS 0 allows. Its own copy, for the version is the receiver's.
+				// A slow client loses messages, as QoS 0 allows. It gets a copy, because the protocol version is that of the
+				// receiver.
 				_ = receiver.Send(message.Clone())
 				break
 			}

@@ -1,4 +1,5 @@
-// Command sensor publishes a reading every second, at QoS 1, and obeys commands. Readings that find no connection wait in a file.
+// Command sensor publishes a reading every second, at QoS 1, and executes commands. Without a connection, readings wait in a
+// file.
 //
 //	sensor mqtt://127.0.0.1:1883 kitchen
 package main

@@ -1,4 +1,4 @@
-// Command interop proves a broker with the client of this module, and the client with a broker. See --list for the cases.
+// Command interop tests a broker with the client of this module, and the client with a broker. See --list for the cases.
 //
 //	interop HOST PORT [CASE…]
 //	interop --list
@@ -13,13 +13,13 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// testCase is one named thing to prove.
+// testCase is one named test case.
 type testCase struct {
 	name string
 	run  func(*run)
 }
 
-// cases mean the same in both versions, but for the last.
+// cases are the same in both versions, except for the last.
 func cases() []testCase {
 	var all []testCase
 	for _, version := range []packets.Version{packets.V311, packets.V5} {
@@ -59,12 +59,12 @@ func drive(arguments []string, all []testCase) int {
 	}
 	host, port, wanted := arguments[0], arguments[1], arguments[2:]
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		fmt.Fprintf(os.Stderr, "%q is no port\n", port)
+		fmt.Fprintf(os.Stderr, "invalid port %q\n", port)
 		return 2
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(all, func(c testCase) bool { return c.name == name }) {
-			fmt.Fprintf(os.Stderr, "there is no case %q\n", name)
+			fmt.Fprintf(os.Stderr, "unknown case %q\n", name)
 			return 2
 		}
 	}

@@ -18,7 +18,7 @@ func connects(r *run) {
 	r.must(c.Close(r), "close")
 }
 
-// roundTrip sends messages both ways through the broker: they arrive once each, in order.
+// roundTrip sends messages through the broker and back: they arrive once each, in order.
 func roundTrip(r *run, qos packets.QoS) {
 	receiver, sender := r.connect(client.Options{}), r.connect(client.Options{})
 	topic := r.topic("roundtrip")
@@ -54,7 +54,7 @@ func retained(r *run) {
 	late := r.subscribe(r.connect(client.Options{}), topic, packets.AtLeastOnce)
 	r.publish(publisher, topic, "fence", packets.AtLeastOnce, false)
 	m = r.receive(late)
-	r.expect(string(m.Payload()) == "fence", "after the deletion %q came", m.Payload())
+	r.expect(string(m.Payload()) == "fence", "after the deletion %q arrived", m.Payload())
 }
 
 func will(r *run) {
@@ -69,7 +69,7 @@ func will(r *run) {
 	r.expect(string(m.Payload()) == "gone" && m.QoS() == packets.AtLeastOnce, "got %v: %q", m, m.Payload())
 }
 
-// reconnects cuts the connection of a client with a session. What was published meanwhile arrives once when it is back.
+// reconnects cuts the connection of a client with a session. A message that was published meanwhile arrives once.
 func reconnects(r *run) {
 	w := &wire{address: r.address}
 	infos := make(chan client.ServerInfo, 10)
@@ -89,7 +89,7 @@ func reconnects(r *run) {
 	r.publish(sender, topic, "meanwhile", packets.AtLeastOnce, false)
 	close(gate)
 	info := r.await(infos)
-	r.expect(info.SessionPresent, "the session is not there")
+	r.expect(info.SessionPresent, "the session is not present")
 	m := r.receive(sub)
 	r.expect(string(m.Payload()) == "meanwhile", "got %q", m.Payload())
 	r.publish(sender, topic, "fence", packets.AtLeastOnce, false)
@@ -98,7 +98,7 @@ func reconnects(r *run) {
 	r.discardSession(receiver)
 }
 
-// discardSession leaves nothing of the session in the broker.
+// discardSession removes the session from the broker.
 func (r *run) discardSession(c *client.Client) {
 	id := c.ClientID()
 	r.must(c.Close(r), "close")
@@ -119,8 +119,8 @@ func (r *run) await(infos <-chan client.ServerInfo) client.ServerInfo {
 	}
 }
 
-// properties are at QoS 0: mochi-mqtt answers user properties with a PUBACK of a reason code that is none of its own
-// [MQTT-3.4.2-1], which this client does not accept.
+// properties uses QoS 0: mochi-mqtt answers user properties with a PUBACK with an invalid reason code [MQTT-3.4.2-1],
+// which this client does not accept.
 func properties(r *run) {
 	receiver, sender := r.connect(client.Options{}), r.connect(client.Options{})
 	sub := r.subscribe(receiver, r.topic("properties"), packets.AtLeastOnce)
@@ -139,7 +139,7 @@ func properties(r *run) {
 	for name, value := range m.UserProperties() {
 		got = append(got, client.UserProperty{Name: name, Value: value})
 	}
-	r.expect(m.Text(), "the payload is no text")
+	r.expect(m.Text(), "the payload is not marked as text")
 	r.expect(contentType == "text/plain", "content type %q", contentType)
 	r.expect(response == r.topic("response"), "response topic %q", response)
 	r.expect(string(correlation) == "\x00\x01\xff", "correlation data % x", correlation)

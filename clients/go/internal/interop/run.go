@@ -13,10 +13,10 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// caseTimeout bounds a whole case: one that waits longer for an event has failed.
+// caseTimeout limits a whole case.
 const caseTimeout = 20 * time.Second
 
-// run is one run of one case: where the broker is, names nobody else uses, and when to give up.
+// run is one run of one case: the address of the broker, unique names, and a deadline.
 type run struct {
 	context.Context
 	address, tag string
@@ -85,7 +85,7 @@ func (r *run) publish(c *client.Client, topic, payload string, qos packets.QoS, 
 	r.must(c.Publish(r, client.Publication{Topic: topic, Payload: []byte(payload), QoS: qos, Retain: retain}), "publish")
 }
 
-// receive takes a message, and acknowledges it.
+// receive receives a message, and acknowledges it.
 func (r *run) receive(sub *client.Subscription) *client.Message {
 	m, err := sub.Receive(r)
 	r.must(err, "receive")
@@ -93,12 +93,12 @@ func (r *run) receive(sub *client.Subscription) *client.Message {
 	return m
 }
 
-// wire dials, and can cut what it has dialled.
+// wire dials, and can cut the connection.
 type wire struct {
 	address string
 	mutex   sync.Mutex
 	conn    net.Conn
-	// gate, if there is one, holds the next dialling back until something comes out of it.
+	// gate, if not nil, delays the next dial until it is closed.
 	gate chan struct{}
 }
 
@@ -120,7 +120,7 @@ func (w *wire) dial(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// cut closes the connection without DISCONNECT. No other is made until the gate that it answers is closed.
+// cut closes the connection without DISCONNECT. There is no new one until the returned gate is closed.
 func (w *wire) cut() (gate chan struct{}) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

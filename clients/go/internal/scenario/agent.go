@@ -15,13 +15,13 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// maxWaiting bounds the messages that wait for one that the full queue of the client holds up.
+// maxWaiting limits the messages that wait behind one for which the client's queue is full.
 const maxWaiting = 100_000
 
 // agent is one client.
 type agent struct {
 	address string
-	// publishes are done one after another, so that they keep their order.
+	// publishes run one after another, so that they keep their order.
 	publishes chan func()
 	// taken is closed when commands may use the client.
 	taken chan struct{}
@@ -47,7 +47,7 @@ func newAgent(address string, output io.Writer) *agent {
 	return a
 }
 
-// end closes the client, if it is not.
+// end closes the client, if it is open.
 func (a *agent) end() {
 	close(a.publishes)
 	if c := a.current(); c != nil {
@@ -61,7 +61,7 @@ func (a *agent) say(format string, arguments ...any) {
 	_, _ = fmt.Fprintf(a.output, format+"\n", arguments...)
 }
 
-// outcome is a code, and the reason that a packet brought.
+// outcome is a code, and the reason code of a packet, if any.
 func outcome(err error) string {
 	var known *client.Error
 	if !errors.As(err, &known) {
@@ -236,7 +236,7 @@ func (a *agent) unsubscribe(words []string) {
 	}()
 }
 
-// newest takes the newest subscription with that filter.
+// newest removes and returns the newest subscription with that filter.
 func (a *agent) newest(filter string) *client.Subscription {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

@@ -1,4 +1,5 @@
-// Command scenario is the agent of this client for tests/scenario: it takes commands, a line each, and prints what happens.
+// Command scenario is the agent of this client for tests/scenario: it executes commands, one per line, and prints the
+// client's events.
 //
 //	scenario mqtt://127.0.0.1:1883
 package main
@@ -22,7 +23,7 @@ func main() {
 	}
 }
 
-// command gets the words behind its name; the last has the rest of the line.
+// command gets the words after its name; the last one has the rest of the line.
 type command struct {
 	words int
 	run   func(a *agent, words []string)
@@ -49,7 +50,7 @@ func run(address string, input io.Reader, output io.Writer) error {
 		name, rest, _ := strings.Cut(lines.Text(), " ")
 		known, ok := commands[name]
 		if !ok {
-			return fmt.Errorf("%q is no command", name)
+			return fmt.Errorf("unknown command %q", name)
 		}
 		words := strings.SplitN(rest, " ", max(known.words, 1))
 		for len(words) < known.words {

@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// A topic alias takes three bytes of properties: shorter topics gain nothing.
+	// A topic alias takes three bytes of properties: shorter topics save nothing.
 	aliasMinTopicBytes = 8
-	// In larger packets a topic does not count, and they would be copied once more.
+	// In larger packets the topic is insignificant, and they would be copied once more.
 	aliasMaxPacketBytes = 2048
-	// aliasMaxGrowth is how much longer a packet may get by naming an alias: the property, and longer lengths.
+	// aliasMaxGrowth is how much a packet may grow by an alias: the property, and longer length fields.
 	aliasMaxGrowth = 5
 	topicAliasID   = byte(packets.TopicAlias)
 )
 
-// aliases are the topic aliases towards the server on this connection [MQTT-3.3.2-7]. When all are in use, the one that
-// was not used for longest names another topic, unless it was used lately: topics that take turns would gain nothing.
+// aliases are the topic aliases towards the server on this connection [MQTT-3.3.2-7]. When all are in use, the least
+// recently used one is reassigned, unless it was used recently: alternating topics would save nothing.
 type aliases struct {
 	maximum int
 	byTopic map[string]*alias
-	// newest is in a ring, of which newest.next is the oldest.
+	// newest is in a ring; newest.next is the oldest.
 	newest  *alias
 	uses    uint64
 	scratch []byte
@@ -41,12 +41,12 @@ func (a *aliases) reset(maximum int) {
 	}
 }
 
-// use says whether a packet may gain by an alias.
+// use reports whether an alias may shorten a packet.
 func (a *aliases) use(topicBytes, packetBytes int) bool {
 	return a.maximum > 0 && topicBytes >= aliasMinTopicBytes && packetBytes <= aliasMaxPacketBytes
 }
 
-// lookup gives the alias of a topic, and whether the server knows it; 0 if the topic has none and gets none.
+// lookup returns the alias of a topic, and whether the server knows it; 0 if the topic has none and gets none.
 func (a *aliases) lookup(topic []byte) (number uint16, known bool) {
 	a.uses++
 	if found := a.byTopic[string(topic)]; found != nil {
@@ -88,13 +88,13 @@ func (a *aliases) link(newest *alias) {
 	a.newest = newest
 }
 
-// aliasInPlace gives the PUBLISH at the end of the output an alias, if its topic has one or gets one.
+// aliasInPlace adds an alias to the PUBLISH at the end of the output, if its topic has one or gets one.
 func (s *Session) aliasInPlace(start int) {
 	a := &s.aliases
 	if len(s.output)-start+aliasMaxGrowth > s.limits.MaximumPacketSize {
 		return
 	}
-	// Of a packet that this package has written, all lengths are right.
+	// This package wrote the packet, so all lengths are valid.
 	packet := append(a.scratch[:0], s.output[start:]...)
 	a.scratch = packet
 	_, n := binary.Uvarint(packet[1:])
@@ -136,7 +136,7 @@ func NewIncomingAliases(maximum uint16) *IncomingAliases {
 	return &IncomingAliases{topics: make([]string, int(maximum)+1)}
 }
 
-// Resolve sets the topic of a message that has an alias. It answers the reason to disconnect with, or success.
+// Resolve sets the topic of a message with an alias. It returns the reason to disconnect with, or success.
 func (a *IncomingAliases) Resolve(p *packets.Publish) packets.ReasonCode {
 	number, has := p.TopicAlias()
 	if !has {

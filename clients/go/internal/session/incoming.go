@@ -5,32 +5,32 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// Incoming is a message of QoS 1 or 2 that the application has not finished with.
+// Incoming is a QoS 1 or 2 message that the application has not acknowledged.
 type Incoming struct {
 	id    packets.PacketID
 	qos   packets.QoS
 	epoch uint64
-	// receivers counts those who have yet to acknowledge it.
+	// receivers counts the receivers that have not acknowledged it.
 	receivers int
 	reason    packets.ReasonCode
-	// again says that it was acknowledged before, and came once more.
+	// again says that it was acknowledged before, and arrived again.
 	again bool
 }
 
 // incoming is the receiving half of a session.
 type incoming struct {
-	// pending messages are with the application.
+	// pending messages are not yet acknowledged by the application.
 	pending map[packets.PacketID]*Incoming
-	// received messages of QoS 2 were acknowledged with PUBREC and not released; by the epoch in which they came.
+	// received holds QoS 2 messages after PUBREC and before PUBREL, with the epoch of their arrival.
 	received map[packets.PacketID]uint64
 	// acks and recs are the messages to acknowledge.
 	acks, recs ackQueue
-	// open counts what takes of our Receive Maximum on this connection.
+	// open counts the messages towards our Receive Maximum on this connection.
 	open int
 }
 
-// OnPublish takes note of a PUBLISH of QoS 1 or 2. It gives what each of the receivers acknowledges by Ack, or nil if the message
-// came before and is not to be delivered again. It returns ReasonReceiveMaximumExceeded, or ReasonSuccess.
+// OnPublish handles a QoS 1 or 2 PUBLISH. It returns the message that each receiver acknowledges by Ack, or nil for a duplicate
+// that is not to be delivered again. The reason is ReasonReceiveMaximumExceeded or ReasonSuccess.
 func (s *Session) OnPublish(
 	id packets.PacketID, qos packets.QoS, dup bool, receivers int,
 ) (*Incoming, packets.ReasonCode) {
@@ -38,7 +38,7 @@ func (s *Session) OnPublish(
 	if qos == packets.ExactlyOnce {
 		queue = &s.recs
 		if _, known := s.received[id]; known {
-			// [MQTT-4.3.3-10], in its turn [MQTT-4.6.0-3].
+			// [MQTT-4.3.3-10], in order [MQTT-4.6.0-3].
 			s.Counters.Duplicates++
 			queue.push(&Incoming{id: id, qos: qos, epoch: s.epoch, again: true})
 			s.settle(queue)
@@ -51,8 +51,8 @@ func (s *Session) OnPublish(
 			s.Counters.Duplicates++
 			return nil, packets.ReasonSuccess
 		case dup || qos == packets.ExactlyOnce:
-			// It came on an earlier connection, and the application has it still or was done with it meanwhile. A server
-			// may only use the identifier for another message once this one is acknowledged.
+			// It arrived on an earlier connection, and the application has it or has meanwhile acknowledged it. A server may use the
+			// identifier for another message only after this one is acknowledged.
 			s.Counters.Duplicates++
 			m.epoch = s.epoch
 			s.open++
@@ -71,8 +71,8 @@ func (s *Session) OnPublish(
 	return m, packets.ReasonSuccess
 }
 
-// Ack acknowledges a message for one receiver. The packet is sent when all have, and those before it are
-// [MQTT-4.6.0-2]. It does nothing for a message whose session is over.
+// Ack acknowledges a message for one receiver. The packet is sent when all receivers have acknowledged it, and after those of
+// earlier messages [MQTT-4.6.0-2]. It does nothing for a message of an ended session.
 func (s *Session) Ack(m *Incoming, reason packets.ReasonCode) {
 	if m.receivers == 0 {
 		return
@@ -85,7 +85,7 @@ func (s *Session) Ack(m *Incoming, reason packets.ReasonCode) {
 	case m.receivers > 0:
 		return
 	case m.epoch != s.epoch || !s.connected:
-		// It will come again, and is then acknowledged.
+		// It will be sent again, and is then acknowledged.
 		if m.qos == packets.ExactlyOnce && !m.reason.IsError() && s.pending[m.id] == m {
 			s.accept(m)
 		}
@@ -98,7 +98,7 @@ func (s *Session) Ack(m *Incoming, reason packets.ReasonCode) {
 	}
 }
 
-// settle acknowledges from the oldest on, until one that the application has not finished with.
+// settle sends acknowledgements from the oldest message on, up to the first that the application has not acknowledged.
 func (s *Session) settle(queue *ackQueue) {
 	for m := queue.front(); m != nil && m.receivers <= 0; m = queue.front() {
 		queue.pop()
@@ -132,7 +132,7 @@ func (s *Session) forget(m *Incoming) {
 	s.open--
 }
 
-// OnPubRel answers with PUBCOMP. After it the identifier may come with another message [MQTT-4.3.3-12].
+// OnPubRel answers with PUBCOMP. After that the identifier may be used for another message [MQTT-4.3.3-12].
 func (s *Session) OnPubRel(id packets.PacketID) {
 	epoch, known := s.received[id]
 	reason := packets.ReasonSuccess
@@ -148,10 +148,10 @@ func (s *Session) OnPubRel(id packets.PacketID) {
 	s.appendAck(packets.TypePubComp, id, reason) // [MQTT-4.3.3-11]
 }
 
-// Unacknowledged gives the number of messages that the application has.
+// Unacknowledged returns the number of messages that the application has not acknowledged.
 func (s *Session) Unacknowledged() int { return len(s.pending) }
 
-// ackQueue has messages in the order in which they came on this connection.
+// ackQueue has the messages in the order of arrival on this connection.
 type ackQueue struct {
 	items []*Incoming
 	head  int

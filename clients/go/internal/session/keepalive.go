@@ -4,32 +4,32 @@ import "time"
 
 // KeepAlive decides when to send PINGREQ, and when the connection is lost (section 3.1.2.10).
 type KeepAlive struct {
-	// interval is the longest silence, 0 for no limit. A ping is sent when nothing was sent for so long [MQTT-3.1.2-20],
-	// and when nothing was received, to find out about a connection on which nothing comes back.
+	// interval is the maximum silence, 0 for no limit. A ping is sent when nothing was sent for that long [MQTT-3.1.2-20], and when nothing
+	// was received, to detect a connection that only works one way.
 	interval time.Duration
 	timeout  time.Duration
 
 	sent, received time.Time
-	// pinged is when the first of the pings was sent that have not been answered; zero if there are none.
+	// pinged is when the first unanswered ping was sent; zero if there is none.
 	pinged time.Time
 }
 
-// NewKeepAlive begins at the time of CONNACK. timeout bounds the wait for PINGRESP.
+// NewKeepAlive starts at the time of CONNACK. timeout limits the wait for PINGRESP.
 func NewKeepAlive(interval, timeout time.Duration, now time.Time) KeepAlive {
 	return KeepAlive{interval: interval, timeout: timeout, sent: now, received: now}
 }
 
-// Sent takes note of packets that were sent.
+// Sent records that packets were sent.
 func (k *KeepAlive) Sent(now time.Time) { k.sent = now }
 
-// Received takes note of packets. Any of them shows that the server is there.
+// Received records received packets. Any packet shows that the server is alive.
 func (k *KeepAlive) Received(now time.Time) {
 	k.received = now
 	k.pinged = time.Time{}
 }
 
-// Check says what is due: a ping, which is then to be sent, and the end of the connection. A ping that is not answered yet does not
-// stand for the next: nothing else may leave meanwhile, and the server gives up a silent client, however long this one is ready to wait.
+// Check returns what is due: a ping, which is then to be sent, or the end of the connection. An unanswered ping does not replace the
+// next one: nothing else may be sent meanwhile, and the server gives up a silent client, however long this one waits.
 func (k *KeepAlive) Check(now time.Time) (ping, lost bool) {
 	if k.interval == 0 {
 		return false, false
@@ -44,7 +44,7 @@ func (k *KeepAlive) Check(now time.Time) (ping, lost bool) {
 	return true, lost
 }
 
-// Next is when to check again; zero for never.
+// Next returns when to check again; zero for never.
 func (k *KeepAlive) Next() time.Time {
 	if k.interval == 0 {
 		return time.Time{}
@@ -55,7 +55,7 @@ func (k *KeepAlive) Next() time.Time {
 	return k.due()
 }
 
-// due is when to send the next ping.
+// due returns when to send the next ping.
 func (k *KeepAlive) due() time.Time {
 	if !k.pinged.IsZero() || k.sent.Before(k.received) {
 		return k.sent.Add(k.interval)

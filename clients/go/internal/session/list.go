@@ -1,6 +1,6 @@
 package session
 
-// list holds outgoing messages in order. A message is in one list at most.
+// list is an ordered list of outgoing messages. A message is in one list at most.
 type list struct {
 	first, last *Outgoing
 	length      int

@@ -21,14 +21,14 @@ const (
 	stateDone
 )
 
-// Outgoing is a message on its way to the server.
+// Outgoing is an outgoing message.
 type Outgoing struct {
 	sequence uint64
 	id       packets.PacketID
 	qos      packets.QoS
 	retain   bool
 	state    state
-	// packet is the PUBLISH, with some identifier at idAt; topicEnd is where the topic ends.
+	// packet is the PUBLISH, with a packet identifier at idAt; topicEnd is the end of the topic.
 	packet         []byte
 	idAt, topicEnd int
 	bytes          int
@@ -36,7 +36,7 @@ type Outgoing struct {
 	expires time.Time
 	// attempted says that the packet may have been sent [MQTT-3.3.1-1].
 	attempted bool
-	// epoch is of the connection on which it takes of the window.
+	// epoch is the connection on which it counts towards the window.
 	epoch          uint64
 	previous, next *Outgoing
 
@@ -45,12 +45,12 @@ type Outgoing struct {
 	err    error
 }
 
-// Result says how the message ended, once it did.
+// Result returns how the message ended, once it has.
 func (m *Outgoing) Result() (reason packets.ReasonCode, err error, done bool) {
 	return m.reason, m.err, m.state == stateDone
 }
 
-// Done gives a channel that is closed when the message has ended.
+// Done returns a channel that is closed when the message has ended.
 func (m *Outgoing) Done() <-chan struct{} {
 	if m.done == nil {
 		m.done = make(chan struct{})
@@ -68,17 +68,17 @@ type outgoing struct {
 	byID         map[packets.PacketID]*Outgoing
 	requests     map[packets.PacketID]struct{}
 	queue        list
-	// flights are in the order in which they were sent first [MQTT-4.6.0-1], releases in that of PUBREC [MQTT-4.6.0-4].
+	// flights are in the order in which they were first sent [MQTT-4.6.0-1], releases in that of PUBREC [MQTT-4.6.0-4].
 	flights, releases list
 	// resend is the first flight that was not sent on this connection.
 	resend *Outgoing
-	// outstanding counts what takes of the server's Receive Maximum.
+	// outstanding counts the messages towards the server's Receive Maximum.
 	outstanding int
 	// held and heldBytes are the messages that are not done, and their size.
 	held, heldBytes int
 }
 
-// NewOutgoing takes a message. It copies p.
+// NewOutgoing creates a message. It copies p.
 func NewOutgoing(p *packets.Publish, version packets.Version, now time.Time) (*Outgoing, error) {
 	p.SetVersion(version)
 	if p.QoS() != packets.AtMostOnce && p.PacketID() == 0 {
@@ -96,7 +96,7 @@ func NewOutgoing(p *packets.Publish, version packets.Version, now time.Time) (*O
 	return m, nil
 }
 
-// adopt takes over a stored packet, and says whether it is one that can be sent in that version.
+// adopt restores a stored packet, and reports whether it can be sent in that version.
 func (m *Outgoing) adopt(packet []byte, stored, version packets.Version) bool {
 	p, err := decodePublish(packet, stored)
 	if err != nil || p.QoS() == packets.AtMostOnce {
@@ -131,17 +131,18 @@ func (m *Outgoing) locate() {
 	m.bytes = len(m.packet)
 }
 
-// HasRoom says whether a message of that many bytes may be queued. A message larger than the whole queue is let in alone.
+// HasRoom reports whether a message of that many bytes may be queued. A message larger than the whole queue is accepted if
+// the queue is empty.
 func (s *Session) HasRoom(bytes int) bool {
 	return s.held < s.config.MaxQueuedMessages && (s.heldBytes+bytes <= s.config.MaxQueuedBytes || s.held == 0)
 }
 
-// HasMuchRoom says whether at least a quarter of the queue is free.
+// HasMuchRoom reports whether at least a quarter of the queue is free.
 func (s *Session) HasMuchRoom() bool {
 	return s.held == 0 || s.held <= s.config.MaxQueuedMessages/4*3 && s.heldBytes <= s.config.MaxQueuedBytes/4*3
 }
 
-// Check says whether the server, as far as it is known, takes the message.
+// Check checks a message against the known limits of the server.
 func (s *Session) Check(m *Outgoing) error {
 	switch {
 	case !s.connected:
@@ -156,8 +157,8 @@ func (s *Session) Check(m *Outgoing) error {
 	return nil
 }
 
-// Enqueue takes a message of any QoS, and sends it if it may be sent. Those of QoS 0 are done when they are in the output,
-// and are not stored. It returns ErrQueueFull, or an error of Check.
+// Enqueue accepts a message of any QoS, and sends it if possible. QoS 0 messages are done when they are in the output, and
+// are not stored. It returns ErrQueueFull, or an error of Check.
 func (s *Session) Enqueue(m *Outgoing, now time.Time) error {
 	if err := s.Check(m); err != nil {
 		s.Counters.Failed++
@@ -181,7 +182,7 @@ func (s *Session) Enqueue(m *Outgoing, now time.Time) error {
 	return nil
 }
 
-// SendNow puts a QoS 0 message into the output, without keeping it. There must be a connection.
+// SendNow writes a QoS 0 message to the output without queueing it. There must be a connection.
 func (s *Session) SendNow(p *packets.Publish) error {
 	size := p.Size()
 	switch {
@@ -207,10 +208,10 @@ func (s *Session) hold(m *Outgoing) {
 	s.heldBytes += m.bytes
 }
 
-// Held gives the number of messages that are not done.
+// Held returns the number of messages that are not done.
 func (s *Session) Held() int { return s.held }
 
-// Pump sends what may be sent: first what is to be sent again, in the order of its first sending [MQTT-4.6.0-1].
+// Pump sends what may be sent: first messages to send again, in their original order [MQTT-4.6.0-1].
 func (s *Session) Pump(now time.Time) {
 	window := min(s.limits.ReceiveMaximum, s.config.MaxInFlight)
 	for s.connected && len(s.output) < s.config.MaxOutputBytes {
@@ -283,8 +284,8 @@ func (s *Session) appendPublish(m *Outgoing) {
 	}
 }
 
-// refresh lowers the expiry interval by the time that the message has waited, and says whether any is left. Once a message
-// has been sent it does not expire any more [MQTT-4.3.3-7].
+// refresh reduces the expiry interval by the time in the queue, and reports whether any is left. A message that has been
+// sent no longer expires [MQTT-4.3.3-7].
 func (s *Session) refresh(m *Outgoing, now time.Time) bool {
 	left := m.expires.Sub(now)
 	if left <= 0 {
@@ -308,7 +309,7 @@ func (s *Session) refresh(m *Outgoing, now time.Time) bool {
 	return true
 }
 
-// nextID gives an identifier that is not in use [MQTT-2.2.1-3]; 0 if all are.
+// nextID returns an identifier that is not in use [MQTT-2.2.1-3]; 0 if there is none.
 func (s *Session) nextID() packets.PacketID {
 	for range 65_536 {
 		s.lastID++
@@ -325,7 +326,7 @@ func (s *Session) nextID() packets.PacketID {
 	return 0
 }
 
-// NewRequest gives an identifier for SUBSCRIBE or UNSUBSCRIBE on this connection; 0 if none is free.
+// NewRequest returns an identifier for SUBSCRIBE or UNSUBSCRIBE on this connection; 0 if none is free.
 func (s *Session) NewRequest() packets.PacketID {
 	id := s.nextID()
 	if id != 0 {
@@ -334,14 +335,14 @@ func (s *Session) NewRequest() packets.PacketID {
 	return id
 }
 
-// EndRequest frees the identifier of a request that was answered, and says whether it was one.
+// EndRequest frees the identifier of an answered request, and reports whether there was one.
 func (s *Session) EndRequest(id packets.PacketID) bool {
 	_, known := s.requests[id]
 	delete(s.requests, id)
 	return known
 }
 
-// OnPubAck ends a QoS 1 message. Acknowledgements of unknown messages are ignored: they may be late.
+// OnPubAck completes a QoS 1 message. Acknowledgements of unknown messages are ignored: they may be late.
 func (s *Session) OnPubAck(id packets.PacketID, reason packets.ReasonCode, now time.Time) {
 	m := s.byID[id]
 	if m == nil || m.qos != packets.AtLeastOnce {
@@ -368,7 +369,7 @@ func (s *Session) OnPubRec(id packets.PacketID, reason packets.ReasonCode, now t
 	default:
 		s.unlink(m)
 		m.state, m.reason = stateReleased, reason
-		// The server owns the message now, and it is not sent again [MQTT-4.3.3-6].
+		// The server owns the message now, so it is not sent again [MQTT-4.3.3-6].
 		s.heldBytes -= m.bytes
 		m.packet, m.bytes = nil, 0
 		s.releases.append(m)
@@ -381,7 +382,7 @@ func (s *Session) OnPubRec(id packets.PacketID, reason packets.ReasonCode, now t
 	}
 }
 
-// OnPubComp ends a QoS 2 message.
+// OnPubComp completes a QoS 2 message.
 func (s *Session) OnPubComp(id packets.PacketID, now time.Time) {
 	m := s.byID[id]
 	if m == nil || m.state != stateReleased {
@@ -391,7 +392,7 @@ func (s *Session) OnPubComp(id packets.PacketID, now time.Time) {
 	s.Pump(now)
 }
 
-// Abandon ends a message that was not sent yet, and says whether it was so.
+// Abandon ends a message that was not sent yet, and reports whether it did.
 func (s *Session) Abandon(m *Outgoing, err error) bool {
 	if m.state != stateQueued || m.sequence == 0 {
 		return false
@@ -400,7 +401,7 @@ func (s *Session) Abandon(m *Outgoing, err error) bool {
 	return true
 }
 
-// AbandonAll ends all messages. They stay in the store.
+// AbandonAll ends all messages. They remain in the store.
 func (s *Session) AbandonAll(err error) {
 	s.config.Store = nil
 	for _, l := range []*list{&s.releases, &s.flights, &s.queue} {
@@ -410,7 +411,7 @@ func (s *Session) AbandonAll(err error) {
 	}
 }
 
-// unlink takes the message out of its list.
+// unlink removes the message from its list.
 func (s *Session) unlink(m *Outgoing) {
 	switch m.state {
 	case stateQueued:

@@ -1,5 +1,5 @@
 // Package session is the state of an MQTT client's session (sections 4.1, 4.3, 4.4, 4.6 and 4.9 of MQTT 5.0), without
-// any input or output: packets come in by calls, bytes go out to a buffer, and the time is an argument. It has no lock.
+// I/O: packets come in by calls, bytes go out to a buffer, and the time is an argument. It has no lock.
 package session
 
 import (
@@ -17,22 +17,22 @@ type Config struct {
 	Version packets.Version
 	// ReceiveMaximum is how many incoming QoS 1 and 2 messages may be unacknowledged at once.
 	ReceiveMaximum uint16
-	// MaxInFlight bounds outgoing messages that are sent and unacknowledged, besides the server's Receive Maximum.
+	// MaxInFlight limits outgoing messages that are sent but not acknowledged, besides the server's Receive Maximum.
 	MaxInFlight int
-	// MaxQueuedMessages and MaxQueuedBytes bound messages that are not acknowledged, sent or not.
+	// MaxQueuedMessages and MaxQueuedBytes limit unacknowledged messages, sent or not.
 	MaxQueuedMessages int
 	MaxQueuedBytes    int
-	// MaxOutputBytes is how much output may be pending before messages wait.
+	// MaxOutputBytes is how much output may be pending before messages are queued.
 	MaxOutputBytes int
-	// MaxAliases bounds topic aliases used towards the server, besides its Topic Alias Maximum; 0 for none.
+	// MaxAliases limits the topic aliases towards the server, besides its Topic Alias Maximum; 0 for none.
 	MaxAliases int
 	Store      store.Store
 }
 
-// MaxInFlight is the greatest Config.MaxInFlight: identifiers for requests must remain.
+// MaxInFlight is the maximum of Config.MaxInFlight: some identifiers must remain for requests.
 const MaxInFlight = 60_000
 
-// Limits are what the server says in CONNACK.
+// Limits are the limits of the server, from CONNACK.
 type Limits struct {
 	ReceiveMaximum    int
 	MaximumQoS        packets.QoS
@@ -41,38 +41,38 @@ type Limits struct {
 	TopicAliasMaximum int
 }
 
-// Counters count what happened to messages.
+// Counters count messages by result.
 type Counters struct {
-	// Queued messages were taken; Acknowledged ones the server has taken over.
+	// Queued messages entered the queue; Acknowledged ones were accepted by the server.
 	Queued, Acknowledged uint64
-	// Failed were refused by the server or by a limit of its, or lost with the session.
+	// Failed were refused by the server or because of its limits, or lost with the session.
 	Failed uint64
 	// Expired messages waited longer than their Message Expiry Interval.
 	Expired uint64
-	// Resent counts PUBLISH packets sent once more after a connection was lost.
+	// Resent counts PUBLISH packets that were sent again after a lost connection.
 	Resent uint64
-	// QueueFull counts how often a message found no room.
+	// QueueFull counts how often the queue was full.
 	QueueFull uint64
-	// Duplicates are incoming messages that came again and were not delivered again.
+	// Duplicates are incoming messages that arrived again and were not delivered again.
 	Duplicates uint64
 }
 
-// Why a message was not delivered.
+// The errors of messages that were not delivered.
 var (
 	ErrQueueFull   = errors.New("the queue is full")
-	ErrSessionLost = errors.New("the server has lost the session: whether it delivered the message is not known")
+	ErrSessionLost = errors.New("the server has lost the session: it is unknown whether it delivered the message")
 	ErrExpired     = errors.New("the message expired before it could be sent")
-	ErrTooLarge    = errors.New("the packet is larger than the server takes")
-	ErrQoS         = errors.New("the server does not take this QoS")
-	ErrRetain      = errors.New("the server does not keep retained messages")
+	ErrTooLarge    = errors.New("the packet is larger than the server accepts")
+	ErrQoS         = errors.New("the server does not accept this QoS")
+	ErrRetain      = errors.New("the server does not support retained messages")
 )
 
-// Session is one session with one server. The zero value is of no use; see New.
+// Session is one session with one server. Create it with New; the zero value is not usable.
 type Session struct {
 	config    Config
 	limits    Limits
 	connected bool
-	// Epoch counts connections. What belongs to an earlier one is told apart by it.
+	// epoch counts connections, to recognise state of earlier ones.
 	epoch uint64
 	// began says that the server may hold a session.
 	began    bool
@@ -81,7 +81,7 @@ type Session struct {
 	Counters Counters
 
 	output []byte
-	// unsynced says that something was recorded since the last TakeOutput or TakeUnsynced. The output depends on it.
+	// unsynced says that changes were recorded since the last TakeOutput or TakeUnsynced. The output depends on them.
 	unsynced bool
 	aliases  aliases
 
@@ -89,7 +89,7 @@ type Session struct {
 	incoming
 }
 
-// New makes a session of what was stored, or an empty one of the zero State.
+// New creates a session from a stored state, or an empty one from the zero State.
 func New(config Config, state store.State) *Session {
 	s := &Session{config: config, began: state.Began, clientID: state.ClientID}
 	s.byID = map[packets.PacketID]*Outgoing{}
@@ -137,12 +137,12 @@ func (s *Session) restore(stored []store.Outgoing) {
 	s.resend = s.flights.first
 }
 
-// Began says whether the server may hold a session of this client, under which client identifier.
+// Began reports whether the server may hold a session of this client, and under which client identifier.
 func (s *Session) Began() (clientID string, began bool) { return s.clientID, s.began }
 
-// Connected takes note of a CONNACK that accepts. Without present the server has a new session: what belonged to the old
-// one is discarded [MQTT-3.2.2-5]; messages of QoS 1 that were sent are sent anew, with other identifiers, and those of
-// QoS 2 fail with ErrSessionLost, for they might be delivered twice. Then all is sent that may be [MQTT-4.4.0-1].
+// Connected handles a successful CONNACK. Without present the server has a new session: the old one is discarded
+// [MQTT-3.2.2-5]; QoS 1 messages that were sent are sent again, with other identifiers, and QoS 2 messages fail with
+// ErrSessionLost, because they might be delivered twice. Then it sends all it may [MQTT-4.4.0-1].
 func (s *Session) Connected(clientID string, present bool, limits Limits, now time.Time) {
 	s.epoch++
 	s.connected = true
@@ -156,7 +156,7 @@ func (s *Session) Connected(clientID string, present bool, limits Limits, now ti
 	if !present || !s.began || clientID != s.clientID {
 		s.record(store.Change{Kind: store.Began, ClientID: clientID})
 		if present {
-			// It is the session of an earlier process, of which nothing was stored here but what is in memory.
+			// It is the session of an earlier process, whose state is not stored here.
 			for id := range s.received {
 				s.record(store.Change{Kind: store.Received, PacketID: uint16(id)})
 			}
@@ -165,7 +165,7 @@ func (s *Session) Connected(clientID string, present bool, limits Limits, now ti
 	s.began, s.clientID = true, clientID
 	s.resend = s.flights.first
 	for m := s.releases.first; m != nil; m = m.next {
-		// They take of the window until PUBCOMP, and are not held back by it [MQTT-3.3.4-8].
+		// They count towards the window until PUBCOMP, but are not limited by it [MQTT-3.3.4-8].
 		m.epoch = s.epoch
 		s.outstanding++
 		s.appendAck(packets.TypePubRel, m.id, packets.ReasonSuccess)
@@ -173,7 +173,7 @@ func (s *Session) Connected(clientID string, present bool, limits Limits, now ti
 	s.Pump(now)
 }
 
-// discard drops the state of a session that the server does not have.
+// discard drops the state of a lost session.
 func (s *Session) discard() {
 	clear(s.received)
 	clear(s.pending)
@@ -198,20 +198,20 @@ func (s *Session) discard() {
 	s.queue = again
 }
 
-// Disconnected takes note of the end of a connection. Output that was not taken is gone.
+// Disconnected handles the end of a connection. Pending output is lost.
 func (s *Session) Disconnected() {
 	s.connected = false
 	s.output = nil
 	clear(s.requests)
-	// What was not acknowledged may come again, and is then put in order anew.
+	// Unacknowledged messages may arrive again, in a new order.
 	s.acks, s.recs = ackQueue{}, ackQueue{}
 }
 
-// IsConnected says whether there is a connection.
+// IsConnected reports whether there is a connection.
 func (s *Session) IsConnected() bool { return s.connected }
 
-// TakeOutput gives what is to be written, and takes an empty buffer for what follows. With sync, the store must be synced
-// before it is written.
+// TakeOutput returns the output to write, and takes an empty buffer for later output. If sync is true, the store must be
+// synced first.
 func (s *Session) TakeOutput(empty []byte, now time.Time) (output []byte, sync bool) {
 	output, sync = s.output, s.unsynced
 	s.output, s.unsynced = empty[:0], false
@@ -221,13 +221,13 @@ func (s *Session) TakeOutput(empty []byte, now time.Time) (output []byte, sync b
 	return output, sync
 }
 
-// HasOutput says whether there is something to write.
+// HasOutput reports whether there is output to write.
 func (s *Session) HasOutput() bool { return len(s.output) > 0 }
 
-// OutputIsFull says whether messages must wait until output was taken.
+// OutputIsFull reports whether messages must wait until output is taken.
 func (s *Session) OutputIsFull() bool { return len(s.output) >= s.config.MaxOutputBytes }
 
-// Append adds a packet of another kind to the output.
+// Append appends any other packet to the output.
 func (s *Session) Append(p packets.Packet) error {
 	output, err := p.AppendTo(s.output)
 	if err != nil {
@@ -240,8 +240,8 @@ func (s *Session) Append(p packets.Packet) error {
 	return nil
 }
 
-// appendAck writes one of the acknowledgements, which are of one form (sections 3.4 to 3.7). Before 5.0 there is no
-// reason code in them, so that a refusal looks like consent.
+// appendAck writes an acknowledgement; all have the same form (sections 3.4 to 3.7). Before 5.0 they have no reason code,
+// so a refusal looks like a success.
 func (s *Session) appendAck(t packets.Type, id packets.PacketID, reason packets.ReasonCode) {
 	first := byte(t) << 4
 	if t == packets.TypePubRel {
@@ -261,11 +261,11 @@ func (s *Session) record(change store.Change) {
 	}
 }
 
-// IsUnsynced says whether something was recorded that no sync has been begun for.
+// IsUnsynced reports whether changes were recorded without a sync having been started.
 func (s *Session) IsUnsynced() bool { return s.unsynced }
 
-// TakeUnsynced takes note that the store is synced without output.
+// TakeUnsynced records that the store is synced without output.
 func (s *Session) TakeUnsynced() { s.unsynced = false }
 
-// MarkUnsynced takes note that syncing the store failed: the next output depends on what was recorded before.
+// MarkUnsynced records that syncing the store failed: the next output depends on the earlier changes.
 func (s *Session) MarkUnsynced() { s.unsynced = true }

@@ -92,17 +92,17 @@ func TestAMessageThatComesAgainIsDeliveredOnce(t *testing.T) {
 		first, _ := s.OnPublish(1, qos, false, 1)
 		second, _ := s.OnPublish(2, qos, false, 1)
 		if again, _ := s.OnPublish(2, qos, true, 1); first == nil || second == nil || again != nil {
-			t.Fatal("the second came twice")
+			t.Fatal("the second was delivered twice")
 		}
 		s.Disconnected()
 		s.Ack(second, packets.ReasonSuccess)
 		connect(s, true, 10)
-		// They come in their order, which is then that of the acknowledgements.
+		// They arrive in their order, which is then that of the acknowledgements.
 		if again, _ := s.OnPublish(1, qos, true, 1); again != nil {
-			t.Fatal("the first came twice")
+			t.Fatal("the first was delivered twice")
 		}
 		if again, _ := s.OnPublish(2, qos, true, 1); again != nil {
-			t.Fatal("the second came twice")
+			t.Fatal("the second was delivered twice")
 		}
 		expect(t, s)
 		s.Ack(first, packets.ReasonSuccess)
@@ -135,7 +135,7 @@ func TestAnIdentifierOfALostSessionIsAnotherMessage(t *testing.T) {
 	connect(s, false, 10)
 	fresh, _ := s.OnPublish(1, packets.ExactlyOnce, false, 1)
 	if fresh == nil {
-		t.Fatal("it was taken for the old one")
+		t.Fatal("it was mistaken for the old one")
 	}
 	s.Ack(old, packets.ReasonSuccess)
 	expect(t, s)
@@ -189,7 +189,7 @@ func TestTheExpiryIntervalShrinksWhileWaiting(t *testing.T) {
 	if left, _ := sent.MessageExpiryInterval(); left != 40 {
 		t.Fatalf("%d s are left", left)
 	}
-	// Once it was sent it does not expire [MQTT-4.3.3-7].
+	// A message that was sent does not expire [MQTT-4.3.3-7].
 	s.Disconnected()
 	s.Connected("one", true, limits(10), start.Add(200*time.Second))
 	expect(t, s, "PUBLISH 1 dup")
@@ -214,7 +214,7 @@ func TestTheStoreHasTheStateOfTheSession(t *testing.T) {
 	s.Ack(m, packets.ReasonSuccess)
 	late, _ := s.OnPublish(10, packets.ExactlyOnce, false, 1)
 	s.Disconnected()
-	// Without a connection it is remembered too.
+	// It is stored without a connection, too.
 	s.Ack(late, packets.ReasonSuccess)
 	s.AbandonAll(errors.New("the end"))
 
@@ -225,7 +225,7 @@ func TestTheStoreHasTheStateOfTheSession(t *testing.T) {
 	}
 	again := New(config(memory), state)
 	if again.Held() != 4 {
-		t.Fatalf("%d messages are there", again.Held())
+		t.Fatalf("%d messages are held", again.Held())
 	}
 	connect(again, true, 10)
 	expect(t, again, "PUBREL 2", "PUBREL 1", "PUBLISH 3 dup", "PUBLISH 4 dup")
@@ -251,7 +251,7 @@ func TestKeepAlive(t *testing.T) {
 	if next := k.Next(); !next.Equal(at(10)) {
 		t.Fatalf("it is next at %v", next)
 	}
-	// Something was sent, and nothing was received.
+	// Packets were sent, but none received.
 	check(10, true, false)
 	check(12.9, false, false)
 	check(13, false, true)
@@ -260,9 +260,9 @@ func TestKeepAlive(t *testing.T) {
 	k.Sent(at(14))
 	k.Received(at(20))
 	check(23.9, false, false)
-	// Something was received, and nothing was sent [MQTT-3.1.2-20].
+	// Packets were received, but none sent [MQTT-3.1.2-20].
 	check(24, true, false)
-	// One who waits for an answer for longer than the keep alive goes on sending.
+	// If the ping timeout is longer than the keep alive, pings continue.
 	patient := NewKeepAlive(10*time.Second, 25*time.Second, start)
 	for _, step := range []struct {
 		at, next    float64
@@ -318,7 +318,7 @@ func publish(t *testing.T, s *Session, topic string, qos packets.QoS) *Outgoing 
 	return m
 }
 
-// take gives what was sent since.
+// take returns the packets sent since the last call.
 func take(s *Session) (sent []packets.Packet) {
 	output, _ := s.TakeOutput(nil, start)
 	reader := bytes.NewReader(output)
@@ -332,7 +332,7 @@ func take(s *Session) (sent []packets.Packet) {
 	return sent
 }
 
-// expect compares what was sent since.
+// expect compares the packets sent since the last call.
 func expect(t *testing.T, s *Session, want ...string) {
 	t.Helper()
 	sent := take(s)

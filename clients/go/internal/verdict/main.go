@@ -1,8 +1,8 @@
-// Verdict says what package packets thinks of packets, for comparison with decoders in other languages.
+// Verdict prints how package packets decodes packets, for comparison with decoders in other languages.
 //
-// Each line of the input is "VERSION MAX_PACKET_SIZE HEX", with version 3, 4 or 5. Each line of the output is one of
-// "valid CONSUMED HEX", with the packet encoded again, "incomplete", or "CLASS REASON CODE OFFSET MESSAGE", with the class malformed,
-// protocol_error or too_large. An answer that differs between the ways to decode begins with "disagreement".
+// Each line of the input is "VERSION MAX_PACKET_SIZE HEX", with version 3, 4 or 5. Each line of the output is one of "valid CONSUMED
+// HEX", with the packet encoded again, "incomplete", or "CLASS REASON CODE OFFSET MESSAGE", with the class malformed, protocol_error
+// or too_large. A result that differs between the ways to decode begins with "disagreement".
 package main
 
 import (
@@ -38,7 +38,7 @@ func run(in io.Reader, out io.Writer) error {
 			fmt.Fprintln(answers, answer)
 		}
 		if lines.Buffered() == 0 || err != nil {
-			// Whoever asks line by line waits for the answer.
+			// The caller may wait for each answer.
 			if err := answers.Flush(); err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func verdict(input []byte, p packets.Packet, consumed int, err error) string {
 	case err == nil:
 		encoded, err := p.AppendTo(nil)
 		if errors.Is(err, packets.CauseClientIDMissing) {
-			// A server has to read the packet to refuse it, and a client may not send it [MQTT-3.1.3-7].
+			// A server has to read the packet to refuse it, but a client must not send it [MQTT-3.1.3-7].
 			encoded, err = input[:consumed], nil
 		}
 		if err != nil {

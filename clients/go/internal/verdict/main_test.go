@@ -22,7 +22,7 @@ incomplete
 incomplete
 incomplete
 too_large 149 packet_too_large 1 the packet is larger than its receiver accepts, or than MQTT allows: send less in one packet [packet_too_large] at byte 1 (MQTT-3.2.2-15)
-protocol_error 130 topic_missing 2 the topic name is empty, and no topic alias stands for it: send one of them [topic_missing] at byte 2 (MQTT-4.7.3-1)
+protocol_error 130 topic_missing 2 the topic name is empty, and there is no topic alias: send one of them [topic_missing] at byte 2 (MQTT-4.7.3-1)
 valid 5 40020001
 malformed 129 auth_before_v5 2 AUTH exists only in MQTT 5.0: do not send it in 3.1.1 [auth_before_v5] at byte 2
 `

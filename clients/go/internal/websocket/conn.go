@@ -13,11 +13,11 @@ import (
 
 const (
 	readBufferBytes = 32 * 1024
-	// maxFrameBytes splits what is written: the copy that a client masks is no longer than this.
+	// maxFrameBytes limits the size of written frames, and of the copy that a client masks.
 	maxFrameBytes   = 64 * 1024
 	maxControlBytes = 125
 	maxHeaderBytes  = 14
-	// closeWriteTimeout bounds the wait for room to send the close frame.
+	// closeWriteTimeout limits the wait for room to send the close frame.
 	closeWriteTimeout = time.Second
 )
 
@@ -31,15 +31,15 @@ const (
 	pongFrame    opcode = 10
 )
 
-// Conn is a stream of bytes over WebSocket. Reading joins what binary messages carry, for packets and frames need not
-// begin together [MQTT-6.0.0-2]; each Write sends one binary message, or several if it is long. It answers pings and
-// the closing handshake while it reads. Reading and writing may go on at the same time.
+// Conn is a stream of bytes over WebSocket. Reading joins the content of binary messages, because packets need not be
+// aligned with frames [MQTT-6.0.0-2]; each Write sends one binary message, or several if it is long. It answers pings
+// and the closing handshake while it reads. One goroutine may read while another writes.
 type Conn struct {
 	net.Conn
 	reader *bufio.Reader
 	client bool
 
-	// Of the frame that is being read.
+	// State of the frame that is being read.
 	remaining   uint64
 	key         [4]byte
 	keyAt       int
@@ -59,7 +59,7 @@ func newConn(conn net.Conn, reader *bufio.Reader, client bool) *Conn {
 	return c
 }
 
-// Read gives bytes of binary messages. It gives io.EOF after the closing handshake.
+// Read returns bytes of binary messages, and io.EOF after the closing handshake.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -69,7 +69,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return 0, c.readFailure
 		}
 		if err := c.nextFrame(); err != nil {
-			// After a deadline reading may go on: nothing of a frame's header has been taken yet.
+			// Reading may continue after a deadline: no byte of the frame header has been consumed.
 			if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
 				c.readFailure = err
 			}
@@ -90,7 +90,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// nextFrame reads a frame's header. Control frames are done with when it returns.
+// nextFrame reads a frame header. Control frames are handled here.
 func (c *Conn) nextFrame() error {
 	header, err := c.reader.Peek(2)
 	if err != nil {
@@ -114,11 +114,11 @@ func (c *Conn) nextFrame() error {
 	switch length {
 	case 126:
 		if length = uint64(binary.BigEndian.Uint16(header[2:])); length < 126 {
-			return c.fail("a length is not in its shortest form")
+			return c.fail("the payload length is not in its shortest form")
 		}
 	case 127:
 		if length = binary.BigEndian.Uint64(header[2:]); length < 1<<16 || length>>63 != 0 {
-			return c.fail("a length is not in its shortest form, or too great")
+			return c.fail("the payload length is not in its shortest form, or too large")
 		}
 	}
 	if masked {
@@ -129,7 +129,7 @@ func (c *Conn) nextFrame() error {
 		return c.fail("a reserved bit is set")
 	}
 	if masked == c.client {
-		return c.fail("masking is for clients, and for them only")
+		return c.fail("the mask bit is wrong: only clients mask")
 	}
 	control := code >= closeFrame
 	if control && (!final || length > maxControlBytes) {
@@ -138,12 +138,12 @@ func (c *Conn) nextFrame() error {
 	switch code {
 	case continuation:
 		if !c.inMessage {
-			return c.fail("a continuation of nothing")
+			return c.fail("a continuation frame without a message")
 		}
 		c.inMessage = !final
 	case binaryFrame:
 		if c.inMessage {
-			return c.fail("a message begins within another")
+			return c.fail("a message starts within another")
 		}
 		c.inMessage = !final
 	case closeFrame, pingFrame, pongFrame:
@@ -156,7 +156,7 @@ func (c *Conn) nextFrame() error {
 		c.remaining = length
 		return nil
 	}
-	// The whole frame at once, so that a deadline passing meanwhile loses nothing of it.
+	// The whole frame at once, so that nothing of it is lost if a deadline passes meanwhile.
 	frame, err := c.reader.Peek(size + int(length))
 	if err != nil {
 		return unexpected(err, size)
@@ -180,7 +180,7 @@ func (c *Conn) nextFrame() error {
 	return nil
 }
 
-// unexpected tells the end of a stream between frames without a closing handshake, which MQTT sees as a lost connection.
+// unexpected converts the end of the stream without a closing handshake, which is a lost connection for MQTT.
 func unexpected(err error, have int) error {
 	if errors.Is(err, io.EOF) && have > 0 {
 		return io.ErrUnexpectedEOF
@@ -244,7 +244,8 @@ func (c *Conn) writeLocked(code opcode, body []byte) error {
 	return err
 }
 
-// nextKey must be unpredictable, for proxies on the way (RFC 6455 section 5.3); many are drawn at once to be cheap.
+// nextKey must be unpredictable for intermediate proxies (RFC 6455 section 5.3); many keys are generated at once to be
+// cheap.
 func (c *Conn) nextKey() (key [4]byte) {
 	if c.keysAt == len(c.keys) {
 		_, _ = rand.Read(c.keys[:])
@@ -264,13 +265,13 @@ func (c *Conn) sendClose(body []byte) {
 	}
 }
 
-// Close sends a close frame and closes the connection below. It does not wait for the other side's.
+// Close sends a close frame and closes the underlying connection. It does not wait for the peer's close frame.
 func (c *Conn) Close() error {
 	c.sendClose(binary.BigEndian.AppendUint16(nil, 1000))
 	return c.Conn.Close()
 }
 
-// mask applies key to p from the key's byte at, and gives where the key stands after.
+// mask applies key to p from byte at of the key, and returns the next position in the key.
 func mask(p []byte, key [4]byte, at int) int {
 	if len(p) >= 16 {
 		var wide [8]byte

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Client opens a WebSocket over conn, which is connected (and has finished its TLS handshake) to the server of target.
-// header holds what the request shall carry besides, such as Authorization. conn stays the caller's when this fails.
+// Client opens a WebSocket to target over conn, which is connected and has completed its TLS handshake. header is
+// added to the request, such as Authorization. If it fails, conn remains open.
 func Client(ctx context.Context, conn net.Conn, target *url.URL, header http.Header) (*Conn, error) {
 	release := bindDeadline(ctx, conn)
 	defer release()
@@ -49,9 +49,9 @@ func Client(ctx context.Context, conn net.Conn, target *url.URL, header http.Hea
 	case response.StatusCode != http.StatusSwitchingProtocols:
 		return nil, handshakeError("the server answered %s", response.Status)
 	case !hasToken(response.Header, "Upgrade", "websocket") || !hasToken(response.Header, "Connection", "Upgrade"):
-		return nil, handshakeError("the answer does not upgrade to websocket")
+		return nil, handshakeError("the response does not upgrade to websocket")
 	case response.Header.Get("Sec-WebSocket-Accept") != acceptKey(key):
-		return nil, handshakeError("Sec-WebSocket-Accept does not answer the key that was sent")
+		return nil, handshakeError("Sec-WebSocket-Accept does not match the key")
 	case response.Header.Get("Sec-WebSocket-Extensions") != "":
 		return nil, handshakeError("the server chose an extension that was not offered")
 	case response.Header.Get("Sec-WebSocket-Protocol") != Subprotocol:
@@ -62,8 +62,8 @@ func Client(ctx context.Context, conn net.Conn, target *url.URL, header http.Hea
 	return newConn(conn, reader, true), nil
 }
 
-// Server answers the opening handshake of a client on conn. Requests for other paths than path get 404; an empty path
-// allows all. conn stays the caller's when this fails.
+// Server answers the opening handshake of a client on conn. Requests for paths other than path get 404; an empty path
+// allows all. If it fails, conn remains open.
 func Server(ctx context.Context, conn net.Conn, path string) (*Conn, error) {
 	release := bindDeadline(ctx, conn)
 	defer release()
@@ -77,12 +77,12 @@ func Server(ctx context.Context, conn net.Conn, path string) (*Conn, error) {
 	nonce, keyErr := base64.StdEncoding.DecodeString(key)
 	switch {
 	case path != "" && request.URL.Path != path:
-		return nil, refuse(conn, http.StatusNotFound, "there is nothing at %q", request.URL.Path)
+		return nil, refuse(conn, http.StatusNotFound, "there is no WebSocket at %q", request.URL.Path)
 	case request.Method != http.MethodGet || !hasToken(request.Header, "Upgrade", "websocket") ||
 		!hasToken(request.Header, "Connection", "Upgrade"):
 		return nil, refuse(conn, http.StatusUpgradeRequired, "the request does not upgrade to websocket")
 	case request.Header.Get("Sec-WebSocket-Version") != "13":
-		return nil, refuse(conn, http.StatusUpgradeRequired, "the version of WebSocket is not 13")
+		return nil, refuse(conn, http.StatusUpgradeRequired, "the WebSocket version is not 13")
 	case keyErr != nil || len(nonce) != 16:
 		return nil, refuse(conn, http.StatusBadRequest, "Sec-WebSocket-Key is not 16 bytes in base64")
 	case !hasToken(request.Header, "Sec-WebSocket-Protocol", Subprotocol):
@@ -104,7 +104,7 @@ func refuse(conn net.Conn, status int, format string, arguments ...any) error {
 	return handshakeError(format, arguments...)
 }
 
-// bindDeadline makes reads and writes of conn fail when ctx ends, until it is released.
+// bindDeadline makes reads and writes of conn fail when ctx ends, until release is called.
 func bindDeadline(ctx context.Context, conn net.Conn) (release func()) {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)

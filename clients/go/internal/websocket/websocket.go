@@ -1,5 +1,5 @@
 // Package websocket carries MQTT over WebSocket (RFC 6455, MQTT 5.0 section 6): the opening handshake of both sides,
-// and a net.Conn whose bytes travel in binary messages. It offers no extensions and no text messages.
+// and a net.Conn over binary messages. It supports neither extensions nor text messages.
 package websocket
 
 import (
@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// Subprotocol is the name that client and server agree on [MQTT-6.0.0-3] [MQTT-6.0.0-4].
+// Subprotocol is the subprotocol of MQTT [MQTT-6.0.0-3] [MQTT-6.0.0-4].
 const Subprotocol = "mqtt"
 
-// MaxHandshakeBytes bounds the request or the response of the opening handshake.
+// MaxHandshakeBytes limits the request or response of the opening handshake.
 const MaxHandshakeBytes = 16 * 1024
 
-// The failures of this package; each error it returns is one of them, by errors.Is, or one of the connection below.
+// The errors of this package; each returned error is one of them, by errors.Is, or one of the underlying connection.
 var (
-	// ErrHandshake means that the other side did not agree to speak MQTT over WebSocket.
+	// ErrHandshake means that the peer did not agree to MQTT over WebSocket.
 	ErrHandshake = errors.New("websocket: the opening handshake failed")
-	// ErrProtocol means that a frame breaks RFC 6455, or is not of a binary message [MQTT-6.0.0-1].
-	ErrProtocol = errors.New("websocket: a frame breaks the protocol")
+	// ErrProtocol means that a frame violates RFC 6455, or is not part of a binary message [MQTT-6.0.0-1].
+	ErrProtocol = errors.New("websocket: protocol violation")
 )
 
-// A keyed hash proves nothing about the peer; the constant is from RFC 6455 section 1.3.
+// The hash proves nothing about the peer; the constant is from RFC 6455 section 1.3.
 const acceptSuffix = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 func acceptKey(key string) string {

@@ -210,7 +210,7 @@ func open(t *testing.T) (client, server *Conn) {
 	return client, server
 }
 
-// recorder is a connection that keeps what is written to it.
+// recorder is a connection that records what is written to it.
 type recorder struct {
 	net.Conn
 	bytes.Buffer

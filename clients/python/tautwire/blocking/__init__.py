@@ -1,4 +1,4 @@
-"""The client for threads: calls return when they are done, and subscriptions are iterators. Ctrl-C works while something waits.
+"""The client for threads: calls block until they are done, and subscriptions are iterators. Ctrl-C interrupts a blocked call.
 
 ```python
 from tautwire import blocking

@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 
 def connect(address: str, **given: Unpack[ConnectOptions]) -> Client:
-    """Makes one attempt to connect, and returns when the server has accepted it; afterwards lost connections are made again.
+    """Makes one attempt to connect, and returns when the server has accepted it. Reconnects after a lost connection.
 
-    As `tautwire.connect`, with the same options and errors.
+    Like `tautwire.connect`, with the same options and errors.
     """
     client = Client(options(address, **given))
     try:
@@ -45,12 +45,12 @@ def connect(address: str, **given: Unpack[ConnectOptions]) -> Client:
 
 
 def start(address: str, **given: Unpack[ConnectOptions]) -> Client:
-    """Returns at once and goes on trying, also where the first attempt fails. What is published and subscribed meanwhile waits."""
+    """Returns at once and connects in the background until it succeeds. You can publish and subscribe in the meantime."""
     return Client(options(address, **given))
 
 
 class Delivery:
-    """A message on its way. Nothing happens to the message if nobody waits for it."""
+    """The delivery of a message. The message is delivered whether or not you wait for it."""
 
     def __init__(self, operation: Optional[Operation]) -> None:
         self._operation = operation
@@ -59,14 +59,14 @@ class Delivery:
         self._error: Optional[MqttError] = None
 
     def wait(self, timeout: Optional[float] = None) -> int:
-        """Waits until the server has acknowledged it to the end, and gives the reason code: 0, or 0x10 where nobody has subscribed.
+        """Waits until the exchange is complete. Returns the reason code: 0, or 0x10 if there is no subscriber.
 
         Raises `TimeoutError` after `timeout` seconds, or `MqttError` as `Client.publish`.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        # Another thread may wait for it, too, and longer than this one wants to.
+        # Another thread may be waiting with a longer timeout.
         if not self._lock.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX)):
-            raise TimeoutError("the time is over")
+            raise TimeoutError("timed out")
         try:
             if self._error is not None:
                 raise self._error
@@ -82,13 +82,13 @@ class Delivery:
 
 
 class Client:
-    """A client for threads; any thread may use it. Made by `connect` or `start`."""
+    """A client for threads; any thread can use it. Created by `connect` or `start`."""
 
     def __init__(self, settings: Options) -> None:
         self._settings = settings
-        ask = settings.settings["credentials"]
-        asking = None if ask is None else lambda: credentials_of(ask())
-        self._core = _native.Client.start({**settings.settings, "credentials": asking})
+        function = settings.settings["credentials"]
+        get_credentials = None if function is None else lambda: credentials_of(function())
+        self._core = _native.Client.start({**settings.settings, "credentials": get_credentials})
         self._name = self._core.client_id
         self._is_closed = False
         self._requests = Requests(self)
@@ -108,7 +108,7 @@ class Client:
 
     @property
     def client_id(self) -> str:
-        """The client identifier; the server's choice where it made one."""
+        """The client identifier, possibly assigned by the server."""
         return self._core.client_id
 
     @property
@@ -131,12 +131,12 @@ class Client:
     def publish(
         self, topic: Union[str, Address[Any]], payload: Any = b"", *, timeout: Optional[float] = None, **more: Any
     ) -> int:
-        """Publishes a message, and waits until the server has acknowledged it to the end, however often the connection is lost meanwhile.
-        At QoS 0 it waits only for room in the client. `expiry` and `timeout` are in seconds.
+        """Publishes a message, and waits until its exchange is complete, also across lost connections.
+        At QoS 0 it waits only for space in the queue. `expiry` and `timeout` are in seconds.
 
-        Gives the reason code of the acknowledgement: 0, or 0x10 where nobody has subscribed.
+        Returns the reason code of the acknowledgement: 0, or 0x10 if there is no subscriber.
 
-        Raises `TimeoutError`, after which the message may still be delivered, or `MqttError` as that of `asyncio`.
+        Raises `TimeoutError`, after which the message may still be delivered, or `MqttError` like the `asyncio` client.
         """
         began = time.monotonic()
         delivery = self.enqueue(topic, payload, timeout=timeout, **more)
@@ -169,7 +169,7 @@ class Client:
         user_properties: UserProperties = (),
         timeout: Optional[float] = None,
     ) -> Delivery:
-        """As `publish`, and returns once the client has taken the message. Raises `TimeoutError` where there was no room in time."""
+        """Like `publish`, but returns when the client has queued the message. Raises `TimeoutError` if the queue stays full."""
         if type(topic) is not str:
             topic, payload, content_type, is_text = encoded(topic, payload, content_type, is_text)
         more = extra(expiry, content_type, is_text, response_topic, correlation_data, user_properties)
@@ -208,9 +208,9 @@ class Client:
         user_properties: UserProperties = (),
         timeout: Optional[float] = None,
     ) -> Subscription[Any]:
-        """Subscribes, waits for the server's answer, and gives an iterator: `for message in client.subscribe("a/#", qos=1)`.
+        """Subscribes, waits for the server's response, and returns an iterator: `for message in client.subscribe("a/#", qos=1)`.
 
-        Raises `TimeoutError` where the answer has not come after `timeout` seconds. The other arguments and errors are those of the client for
+        Raises `TimeoutError` if there is no response after `timeout` seconds. The other arguments and errors are those of the client for
         asyncio.
         """
         settings = subscribing(
@@ -242,10 +242,10 @@ class Client:
         is_text: bool = False,
         user_properties: UserProperties = (),
     ) -> Message:
-        """Publishes a request and waits for its response (section 4.10). MQTT 5.0. Any thread may call it at any time.
+        """Publishes a request and waits for its response (section 4.10). MQTT 5.0. Any thread can call it at any time.
 
-        Raises `MqttError`: `request_timeout`, `no_responder` where nobody has subscribed (not at QoS 0), `request_failed` where the responder
-        says so, and as `publish`.
+        Raises `MqttError`: `request_timeout`, `no_responder` if there is no subscriber (not at QoS 0), `request_failed` if the responder
+        reports a failure, and as `publish`.
         """
         return self._requests.request(
             topic, payload, timeout=timeout,
@@ -264,17 +264,17 @@ class Client:
     def respond(
         self, filters: Filters, handler: Callable[[Any], Any], *, qos: int = 2, codec: Optional[Codec[Any]] = None
     ) -> Responder:
-        """Answers requests with what `handler` returns, on a thread of its own: a payload, `None` for an empty one, or a value for `codec`.
+        """Responds to requests with the result of `handler`, on a separate thread: a payload, `None` for an empty one, or a value for `codec`.
 
-        A handler that raises `ResponseFailure` tells the requester its sentence; of any other exception the requester learns only that the
-        responder failed, and `threading.excepthook` gets it. A request comes at the QoS at which it was published, or at `qos` if that is lower,
-        and its response goes out at the same. Raises `MqttError` as `subscribe`.
+        If the handler raises `ResponseFailure`, the requester gets its message; for any other exception the requester learns only that the
+        responder failed, and `threading.excepthook` gets it. A request is delivered at the QoS of its PUBLISH, or at `qos` if that is lower,
+        and its response is published at the same QoS. Raises `MqttError` as `subscribe`.
         """
         check_version(self.version)
         return Responder(self, self.subscribe(filters, qos=qos), handler, codec)
 
     def connected(self, timeout: Optional[float] = None) -> None:
-        """Waits until there is a connection. Raises `TimeoutError`, or `MqttError` where the client is closed or has given up."""
+        """Waits until the client is connected. Raises `TimeoutError`, or `MqttError` if the client has ended."""
         end = None if timeout is None else time.monotonic() + timeout
         watch, history = self._core.watch(), History()
         while True:
@@ -286,21 +286,21 @@ class Client:
                 raise event.error or MqttError("closed")
 
     def events(self) -> Iterator[Event]:
-        """What happens to the connection, beginning with how it stands at this call. Ends after `ended`. Steps in between may be left out."""
+        """Iterates over the events of the connection, starting with the current state, until `ended`. Intermediate states may be skipped."""
         watch, history = self._core.watch(), History()
         return _events(watch, history, history.event(*watch.next().wait()))
 
     def reauthenticate(self) -> None:
-        """Authenticates again on the connection that there is (section 4.12.1). As that of asyncio."""
+        """Re-authenticates on the current connection (section 4.12.1), like the asyncio client."""
         self._core.reauthenticate().wait()
 
     def counters(self) -> dict[str, int]:
-        """What has been counted since the client was made, by name."""
+        """Returns the counters of the client since its creation, by name."""
         return {**self._core.counters(), "late_responses": self._requests.late}
 
     def close(self) -> None:
-        """Ends the client: waits until all that was published is acknowledged, for 5 s at most, and says DISCONNECT. Loops over subscriptions
-        end; what still waits fails with `closed`. The session ends with it, unless `session_expiry` was given. Again, it does nothing.
+        """Closes the client: waits until all messages are acknowledged, for at most 5 s, and sends DISCONNECT. Loops over subscriptions
+        end; pending operations fail with `closed`. The session ends, too, unless `session_expiry` was set. A second call does nothing.
         """
         if self._is_closed:
             return
@@ -309,7 +309,7 @@ class Client:
         try:
             self._core.close(self._settings.closing_expiry).wait(CLOSE_TIMEOUT)
         except TimeoutError:
-            # An attempt to connect that nobody answers is under way. The client ends after it.
+            # A connection attempt is still running. The client ends after it.
             pass
 
     def _first_attempt(self) -> None:
@@ -320,20 +320,20 @@ class Client:
                 raise event.error or MqttError("closed")
 
     def _give_up(self) -> None:
-        """The attempt to connect has failed. When this returns the file of the store can be opened again."""
+        """Closes the client after a failed attempt. Afterwards the file of the store can be opened again."""
         if self._settings.settings["store"] is None:
             self._abandon()
         else:
             self.close()
 
     def _abandon(self) -> None:
-        """Ends it without waiting: there has been no connection."""
+        """Ends the client without waiting, because it was never connected."""
         self._is_closed = True
         self._core.close()
 
 
 def _events(watch: _native.Watch, history: History, event: Optional[Event]) -> Iterator[Event]:
-    """One event and those that follow it."""
+    """Iterates over an event and those that follow it."""
     while event is None or event.kind != ENDED:
         if event is not None:
             yield event

@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from .._native import Message
 from ..codecs import Codec
 from ..errors import MqttError, ResponseFailure
-from ..requests import ERROR_PROPERTY, NO_MATCHING_SUBSCRIBERS, check_version, failure, response_topic, told
+from ..requests import ERROR_PROPERTY, NO_MATCHING_SUBSCRIBERS, check_version, failure, failure_message, response_topic
 
 if TYPE_CHECKING:
     from .client import Client
     from .subscription import Subscription
 
-LOOK_S = 0.25
-"""So often a thread of ours looks whether the program is about to end."""
+CHECK_S = 0.25
+"""The interval at which a background thread checks whether the program is about to end."""
 
 
 class Requests:
-    """One response topic for all requests of a client; correlation data tells them apart. A thread receives the responses."""
+    """The requests of a client, which share one response topic and are identified by correlation data. A thread receives the responses."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._topic = response_topic()
         self._numbers = itertools.count(1)
         self._waiting: dict[bytes, Future[Message]] = {}
-        # Held while the first request subscribes, so that the second one waits for it.
+        # Locked while the first request subscribes, so that the second one waits for it.
         self._beginning = threading.Lock()
         self._responses: Optional[Subscription[Message]] = None
         self.late = 0
-        """Responses that came too late, or twice."""
+        """The number of late or duplicate responses."""
 
     def request(self, topic: Any, payload: Any, *, timeout: float, qos: int, **publishing: Any) -> Message:
         check_version(self._client.version)
@@ -57,10 +57,10 @@ class Requests:
             self._waiting.pop(correlation, None)
 
     def close(self) -> None:
-        """No response will come any more."""
+        """Fails all pending requests."""
         responses = self._responses
         if responses is not None:
-            # The session may outlive the client, and this topic is of no use to another.
+            # The session may outlive the client, but the next client uses another response topic.
             with contextlib.suppress(MqttError):
                 responses._close()
         self._fail(MqttError("closed"))
@@ -70,7 +70,7 @@ class Requests:
             raise TimeoutError
         try:
             if self._responses is None:
-                # A response comes at the QoS of its request.
+                # A response has the QoS of its request.
                 self._responses = self._client.subscribe(self._topic, qos=2, timeout=_left(end))
                 serve("tautwire-responses", self._responses, self._receive, self._fail)
         finally:
@@ -95,7 +95,7 @@ class Requests:
 
 
 class Responder:
-    """Answers requests, on a thread of its own, until it is closed. Made by `Client.respond`; for `with`, or `close`."""
+    """Responds to requests on a separate thread until it is closed. Created by `Client.respond`; for `with`, or `close`."""
 
     def __init__(
         self, client: Client, requests: Subscription[Any], handler: Callable[[Any], Any], codec: Optional[Codec[Any]]
@@ -113,33 +113,33 @@ class Responder:
         if raised is None:
             self.close()
             return
-        # An error, such as that of Ctrl-C, does not wait for a server that may be gone.
+        # After an exception, such as Ctrl-C, do not wait for the server.
         with contextlib.suppress(MqttError):
             self._requests._close()
 
     @property
     def granted(self) -> dict[str, int]:
-        """As `Subscription.granted`."""
+        """The granted QoS of each filter; see `Subscription.granted`."""
         return self._requests.granted
 
     def close(self) -> None:
-        """Ends it. A request that is being answered still is."""
+        """Closes the responder. A request in progress is completed."""
         self._requests.unsubscribe()
 
     def _answer(self, request: Any) -> None:
         message: Message = request if isinstance(request, Message) else request.message
-        sentence: Optional[str] = None
+        failure_text: Optional[str] = None
         payload: Any = b""
         try:
             value = self._handler(request)
             payload = self._codec.encode(value) if self._codec is not None else b"" if value is None else value
         except Exception as error:
-            sentence = told(error)
+            failure_text = failure_message(error)
             if not isinstance(error, ResponseFailure):
                 report(error)
         if message.response_topic is None:
             return
-        codec = self._codec if sentence is None else None
+        codec = self._codec if failure_text is None else None
         try:
             self._client.enqueue(
                 message.response_topic,
@@ -148,7 +148,7 @@ class Responder:
                 correlation_data=message.correlation_data,
                 content_type=None if codec is None else codec.content_type,
                 is_text=codec is not None and codec.is_text,
-                user_properties=() if sentence is None else ((ERROR_PROPERTY, sentence),),
+                user_properties=() if failure_text is None else ((ERROR_PROPERTY, failure_text),),
             )
         except MqttError as error:
             report(error)
@@ -174,7 +174,7 @@ def serve(
     def run() -> None:
         while program.is_alive():
             try:
-                message = messages.next(LOOK_S)
+                message = messages.next(CHECK_S)
             except TimeoutError:
                 continue
             except MqttError as error:
@@ -182,10 +182,10 @@ def serve(
                 return
             handle(message)
 
-    # It watches the program's end by itself: one that Python stops in the middle could not leave the native code.
+    # Not a daemon thread, which Python could stop inside native code. It checks for the end of the program itself.
     threading.Thread(target=run, name=name).start()
 
 
 def report(error: BaseException) -> None:
-    """As Python reports what a thread did not catch."""
+    """Reports an exception like an uncaught exception of a thread."""
     threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread())))

@@ -17,11 +17,11 @@ M = TypeVar("M")
 
 
 class Subscription(Generic[M]):
-    """The messages of a subscription, in the order in which they came. Made by `Client.subscribe`.
+    """A subscription, which iterates over its messages in order of arrival. Created by `Client.subscribe`.
 
-    Leaving a loop over it, or its `with` block, ends the subscription. Where the session outlives the client (`session_expiry`, a store), the
-    server keeps the subscription: messages of QoS 1 and 2 wait for the next one to this filter, and `unsubscribe` alone ends it. A message is
-    acknowledged when the next one is asked for, and when the loop is left. One thread at a time may receive.
+    Leaving a loop over it, or its `with` block, ends the subscription. If the session outlives the client (`session_expiry`, a store), the
+    server keeps the subscription: messages of QoS 1 and 2 wait for the next one to this filter, and only `unsubscribe` ends it. A message is
+    acknowledged when the next one is requested, and when the loop is left. Only one thread at a time can receive.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Subscription(Generic[M]):
         self._client = client
         self._native = native
         self.filters = filters
-        """What it subscribes to."""
+        """The topic filters."""
         self._convert = convert
         self._acknowledges = acknowledges
         self._is_closed = False
@@ -46,7 +46,7 @@ class Subscription(Generic[M]):
         return self
 
     def __exit__(self, raised: object, *_more: object) -> None:
-        # An error, such as that of Ctrl-C, does not wait for a server that may be gone.
+        # After an exception, such as Ctrl-C, do not wait for the server.
         if self._client._settings.outlives or raised is not None:
             self._leave()
         else:
@@ -62,29 +62,29 @@ class Subscription(Generic[M]):
 
     @property
     def granted(self) -> dict[str, int]:
-        """The QoS that the server grants for each filter."""
+        """The granted QoS of each filter."""
         return dict(self._native.granted())
 
     def next(self, timeout: Optional[float] = None) -> M:
-        """The next message, and leaves the subscription as it is. `timeout` is in seconds.
+        """Returns the next message, without ending the subscription. `timeout` is in seconds.
 
-        Raises `TimeoutError`, or `MqttError` where there will be no more.
+        Raises `TimeoutError`, or `MqttError` if the subscription has ended.
         """
         self._settle()
         if not self._batch and not self._fetch(timeout):
-            raise self._why() or MqttError("unsubscribed")
-        return self._hand_over()
+            raise self._end_error() or MqttError("unsubscribed")
+        return self._deliver()
 
     def acknowledge(self, message: Any) -> None:
-        """Acknowledges a message of a subscription with `manual_acknowledgement`. Acknowledgements leave in the order of the messages
-        [MQTT-4.6.0-2], so one that is withheld holds back those after it."""
+        """Acknowledges a message of a subscription with `manual_acknowledgement`. Acknowledgements are sent in the order of the messages
+        [MQTT-4.6.0-2], so a missing one blocks later ones."""
         self._client._core.acknowledge(message if isinstance(message, Message) else message.message)
 
     def unsubscribe(self, timeout: Optional[float] = None) -> None:
-        """Ends the subscription, at the server too, and waits for its answer. Messages not handed out yet are acknowledged and dropped.
+        """Ends the subscription, also on the server, and waits for its response. Undelivered messages are acknowledged and dropped.
 
-        Raises `TimeoutError` where the answer has not come after `timeout` seconds, and `MqttError` where the server refuses, or the client is
-        closed before it answers.
+        Raises `TimeoutError` if there is no response after `timeout` seconds, and `MqttError` if the server refuses, or the client is
+        closed before the response.
         """
         operation = self._close()
         if operation is None:
@@ -94,46 +94,46 @@ class Subscription(Generic[M]):
                 raise MqttError("unsubscribe_refused", filter_, reason)
 
     def _fetch(self, timeout: Optional[float]) -> bool:
-        """Waits until there is a message; false where there will be none."""
+        """Waits for a message. Returns false if the subscription has ended."""
         if self._is_closed:
             return False
         batch = self._native.take_waiting(BATCH, timeout)
         self._batch.extend(batch or ())
         return batch is not None
 
-    def _hand_over(self) -> M:
+    def _deliver(self) -> M:
         message: Any = self._batch.popleft()
         if self._acknowledges:
             self._previous = message
         return message if self._convert is None else self._convert(message)  # type: ignore[no-any-return]
 
     def _settle(self) -> None:
-        """What was handed over last has been handled."""
+        """Acknowledges the last delivered message."""
         previous = self._previous
         if previous is not None:
             self._previous = None
             self._client._core.acknowledge(previous)
 
-    def _why(self) -> Optional[MqttError]:
-        """Why there are no more messages; `None` where the application wanted it."""
+    def _end_error(self) -> Optional[MqttError]:
+        """Returns the error that ended the subscription; `None` if the application ended it."""
         ended = None if self._is_closed else self._native.ended()
         if isinstance(ended, MqttError) and ended.code != "closed":
             return ended
         return None
 
     def _leave(self) -> None:
-        """Ends it when nobody can receive from it any more. The server keeps it where the session outlives the client."""
+        """Ends an unreachable subscription. If the session outlives the client, the server keeps it."""
         try:
             if self._client._settings.outlives:
-                self._forsake()
+                self._detach()
             else:
                 self._close()
         except MqttError:
-            # The client is gone, and the subscription with it.
+            # The client has ended, and the subscription with it.
             pass
 
-    def _forsake(self) -> None:
-        """Ends it here, and not at the server."""
+    def _detach(self) -> None:
+        """Ends the subscription locally, but not on the server."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -143,7 +143,7 @@ class Subscription(Generic[M]):
         self._native.leave(unhandled)
 
     def _close(self) -> Optional[_native.Operation]:
-        """Ends it without waiting."""
+        """Ends the subscription without waiting for the server."""
         if self._is_closed:
             return None
         self._is_closed = True
@@ -156,7 +156,7 @@ class Subscription(Generic[M]):
 
 
 class _Loop(Generic[M]):
-    """One loop over a subscription. When the loop is left nothing refers to this any more, and the subscription ends."""
+    """One loop over a subscription. When the loop is left, this object is destroyed and ends the subscription."""
 
     def __init__(self, subscription: Subscription[M]) -> None:
         self._subscription = subscription
@@ -168,11 +168,11 @@ class _Loop(Generic[M]):
         subscription = self._subscription
         subscription._settle()
         if not subscription._batch and not subscription._fetch(None):
-            why = subscription._why()
-            if why is not None:
-                raise why
+            error = subscription._end_error()
+            if error is not None:
+                raise error
             raise StopIteration
-        return subscription._hand_over()
+        return subscription._deliver()
 
     def __del__(self) -> None:
         self._subscription._leave()

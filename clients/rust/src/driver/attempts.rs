@@ -1,4 +1,4 @@
-//! Whether another attempt follows, and when.
+//! When to connect again, and when to stop trying.
 
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,8 @@ impl Attempts {
         self.begun = Instant::now();
     }
 
-    /// A connection or an attempt has ended; without an error that was wanted. Gives the pause before the next one, or `None` where the
-    /// client has ended.
+    /// A connection or an attempt has ended; without an error if that was intended. Returns the pause before the next attempt, or
+    /// `None` if the client has ended.
     pub(super) fn end(&mut self, shared: &Shared, why: Option<Error>) -> Option<Duration> {
         let error = if shared.was_online() {
             self.keeps_trying = true;

@@ -1,29 +1,29 @@
-//! How long to wait before another attempt.
+//! The delay before the next attempt.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use crate::Reconnect;
 
-/// A connection that lasted so long was a good one. Shorter ones count as failures too, so that a server which lets the client
-/// in and drops it at once is not asked again and again.
+/// The minimum duration of a stable connection. Shorter ones count as failures, so that the client does not keep reconnecting
+/// to a server that accepts it and then drops it at once.
 const STABLE: Duration = Duration::from_secs(5);
 
-/// Counts failures in a row.
+/// Counts consecutive failures.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// A connection that was accepted has ended: after a good one the next failure is the first again.
+    /// An accepted connection has ended; after a stable one the failure count starts again.
     pub(super) fn connection_ended(&mut self, lasted: Duration) {
         if lasted >= STABLE {
             self.failures = 0;
         }
     }
 
-    /// The time to wait after another failure.
+    /// The delay after another failure.
     pub(super) fn next(&mut self, reconnect: Reconnect) -> Duration {
         let random = RandomState::new().hash_one(self.failures);
         self.next_with(reconnect, random)
@@ -33,7 +33,7 @@ impl Backoff {
         let full = reconnect.min.saturating_mul(1u32.checked_shl(self.failures.min(31)).unwrap_or(u32::MAX));
         self.failures = self.failures.saturating_add(1);
         let full = full.min(reconnect.max);
-        // Between a half and all of it.
+        // Random between half and all of it.
         full / 2 + (full / 2).mul_f64((random >> 11) as f64 / (1u64 << 53) as f64)
     }
 }
@@ -54,7 +54,7 @@ mod tests {
             }
             let before = backoff.failures;
             backoff.connection_ended(Duration::from_secs(1));
-            assert_eq!(backoff.failures, before, "it did not last");
+            assert_eq!(backoff.failures, before, "the connection was too short");
             backoff.connection_ended(STABLE);
             assert!(backoff.next_with(reconnect, random) <= reconnect.min);
             for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! One connection: moves bytes as far as they go, then says what it waits for. The same for threads and tasks.
+//! One connection: moves bytes as far as possible, then reports what it waits for. Threads and tasks share it.
 
 use std::io;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::state::{Shared, Turn};
 use crate::tls::{TlsFailure, TlsFault};
 use crate::wire::Wire;
 
-/// Read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 64 << 10;
-/// Times that bytes are moved before others get their turn.
+/// Rounds of I/O before other tasks get their turn.
 const TURNS: usize = 32;
-/// Time given to the server to close after our DISCONNECT, or to say why where writing has failed.
+/// Time for the server to close after our DISCONNECT, or to send its reason after a failed write.
 const FAREWELL_MS: u64 = 2000;
-/// An emptied buffer with room for more than this gives its memory back.
+/// The capacity above which an emptied buffer is freed.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 
-/// A socket that does not block.
+/// A non-blocking socket.
 pub(crate) trait Socket {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
-    /// Says that no more will be written.
+    /// Shuts down the sending side.
     fn finish_writing(&mut self);
 }
 
@@ -31,18 +31,18 @@ pub(crate) struct Connection<S> {
     socket: S,
     wire: Wire,
     shared: Arc<Shared>,
-    /// To be written from `written` on.
+    /// Bytes to write, from `written` on.
     out: Vec<u8>,
     written: usize,
-    /// What the store has to have written before it leaves.
+    /// The store position that must be on disk before the output is sent.
     depends_on: Option<u64>,
     spare: Vec<u8>,
     packets: Vec<u8>,
     read: Box<[u8]>,
-    /// The server has said something.
+    /// The server has sent something.
     has_heard: bool,
     phase: Phase,
-    /// When to look again.
+    /// When to run again.
     deadline_ms: Option<u64>,
 }
 
@@ -51,23 +51,23 @@ enum Phase {
     Handshake { until_ms: u64 },
     /// MQTT.
     Open,
-    /// All is said. The error is why it ends, if it was not wanted. Where it `lingers`, the server may still have something to
-    /// say before it closes; otherwise the end follows as soon as all is written.
+    /// The connection is closing. `why` is the error, unless the end was intended. If it `lingers`, the server may still send something
+    /// before it closes; otherwise it ends as soon as all output is written.
     Ending { until_ms: u64, why: Option<Error>, lingers: bool },
 }
 
-/// How far a connection has come.
+/// The state of a connection after `advance`.
 pub(crate) enum Progress {
-    /// It is over: wanted, or because of this.
+    /// The connection has ended: as intended, or with this error.
     Ended(Option<Error>),
-    /// Nothing can be done before something happens or the time has come. The waker has been left everywhere.
+    /// Nothing to do until an event or the deadline. All wakers are registered.
     Idle(Option<u64>),
-    /// There is more to do; others should have their turn first.
+    /// There is more to do, after other tasks.
     Busy,
 }
 
 impl<S: Socket> Connection<S> {
-    /// The handshakes begin; the server has to have accepted the client by `until_ms`.
+    /// Starts the handshakes; the server must accept the client by `until_ms`.
     pub(crate) fn new(socket: S, shared: Arc<Shared>, until_ms: u64) -> Result<Connection<S>, Error> {
         let mut wire = shared.with_options(Wire::new)?;
         let mut out = Vec::new();
@@ -88,12 +88,12 @@ impl<S: Socket> Connection<S> {
         })
     }
 
-    /// The socket, to be told what has happened to it.
+    /// The socket, to which events are reported.
     pub(crate) fn socket(&mut self) -> &mut S {
         &mut self.socket
     }
 
-    /// Moves bytes as far as they go.
+    /// Moves bytes as far as possible.
     pub(crate) fn advance(&mut self, cx: &mut Context<'_>) -> Progress {
         for _ in 0..TURNS {
             match self.turn(cx) {
@@ -106,7 +106,7 @@ impl<S: Socket> Connection<S> {
         Progress::Busy
     }
 
-    /// One round of taking, writing and reading; whether anything moved.
+    /// One round of taking output, writing and reading. Returns whether anything moved.
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
         let is_reading = self.take()?;
         let wrote = self.write(cx)?;
@@ -116,12 +116,12 @@ impl<S: Socket> Connection<S> {
         {
             return Err(End(why.take()));
         }
-        // Also where output is pending: a server that does not read until it is read from must not stop us.
+        // Read even if output is pending: the server may not read until its own output has been read.
         let read = is_reading && self.read(cx)?;
         Ok(wrote || read)
     }
 
-    /// Takes what is to be sent; gives whether the server is to be listened to.
+    /// Takes the output of the machine. Returns whether to read from the socket.
     fn take(&mut self) -> Result<bool, End> {
         let now_ms = self.shared.now_ms();
         match &mut self.phase {
@@ -136,13 +136,13 @@ impl<S: Socket> Connection<S> {
                     () if self.shared.is_stopping() => Err(End(None)),
                     () if now_ms >= *until_ms => {
                         let server = self.shared.with_options(|options| options.server.clone());
-                        Err(End(Some(late(&server, "the end of the handshake of TLS or WebSocket"))))
+                        Err(End(Some(late(&server, "the end of the TLS or WebSocket handshake"))))
                     }
                     () => Ok(true),
                 }
             }
             Phase::Open => {
-                // What has not been written is not added to: the machine's limit on output is to hold.
+                // Add nothing to unwritten output: the machine's limit on output must hold.
                 let spare = if self.is_written() { std::mem::take(&mut self.spare) } else { return self.look() };
                 let turn = match self.shared.turn(spare) {
                     Ok(turn) => turn,
@@ -157,7 +157,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// While output is pending: times are kept and reading goes on.
+    /// While output is pending, timers and reading continue.
     fn look(&mut self) -> Result<bool, End> {
         match self.shared.watch() {
             Ok(watch) if watch.is_over => Err(End(None)),
@@ -193,7 +193,7 @@ impl<S: Socket> Connection<S> {
         Ok(turn.is_reading)
     }
 
-    /// Nothing more of MQTT is sent; what is to be written still is.
+    /// Stops sending MQTT packets; pending output is still written.
     fn end(&mut self, why: Option<Error>) -> Result<(), End> {
         if matches!(self.phase, Phase::Open) {
             let last = self.shared.last_words();
@@ -233,7 +233,7 @@ impl<S: Socket> Connection<S> {
                 }
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Poll::Ready(Err(error)) => {
-                    // A server that ends a connection says why before it closes, and the reason tells more than this.
+                    // A server that closes a connection sends the reason first, which says more than this error.
                     self.out.clear();
                     self.written = 0;
                     if !matches!(self.phase, Phase::Ending { .. }) {
@@ -247,7 +247,7 @@ impl<S: Socket> Connection<S> {
             }
         }
         if moved && matches!(self.phase, Phase::Ending { .. }) {
-            // Closing with unread bytes would reset the connection, and the server might lose what we sent last.
+            // Closing with unread bytes would reset the connection, and the server might lose our last packets.
             self.socket.finish_writing();
         }
         Ok(moved)
@@ -266,7 +266,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// The socket gives no more.
+    /// The end of the stream, or a read error.
     fn gone(&mut self, error: Error) -> End {
         match &mut self.phase {
             Phase::Ending { why, .. } => End(why.take()),
@@ -283,7 +283,7 @@ impl<S: Socket> Connection<S> {
             self.shared.receive(&self.read[..count])
         } else {
             self.packets.clear();
-            // What the layers answer joins what is pending.
+            // Replies of the layers (TLS, WebSocket) are added to the pending output.
             let decoded = self.wire.decode(&self.read[..count], &mut self.packets, &mut self.out);
             if let Phase::Handshake { until_ms } = self.phase
                 && self.wire.is_ready()
@@ -297,8 +297,8 @@ impl<S: Socket> Connection<S> {
         };
         match (received, &mut self.phase) {
             (Ok(()), _) => Ok(()),
-            // What the server says of the end tells more than how it was found out, also where the end was wanted: it may
-            // refuse what was sent last.
+            // The reason that the server sends says more than this error, also if the end was intended: the server may refuse the last
+            // packets.
             (Err(error), Phase::Ending { why, .. }) => {
                 if why.is_some() || matches!(error, Error::Disconnected { .. }) {
                     *why = Some(error);
@@ -311,11 +311,10 @@ impl<S: Socket> Connection<S> {
     }
 }
 
-/// Whether these are the first bytes of an alert of TLS, with which a server answers what is no TLS. No packet of MQTT that a server sends
-/// begins so.
+/// Whether these are the first bytes of a TLS alert, the reply of a TLS server to plain text. No MQTT packet of a server begins like this.
 fn is_tls(bytes: &[u8]) -> bool {
     bytes.starts_with(&[21, 3])
 }
 
-/// The connection is over; wanted where there is no error.
+/// The end of a connection; without an error if it was intended.
 struct End(Option<Error>);

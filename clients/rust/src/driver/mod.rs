@@ -1,5 +1,4 @@
-//! What carries bytes between sockets and the shared state. It runs by itself, a task or a thread, whatever the application
-//! does or does not do.
+//! Drives a client: moves bytes between the socket and the shared state, in a task or thread of its own, independent of the application.
 
 mod attempts;
 mod backoff;
@@ -19,17 +18,17 @@ use crate::state::Shared;
 use crate::state::caught;
 use crate::{Error, Server};
 
-/// How a client begins.
+/// How a client handles failures of its first connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// The first failure ends it.
+    /// The first failure ends the client.
     FailAtOnce,
-    /// It tries until it is let in.
+    /// The client tries until the server accepts it.
     KeepTrying,
 }
 
-/// A connection to a Unix socket, which does not block. A stream is read from and written to by the same calls whatever its family, so this one goes on
-/// as a TCP stream. Options of TCP must not be set on it.
+/// Opens a non-blocking connection to a Unix socket. Reading and writing use the same calls for every address family, so it is handled as a
+/// TCP stream. TCP options must not be set on it.
 #[cfg(unix)]
 fn open_local(path: &str) -> io::Result<TcpStream> {
     // It does not wait where the server has a full queue, but says so.

@@ -1,4 +1,4 @@
-//! A task that drives a client.
+//! The task that drives a client.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,7 +17,7 @@ use super::{Begin, ask_credentials, late, name_not_found, next_attempt, share_of
 use crate::state::Shared;
 use crate::{Error, Scheme, Server, log};
 
-/// Drives the client to its end.
+/// Drives the client until it ends.
 pub(crate) async fn run(shared: Arc<Shared>, begin: Begin) {
     let mut attempts = Attempts::new(begin);
     loop {
@@ -69,7 +69,7 @@ async fn dial(server: &Server, until: Instant) -> Result<TcpStream, Error> {
     Err(last)
 }
 
-/// Gives why the connection ended, where that was not wanted.
+/// Serves a connection. Returns why it ended, or `None` if that was intended.
 async fn serve(shared: &Arc<Shared>, mut connection: Connection<TcpStream>) -> Option<Error> {
     let mut timer = std::pin::pin!(sleep(Duration::ZERO));
     let mut armed_ms = None;
@@ -94,7 +94,8 @@ async fn serve(shared: &Arc<Shared>, mut connection: Connection<TcpStream>) -> O
     .await
 }
 
-/// Sets the timer; whether its time has come. One that comes too early is let be, as deadlines mostly move away.
+/// Sets the timer; returns whether it has expired. A timer that is set too early is left alone, because
+/// deadlines mostly move later.
 fn arm(mut timer: Pin<&mut Sleep>, armed_ms: &mut Option<u64>, at_ms: u64, at: Instant, cx: &mut Context<'_>) -> bool {
     loop {
         if armed_ms.is_none_or(|armed_ms| armed_ms > at_ms) {
@@ -111,7 +112,7 @@ fn arm(mut timer: Pin<&mut Sleep>, armed_ms: &mut Option<u64>, at_ms: u64, at: I
     }
 }
 
-/// Waits for `other`; `None` where the client is to end first.
+/// Waits for `other`; `None` if the client is to end first.
 async fn until_stopped<T>(shared: &Shared, other: impl Future<Output = T>) -> Option<T> {
     let mut other = std::pin::pin!(other);
     poll_fn(|cx| {

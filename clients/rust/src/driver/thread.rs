@@ -1,4 +1,4 @@
-//! A thread that drives a client.
+//! The thread that drives a client.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -16,29 +16,29 @@ use crate::state::{Shared, lock};
 use crate::{Error, Scheme, Server, log};
 
 const SOCKET: Token = Token(0);
-const BELL: Token = Token(1);
-/// Events taken at once: the socket and the bell.
+const WAKER: Token = Token(1);
+/// The capacity of the event buffer: the socket and the waker.
 const EVENTS: usize = 4;
 
 /// Starts the thread.
 pub(crate) fn start(shared: Arc<Shared>, begin: Begin) -> Result<(), Error> {
-    let failed = |error: io::Error| Error::Options(format!("a thread for the client cannot be started: {error}"));
+    let failed = |error: io::Error| Error::Options(format!("cannot start the thread of the client: {error}"));
     let poller = Poller::new().map_err(failed)?;
-    let bell = Arc::new(Bell(mio::Waker::new(poller.registry(), BELL).map_err(failed)?));
-    let driver = Driver { shared, poller, events: Events::with_capacity(EVENTS), waker: Waker::from(bell) };
+    let waker = Arc::new(ThreadWaker(mio::Waker::new(poller.registry(), WAKER).map_err(failed)?));
+    let driver = Driver { shared, poller, events: Events::with_capacity(EVENTS), waker: Waker::from(waker) };
     thread::Builder::new().name("tautwire-client".into()).spawn(move || driver.run(begin)).map_err(failed)?;
     Ok(())
 }
 
-struct Bell(mio::Waker);
+struct ThreadWaker(mio::Waker);
 
-impl Wake for Bell {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // It cannot fail but for want of memory in the kernel; the thread then wakes at its next deadline.
+        // It fails only if the kernel has no memory; the thread then wakes at its next deadline.
         let _ = self.0.wake();
     }
 }
@@ -81,7 +81,7 @@ impl Driver {
         Connection::new(socket, self.shared.clone(), until_ms)
     }
 
-    /// Drives the connection to its end; gives why it ended, where that was not wanted.
+    /// Serves a connection. Returns why it ended, or `None` if that was intended.
     fn serve(&mut self, mut connection: Connection<MioSocket>) -> Option<Error> {
         let waker = self.waker.clone();
         let mut cx = Context::from_waker(&waker);
@@ -91,7 +91,7 @@ impl Driver {
                 Progress::Busy => Some(Duration::ZERO),
                 Progress::Idle(deadline_ms) => deadline_ms
                     .map(|at_ms| self.shared.instant_of(at_ms).saturating_duration_since(Instant::now()))
-                    // A millisecond more: the poller rounds down, and would wake too early again and again.
+                    // One millisecond more: the poller rounds down and would wake too early repeatedly.
                     .map(|left| left + Duration::from_millis(1)),
             };
             match self.poller.poll(&mut self.events, timeout) {
@@ -107,7 +107,7 @@ impl Driver {
         }
     }
 
-    /// Waits; false where the client is to end.
+    /// Waits; returns false if the client is to end.
     fn pause(&mut self, pause: Duration) -> bool {
         let began = Instant::now();
         let waker = self.waker.clone();
@@ -115,7 +115,7 @@ impl Driver {
             if !self.shared.sleep_offline(&Context::from_waker(&waker)) {
                 return false;
             }
-            // No clock need show when a pause ends that is longer than any program runs.
+            // The elapsed time is compared, because the clock may not be able to represent the end of a very long pause.
             let left = pause.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return true;
@@ -146,8 +146,7 @@ fn dial(server: &Server, until: Instant) -> Result<TcpStream, Error> {
     Err(last)
 }
 
-/// The addresses of a name. The system takes as long as it likes for that, so it has a thread of its own, which is left behind when the
-/// time is over.
+/// Resolves a host name. The system call has no time limit, so it runs in a thread of its own, which is abandoned on timeout.
 fn look_up(server: &Server, until: Instant) -> Result<Vec<SocketAddr>, Error> {
     if let Ok(address) = server.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, server.port)]);
@@ -155,7 +154,7 @@ fn look_up(server: &Server, until: Instant) -> Result<Vec<SocketAddr>, Error> {
     let (host, port) = (server.host.clone(), server.port);
     let (tell, told) = mpsc::sync_channel(1);
     let find = move || {
-        // Nobody listens any more where it took too long.
+        // The receiver is gone after a timeout.
         let _ = tell.send((host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
     };
     let started = thread::Builder::new().name("tautwire-lookup".into()).spawn(find);
@@ -166,17 +165,17 @@ fn look_up(server: &Server, until: Instant) -> Result<Vec<SocketAddr>, Error> {
     }
 }
 
-/// A socket that remembers whether there is any use in trying.
+/// A socket that remembers whether it is readable and writable.
 pub(crate) struct MioSocket {
     stream: mio::net::TcpStream,
     readable: bool,
     writable: bool,
-    /// No event follows any more: the end has been told of, maybe together with the last bytes.
+    /// The end of the stream has been reported, maybe together with the last bytes: no more events follow.
     has_ended: bool,
 }
 
 impl MioSocket {
-    /// Of one that does not block.
+    /// Wraps a non-blocking stream.
     fn new(stream: TcpStream, poller: &Poller) -> io::Result<MioSocket> {
         let mut stream = mio::net::TcpStream::from_std(stream);
         poller.registry().register(&mut stream, SOCKET, Interest::READABLE | Interest::WRITABLE)?;
@@ -201,7 +200,7 @@ impl Socket for MioSocket {
                 Poll::Pending
             }
             Ok(count) => {
-                // Less than there was room for: what comes later makes a new event.
+                // A short read: data that arrives later causes a new event.
                 self.readable = count == buffer.len() || count == 0 || self.has_ended;
                 Poll::Ready(Ok(count))
             }
@@ -227,7 +226,7 @@ impl Socket for MioSocket {
     }
 }
 
-/// Runs a future to its end on this thread, which sleeps while it waits. `None` where the time was not enough.
+/// Runs a future to completion on this thread, which sleeps while it waits. Returns `None` on timeout.
 pub(crate) fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F::Output> {
     let parker = Arc::new(Parker::default());
     let waker = Waker::from(parker.clone());
@@ -243,26 +242,26 @@ pub(crate) fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F
     }
 }
 
-/// Not the thread's own parking, which others may use for purposes of theirs.
+/// Parks a thread. `thread::park` is not used, because other code may unpark the thread.
 #[derive(Default)]
 struct Parker {
     is_woken: Mutex<bool>,
-    bell: Condvar,
+    waker: Condvar,
 }
 
 impl Parker {
-    /// Waits to be woken; false where the time has come first.
+    /// Waits for a wake-up; returns false on timeout.
     fn park(&self, until: Option<Instant>) -> bool {
         let mut is_woken = lock(&self.is_woken);
         while !*is_woken {
             is_woken = match until {
-                None => self.bell.wait(is_woken).unwrap_or_else(std::sync::PoisonError::into_inner),
+                None => self.waker.wait(is_woken).unwrap_or_else(std::sync::PoisonError::into_inner),
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return false;
                     }
-                    self.bell.wait_timeout(is_woken, left).unwrap_or_else(std::sync::PoisonError::into_inner).0
+                    self.waker.wait_timeout(is_woken, left).unwrap_or_else(std::sync::PoisonError::into_inner).0
                 }
             };
         }
@@ -278,6 +277,6 @@ impl Wake for Parker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         *lock(&self.is_woken) = true;
-        self.bell.notify_one();
+        self.waker.notify_one();
     }
 }

@@ -1,4 +1,4 @@
-//! Errors as people read them: `TEXT (DETAIL) [CODE]`.
+//! The text form of errors: `TEXT (DETAIL) [CODE]`.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let code = self.code();
         match self {
-            // It has words of its own.
+            // It has a text of its own.
             Self::Scram(fault) => own(f, &fault.to_string(), code),
             Self::Tls(failure) => failure.fmt(f),
             _ => message(f, text_of(code).unwrap_or_default(), &self.detail(), code),
@@ -19,7 +19,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// What it was in this case; empty where there is nothing to say.
+    /// The details of this case; empty if there are none.
     fn detail(&self) -> String {
         match self {
             Self::Options(what) => what.clone(),
@@ -32,35 +32,35 @@ impl Error {
             | Self::Authentication(what)
             | Self::RequestFailed(what) => what.to_string(),
             Self::TooLarge { bytes, limit_bytes } => {
-                format!("the packet would have {bytes} bytes, and the server accepts at most {limit_bytes}")
+                format!("the packet has {bytes} bytes, the server accepts at most {limit_bytes}")
             }
             Self::QoSNotSupported(qos) => format!("QoS {}", qos.as_u8()),
             Self::NotSupported(what) | Self::Protocol(what) => (*what).to_owned(),
-            Self::Canceled(what) => format!("{what} did not come in time"),
+            Self::Canceled(what) => format!("timed out waiting for {what}"),
             Self::Store { path, error } => format!("{path}: {error}"),
             Self::NameNotFound { address, error } | Self::Unreachable { address, error } => {
                 format!("{address}: {error}")
             }
-            Self::ConnectTimeout { address, awaited } => format!("{address}: {awaited} did not come"),
+            Self::ConnectTimeout { address, awaited } => format!("{address}: timed out waiting for {awaited}"),
             Self::BadPacket(error) => error.to_string(),
             Self::Callback { what, .. } => (*what).to_owned(),
             Self::Refused { what, reason, text, server_reference } => {
-                let said = said(*reason, text, server_reference);
+                let said = reason_text(*reason, text, server_reference);
                 match what {
                     Refused::Connection | Refused::Message => said,
                     Refused::Subscription(filter) | Refused::Unsubscription(filter) => format!("{filter}: {said}"),
                 }
             }
             Self::Disconnected { reason, text, server_reference } => {
-                said(ReasonCode::from(*reason), text, server_reference)
+                reason_text(ReasonCode::from(*reason), text, server_reference)
             }
             _ => String::new(),
         }
     }
 }
 
-/// What the server said: its reason, its words, and where it sends the client.
-fn said(reason: ReasonCode, text: &Option<Box<str>>, server: &Option<Box<str>>) -> String {
+/// The reason, the reason string and the server reference of a packet.
+fn reason_text(reason: ReasonCode, text: &Option<Box<str>>, server: &Option<Box<str>>) -> String {
     let mut said = reason.to_string();
     if let Some(text) = text {
         said.push_str(": ");
@@ -82,7 +82,7 @@ pub(crate) fn message(f: &mut fmt::Formatter<'_>, text: &str, detail: &str, code
     write!(f, " [{code}]")
 }
 
-/// An error with words of its own, which may say the code already.
+/// Writes an error that has its own text, which may already contain the code.
 fn own(f: &mut fmt::Formatter<'_>, text: &str, code: &str) -> fmt::Result {
     f.write_str(text)?;
     if text.contains(&format!("[{code}]")) { Ok(()) } else { write!(f, " [{code}]") }
@@ -104,7 +104,7 @@ mod tests {
     use super::super::texts::TEXTS;
     use super::*;
 
-    /// The file for all languages, read as far as it is needed here.
+    /// The error table for all languages, parsed as far as needed here.
     fn shared() -> Vec<(String, String)> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/errors/errors.toml");
         let file = std::fs::read_to_string(path).expect("the file of all languages");
@@ -139,7 +139,7 @@ mod tests {
             refused.to_string(),
             "the server refused the subscription: the reason code says why (a/#: Not authorized (0x87): no) [subscribe_refused]"
         );
-        assert_eq!(Error::Closed.to_string(), "the client has been closed: make a new one [closed]");
+        assert_eq!(Error::Closed.to_string(), "the client has been closed: create a new one [closed]");
         let topic = crate::TopicName::new("a/#").expect_err("a wildcard");
         let said = Error::Topic(topic).to_string();
         assert!(said.starts_with("an argument is wrong: correct the call (the topic name contains + or #: "), "{said}");

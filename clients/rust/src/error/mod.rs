@@ -1,4 +1,4 @@
-//! What can go wrong, with stable codes.
+//! The errors of the client, with stable codes.
 
 mod display;
 mod texts;
@@ -15,23 +15,23 @@ use crate::tls::{TlsFailure, TlsFault};
 
 pub(crate) use display::message;
 
-/// What a function of the application fails with. Any error becomes one with `?`.
+/// The error of a callback of the application. Any error converts to it with `?`.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Why something was not done. Cheap to clone: one cause may end many calls.
+/// Why an operation failed. Cheap to clone, because one cause may end many calls.
 ///
-/// Its text has the form `TEXT (DETAIL) [CODE]`. The text says what is wrong and what to do, the detail what it was in this case. The
-/// codes are the same in all languages.
+/// Its text has the form `TEXT (DETAIL) [CODE]`. The text says what is wrong and what to do, the detail gives the values of this
+/// case. The codes are the same in all languages.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// An option is out of range, or two do not go together.
+    /// An option is out of range, or two options conflict.
     Options(String),
-    /// A call makes no sense with these arguments, or at this moment.
+    /// The arguments are invalid, or the call is not allowed now.
     Argument(Box<str>),
-    /// The text is not a topic name or not a topic filter.
+    /// The text is not a valid topic name or topic filter.
     Topic(TopicError),
-    /// The packet cannot be written.
+    /// The packet cannot be encoded.
     Encode {
         /// Which packet, as the standard names it.
         packet: &'static str,
@@ -47,24 +47,24 @@ pub enum Error {
     },
     /// The server does not support this QoS [MQTT-3.2.2-11].
     QoSNotSupported(QoS),
-    /// The server keeps no retained messages [MQTT-3.2.2-14].
+    /// The server does not support retained messages [MQTT-3.2.2-14].
     RetainNotSupported,
-    /// The server, or this version of MQTT, does not offer this.
+    /// The server or this version of MQTT does not support this.
     NotSupported(&'static str),
-    /// The queue of messages, or of requests, has reached a limit of [`crate::Limits`]. Only calls that do not wait say so.
+    /// The queue of messages or requests has reached a limit of [`crate::Limits`]. Only calls that do not wait return this.
     QueueFull,
-    /// What waits to be written has reached [`crate::Limits::output_bytes`]. Only calls that do not wait say so.
+    /// The unsent output has reached [`crate::Limits::output_bytes`]. Only calls that do not wait return this.
     OutputFull,
     /// The message expired before it could be sent.
     Expired,
-    /// The server has lost the session. Nobody knows whether the QoS 2 message was delivered, and sending it again might deliver it
+    /// The server has lost the session. It is unknown whether the QoS 2 message was delivered, and sending it again might deliver it
     /// twice.
     SessionLost,
-    /// The store of messages failed.
+    /// The message store failed.
     Store {
         /// Its file.
         path: Box<str>,
-        /// What the system said.
+        /// The error of the system.
         error: Arc<io::Error>,
     },
     /// The server refused the connection, a subscription or a message.
@@ -73,81 +73,81 @@ pub enum Error {
         what: Refused,
         /// The server's reason.
         reason: ReasonCode,
-        /// The server's explanation for people.
+        /// The server's explanation (Reason String).
         text: Option<Box<str>>,
-        /// Another server to use, where the server named one.
+        /// Another server to use, if the server named one.
         server_reference: Option<Box<str>>,
     },
-    /// The name of the server is not known.
+    /// The name of the server cannot be resolved.
     NameNotFound {
         /// Host and port.
         address: Box<str>,
-        /// What the system said.
+        /// The error of the system.
         error: Arc<io::Error>,
     },
-    /// No connection to the address.
+    /// No connection to the address could be made.
     Unreachable {
         /// Host and port.
         address: Box<str>,
-        /// What the system said.
+        /// The error of the system.
         error: Arc<io::Error>,
     },
     /// The server did not accept the connection within [`crate::Options::connect_timeout`].
     ConnectTimeout {
         /// Host and port.
         address: Box<str>,
-        /// What was waited for last.
+        /// The last step that was waited for.
         awaited: &'static str,
     },
     /// The connection ended before the server had accepted it; the text says how.
     HandshakeFailed(Box<str>),
     /// The server did not answer a PINGREQ within [`crate::Options::ping_timeout`].
     KeepAliveTimeout,
-    /// The caller's own time was over, before this came.
+    /// The time limit of the caller passed before this arrived.
     Canceled(&'static str),
-    /// There is no connection, for something that does not wait for one.
+    /// There is no connection, and the operation does not wait for one.
     NotConnected,
     /// The connection was lost; the text says how.
     Lost(Box<str>),
-    /// The server sent what MQTT does not allow.
+    /// The server sent a malformed packet.
     BadPacket(DecodeError),
-    /// The server broke a rule of the protocol.
+    /// The server violated the protocol.
     Protocol(&'static str),
     /// The server ended the connection with DISCONNECT.
     Disconnected {
         /// The server's reason.
         reason: DisconnectReason,
-        /// The server's explanation for people.
+        /// The server's explanation (Reason String).
         text: Option<Box<str>>,
-        /// Another server to use, where the server named one.
+        /// Another server to use, if the server named one.
         server_reference: Option<Box<str>>,
     },
-    /// TLS could not be set up or failed.
+    /// TLS could not be set up, or failed.
     Tls(TlsFailure),
-    /// The server did not turn the connection into a WebSocket; the text says why.
+    /// The server refused the WebSocket handshake; the text says why.
     WebSocketRefused(Box<str>),
     /// The authentication exchange failed on this side.
     Authentication(Box<str>),
     /// An exchange of SCRAM failed on this side.
     Scram(ScramFault),
-    /// A function of the application failed. Its own text is in [`std::error::Error::source`], as it may hold secrets.
+    /// A callback of the application failed. Its text is only in [`std::error::Error::source`], as it may contain secrets.
     Callback {
-        /// Which function.
+        /// Which callback.
         what: &'static str,
         /// What it failed with.
         cause: Cause,
     },
-    /// No response to a request came in time.
+    /// No response to a request arrived in time.
     RequestTimeout,
-    /// The responder could not do what a request asked for; its sentence for people.
+    /// The responder failed; its text for people.
     RequestFailed(Box<str>),
-    /// Nobody has subscribed to the topic of the request.
+    /// No client has subscribed to the topic of the request.
     NoResponder,
     /// The client has been closed.
     Closed,
 }
 
-/// What a function of the application failed with. It shows nothing of itself: [`std::error::Error::source`] gives it.
+/// The error of a callback. `Debug` shows nothing of it; [`std::error::Error::source`] returns it.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn StdError + Send + Sync>);
 
@@ -185,7 +185,7 @@ impl Error {
             Self::TooLarge { .. } | Self::Encode { error: EncodeError::PacketTooLarge { .. }, .. } => {
                 "packet_too_large"
             }
-            // What the codec says of it is in the message, and the source.
+            // The message and the source contain the text of the codec.
             Self::Argument(_) | Self::Topic(_) | Self::Encode { .. } => "invalid_argument",
             Self::QoSNotSupported(_) => "qos_not_supported",
             Self::RetainNotSupported => "retain_not_supported",
@@ -229,7 +229,7 @@ impl Error {
         }
     }
 
-    /// The server's reason code, where a packet of the server brought one.
+    /// The server's reason code, if the error comes from a packet of the server.
     pub fn reason(&self) -> Option<ReasonCode> {
         match self {
             Self::Refused { reason, .. } => Some(*reason),
@@ -238,12 +238,12 @@ impl Error {
         }
     }
 
-    /// Whether trying again would end the same way, so that the client does not connect again by itself.
+    /// Whether another attempt would fail in the same way, so that the client does not reconnect.
     ///
-    /// So it is with refused credentials, a client identifier, version, method or will that the server does not take, a ban, a
+    /// This holds for refused credentials, for a client identifier, version, method or will that the server does not accept, a ban, a
     /// move to another server, a session taken over by another client of the same identifier, and wrong options.
     pub fn is_permanent(&self) -> bool {
-        use DisconnectReason as Left;
+        use DisconnectReason as Reason;
         match self {
             Self::Options(_)
             | Self::Argument(_)
@@ -261,7 +261,7 @@ impl Error {
             Self::Refused { what: Refused::Connection, reason, .. } => is_permanent_refusal(*reason),
             Self::Disconnected { reason, .. } => matches!(
                 reason,
-                Left::NotAuthorized | Left::SessionTakenOver | Left::UseAnotherServer | Left::ServerMoved
+                Reason::NotAuthorized | Reason::SessionTakenOver | Reason::UseAnotherServer | Reason::ServerMoved
             ),
             _ => false,
         }
@@ -279,11 +279,11 @@ impl Error {
         Self::Refused { what, reason: reason.into(), text: text.map(Into::into), server_reference: None }
     }
 
-    /// The same, of a connection that the server had not accepted yet.
+    /// Converts an error of a connection that the server had not accepted yet.
     pub(crate) fn before_connack(self) -> Self {
         match self {
             Self::Lost(how) => Self::HandshakeFailed(how),
-            // What does not speak MQTT at all.
+            // The peer does not speak MQTT.
             Self::BadPacket(error) => Self::HandshakeFailed(error.to_string().into()),
             other => other,
         }
@@ -295,7 +295,7 @@ impl Error {
     }
 }
 
-/// The text of a code, for all languages alike.
+/// The text of a code, the same in all languages.
 pub(crate) fn text_of(code: &str) -> Option<&'static str> {
     texts::TEXTS.iter().find(|(known, _)| *known == code).map(|(_, text)| *text)
 }
@@ -309,7 +309,7 @@ fn is_permanent_refusal(reason: ReasonCode) -> bool {
             | ReasonCode::NotAuthorized
             | ReasonCode::Banned
             | ReasonCode::BadAuthenticationMethod
-            // A will that the server does not take.
+            // A will that the server does not accept.
             | ReasonCode::TopicNameInvalid
             | ReasonCode::PacketTooLarge
             | ReasonCode::PayloadFormatInvalid

@@ -1,4 +1,4 @@
-//! What a store keeps, and what becomes of it when the next process begins.
+//! Writes the session to the store, and restores it in the next process.
 
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{
@@ -10,22 +10,22 @@ use tautwire_session::{Change, PendingMessage};
 use super::Machine;
 use super::outgoing::{pending, sending};
 use crate::Error;
-use crate::store::{Found, Record};
+use crate::store::{Record, RestoredSession};
 
-/// A message that the session holds: what the caller wants to have back, and its name in the store.
+/// An outgoing message of the session: the caller's tag and its sequence number in the store.
 #[derive(Debug)]
 pub(super) struct Tracked<T> {
-    /// `None` where an earlier process has published it.
+    /// `None` if an earlier process published it.
     pub(super) tag: Option<T>,
-    /// 0 where no store has it.
+    /// 0 if it is not in a store.
     pub(super) sequence: u64,
 }
 
 impl<T> Machine<T> {
-    /// Takes over what an earlier process has left. Nothing of it is sent before the server has said whether it has the session.
+    /// Restores the session of an earlier process. Nothing of it is sent before the server has said whether it has the session.
     pub(super) fn restore(&mut self) {
-        let Some(found) = self.store.as_mut().and_then(|store| store.take_found()) else { return };
-        let Found { client_id, outgoing, received } = found;
+        let Some(found) = self.store.as_mut().and_then(|store| store.take_restored()) else { return };
+        let RestoredSession { client_id, outgoing, received } = found;
         self.stored_client_id = client_id;
         for packet_id in received {
             self.session.apply(Change::Taken(packet_id));
@@ -54,7 +54,7 @@ impl<T> Machine<T> {
                     self.session.apply(Change::Started(message));
                     self.tags.insert(packet_id, tracked);
                 }
-                // It was released and has no identifier: no client writes that.
+                // Released without an identifier: no client writes this.
                 (None, None) => self.forget(sequence),
             }
         }
@@ -63,7 +63,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Whether the store is that of this client.
+    /// Whether the store belongs to this client.
     pub(super) fn check_store(&self) -> Result<(), Error> {
         match &self.stored_client_id {
             Some(stored) if *stored != self.client_id => Err(Error::Options(format!(
@@ -74,7 +74,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The server has a new session.
+    /// The server has started a new session.
     pub(super) fn store_beginning(&mut self) {
         if let Some(store) = &self.store {
             store.record(&Record::Began { client_id: &self.client_id });
@@ -82,7 +82,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Stores a message; gives its name there, or 0.
+    /// Stores a message; returns its sequence number, or 0.
     pub(super) fn store_message(&mut self, message: &MessageRef<'_>, packet_id: Option<PacketId>, now_ms: u64) -> u64 {
         let Some(store) = self.store.as_ref().filter(|_| message.qos != QoS::AtMostOnce) else { return 0 };
         let version = self.options.version;
@@ -108,7 +108,7 @@ impl<T> Machine<T> {
         self.store_record(sequence, &Record::Released { sequence });
     }
 
-    /// The message needs nothing more.
+    /// Removes a completed message from the store.
     pub(super) fn forget(&self, sequence: u64) {
         self.store_record(sequence, &Record::Done { sequence });
     }
@@ -120,7 +120,7 @@ impl<T> Machine<T> {
     }
 }
 
-/// The PUBLISH packet of a message, with some packet identifier.
+/// The PUBLISH packet of a message, with a placeholder packet identifier.
 fn packet_of(message: &MessageRef<'_>, version: ProtocolVersion, now_ms: u64) -> Option<Vec<u8>> {
     let mut block = message.properties.to_vec();
     if let Some(at_ms) = message.expires_at_ms {
@@ -139,12 +139,12 @@ fn packet_of(message: &MessageRef<'_>, version: ProtocolVersion, now_ms: u64) ->
     Some(packet)
 }
 
-/// The message of a PUBLISH packet. Its lifetime begins anew: nobody knows how long the process was away.
+/// The message of a PUBLISH packet. Its expiry interval starts again: the downtime of the process is unknown.
 fn read_packet(version: ProtocolVersion, packet: &[u8]) -> Option<PendingMessage> {
     let Ok((Packet::Publish(publish), _)) = decode(packet, &DecodeOptions::new(version)) else { return None };
     let mut properties = Vec::new();
     for property in &publish.properties {
-        // An alias of another connection means nothing.
+        // An alias is valid only on its own connection.
         if !matches!(property, Property::MessageExpiryInterval(_) | Property::TopicAlias(_)) {
             property.append_to(&mut properties).ok()?;
         }

@@ -1,25 +1,25 @@
-//! What the machine tells its caller.
+//! The events of the machine.
 
 use tautwire_protocol::{ConnAck, PacketId, Publish, QoS, SubscribeReason, UnsubscribeReason};
 
 use crate::Error;
 use crate::machine::Published;
 
-/// Takes what the machine has to tell, in the order in which it happens.
+/// Receives the events of the machine, in order.
 pub trait Handler<T> {
-    /// A message has come.
+    /// A message has arrived.
     fn message(&mut self, message: &Incoming<'_>) -> Answer;
 
     /// Something else has happened.
     fn event(&mut self, event: Event<'_, T>);
 }
 
-/// A message while it lies in the read buffer.
+/// A received message, still in the read buffer.
 #[derive(Debug)]
 pub struct Incoming<'a> {
-    /// The message; its topic is always there, also where the server used an alias.
+    /// The message; its topic is always set, also if the server used an alias.
     pub publish: Publish<'a>,
-    /// What to acknowledge it with later; `None` for QoS 0.
+    /// The token to acknowledge it with later; `None` for QoS 0.
     pub token: Option<AckToken>,
 }
 
@@ -32,8 +32,8 @@ pub enum Answer {
     Later,
 }
 
-/// Names a QoS 1 or 2 message that has been received and is to be acknowledged. It means nothing once the session in which
-/// the message came is gone.
+/// Identifies a received QoS 1 or 2 message that is to be acknowledged. It is invalid once the session of the message has
+/// ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AckToken {
     pub(super) packet_id: PacketId,
@@ -41,60 +41,60 @@ pub struct AckToken {
     pub(super) epoch: u32,
 }
 
-/// What has happened.
+/// An event of the machine.
 #[derive(Debug)]
 pub enum Event<'a, T> {
-    /// The server has accepted the connection. Its session is new where it should have been an earlier one: what is
-    /// subscribed and unacknowledged has been sent again.
+    /// The server has accepted the connection. If it has lost the session, subscriptions and unacknowledged messages have
+    /// been sent again.
     Connected {
         /// The server's CONNACK.
         connack: ConnAck<'a>,
     },
-    /// A message has been acknowledged to the end, or will never be.
+    /// A message has been completely acknowledged, or has failed.
     Published(T, Result<Published, Error>),
-    /// SUBACK has come: a code for each filter, and the server's explanation.
+    /// SUBACK has arrived: one code per filter, and the server's explanation.
     Subscribed(T, Result<(Vec<SubscribeReason>, Option<&'a str>), Error>),
-    /// UNSUBACK has come: a code for each filter (none before MQTT 5.0), and the server's explanation.
+    /// UNSUBACK has arrived: one code per filter (none before MQTT 5.0), and the server's explanation.
     Unsubscribed(T, Result<(Vec<UnsubscribeReason>, Option<&'a str>), Error>),
-    /// The server has accepted a re-authentication, and the authenticator its proof.
+    /// The server has accepted a re-authentication, and the authenticator has accepted the server's proof.
     Reauthenticated(T),
-    /// A subscription of the lost session could not be made again.
+    /// A subscription of the lost session could not be renewed.
     SubscriptionLost(Box<str>, Error),
 }
 
-/// Where a message to publish has gone.
+/// What happened to a message that was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acceptance {
-    /// QoS 0: into the output, and nothing more will be heard of it.
+    /// QoS 0: it is in the output, and no event follows.
     Sent,
-    /// It is on its way or waits; [`Event::Published`] will tell of it.
+    /// It is in flight or queued; [`Event::Published`] will follow.
     Tracked,
 }
 
-/// What a machine has counted since it was made.
+/// The counters of a machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MachineCounters {
-    /// Bytes handed over from the server, without what TLS and WebSocket add.
+    /// Bytes received from the server, without TLS and WebSocket overhead.
     pub bytes_received: u64,
-    /// Bytes for the server, likewise.
+    /// Bytes sent to the server, without TLS and WebSocket overhead.
     pub bytes_sent: u64,
-    /// Messages taken to be published.
+    /// Messages accepted for publishing.
     pub published: u64,
-    /// Messages that had to wait for a connection or a place in the window.
+    /// Messages that waited for a connection or for a free packet identifier.
     pub queued: u64,
-    /// Messages refused, or made to wait by the caller, because the queue or the output was full.
+    /// Messages that were refused or had to wait because the queue or the output was full.
     pub refused_full: u64,
-    /// Messages that expired while they waited.
+    /// Messages that expired in the queue.
     pub expired: u64,
-    /// Messages sent again on another connection.
+    /// Messages that were sent again on another connection.
     pub resent: u64,
     /// Messages received.
     pub received: u64,
-    /// Messages that came again and were not handed over again.
+    /// Messages that arrived again and were not delivered again.
     pub duplicates: u64,
     /// Connections accepted by the server.
     pub connections: u64,
-    /// Those in which the server had lost the session.
+    /// Connections in which the server had lost the session.
     pub sessions_lost: u64,
 }

@@ -1,4 +1,4 @@
-//! CONNECT, CONNACK and AUTH, and what a connection begins with.
+//! CONNECT, CONNACK and AUTH, and the start of a connection.
 
 use tautwire_protocol::{
     Auth, AuthReason, ConnAck, Connect, DecodeOptions, DisconnectReason, MAX_PACKET_SIZE_BYTES, Packet, Properties,
@@ -12,16 +12,16 @@ use crate::error::Refused;
 use crate::{Authenticator, Error};
 
 impl<T> Machine<T> {
-    /// There is a connection to a server: CONNECT goes into the output.
+    /// A connection to a server is open: puts CONNECT into the output.
     ///
     /// # Errors
-    /// Options that cannot be said in this version of MQTT.
+    /// Options that this version of MQTT cannot express.
     pub fn opened(&mut self, now_ms: u64) -> Result<(), Error> {
         let until_ms = now_ms.saturating_add(millis(self.options.connect_timeout));
         self.opened_by(now_ms, until_ms)
     }
 
-    /// The same, of an attempt that began earlier: CONNACK has to be there by then.
+    /// As `opened`, for an attempt that began earlier: CONNACK must arrive by `until_ms`.
     pub(crate) fn opened_by(&mut self, now_ms: u64, until_ms: u64) -> Result<(), Error> {
         self.check_store()?;
         self.lost();
@@ -53,8 +53,7 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// A later connection goes on with the session. A session of 3.1.1 that shall not outlive its connection must be asked
-    /// for like that each time.
+    /// Later connections resume the session. In 3.1.1 a session that ends with its connection needs Clean Session each time.
     fn starts_clean(&self) -> bool {
         self.options.clean_start && !(self.was_open && self.version().is_v5())
     }
@@ -97,7 +96,7 @@ impl<T> Machine<T> {
         Ok(block)
     }
 
-    /// The refusal of a server that does not know MQTT 5.0: it says no in the form of 3.1.1, which is malformed in 5.0.
+    /// The refusal of a server without MQTT 5.0: a CONNACK of 3.1.1, which is malformed in 5.0.
     pub(super) fn refusal_in_v3(&self, bytes: &[u8]) -> Option<Error> {
         if !matches!(self.phase, Phase::Connecting { .. }) || !self.version().is_v5() {
             return None;
@@ -114,32 +113,32 @@ impl<T> Machine<T> {
         now_ms: u64,
         handler: &mut impl Handler<T>,
     ) -> Result<(), Error> {
-        let said = connack.properties;
+        let properties = connack.properties;
         if let Some(refusal) = refusal(connack) {
             return Err(refusal);
         }
         if connack.session_present && self.starts_clean() {
             // [MQTT-3.2.2-2]
-            return Err(self.breach("CONNACK with a session although none was wanted"));
+            return Err(self.breach("CONNACK with Session Present after Clean Start"));
         }
         if let Some(authenticator) = &mut self.options.authenticator {
-            if said.authentication_method() != Some(authenticator.method()) {
+            if properties.authentication_method() != Some(authenticator.method()) {
                 // [MQTT-4.12.0-5]
-                return Err(self.breach("CONNACK without the authentication method that was chosen"));
+                return Err(self.breach("CONNACK without the authentication method of CONNECT"));
             }
             match self.answer.take() {
                 Some(answer) => drop(answer?),
-                None => authenticator.finish(said.authentication_data())?,
+                None => authenticator.finish(properties.authentication_data())?,
             }
         }
         self.link.offer = Offer::from_connack(connack, self.version());
         self.link.keep_alive_ms =
-            u64::from(said.server_keep_alive().unwrap_or(self.options.keep_alive_s)).saturating_mul(1000);
-        if let Some(assigned) = said.assigned_client_identifier() {
+            u64::from(properties.server_keep_alive().unwrap_or(self.options.keep_alive_s)).saturating_mul(1000);
+        if let Some(assigned) = properties.assigned_client_identifier() {
             // [MQTT-3.2.2-16]: later connections use it.
             self.client_id = assigned.to_owned();
         }
-        self.response_information = said.response_information().map(Into::into);
+        self.response_information = properties.response_information().map(Into::into);
         self.phase = Phase::Open;
         self.counters.connections += 1;
         handler.event(Event::Connected { connack: *connack });
@@ -162,8 +161,8 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// The server has no session: what was subscribed is subscribed again, and what was sent and not acknowledged is sent
-    /// as if it had not been. But a QoS 2 message might then come twice, so its sender is told instead.
+    /// The server has no session: subscribes again, and sends unacknowledged messages as new ones. A QoS 2 message might then
+    /// arrive twice, so its sender gets an error instead.
     fn start_over(&mut self, handler: &mut impl Handler<T>) {
         self.inbound.forget();
         let unmatched = std::mem::take(&mut self.unmatched);
@@ -184,7 +183,7 @@ impl<T> Machine<T> {
                         continue;
                     }
                     Some(_) => Err(Error::SessionLost),
-                    // PUBREC had come: the server has taken the message over.
+                    // PUBREC had arrived: the server has accepted the message.
                     None => Ok(Published::of_received(unmatched.contains(&packet_id))),
                 };
                 done.push(tracked.sequence);
@@ -213,10 +212,10 @@ impl<T> Machine<T> {
         let connecting = matches!(self.phase, Phase::Connecting { .. });
         let Some(authenticator) = &mut self.options.authenticator else {
             // [MQTT-4.12.0-6]
-            return Err(self.breach("AUTH although no authentication method was chosen"));
+            return Err(self.breach("AUTH without an authentication method in CONNECT"));
         };
-        let said = auth.properties;
-        if said.authentication_method() != Some(authenticator.method()) {
+        let properties = auth.properties;
+        if properties.authentication_method() != Some(authenticator.method()) {
             // [MQTT-4.12.0-5]
             return Err(self.breach("AUTH with another authentication method"));
         }
@@ -224,14 +223,14 @@ impl<T> Machine<T> {
             // [MQTT-4.12.0-3]
             AuthReason::ContinueAuthentication if connecting || self.reauthentication.is_some() => {
                 let answer = self.answer.take();
-                let answer = answer.unwrap_or_else(|| authenticator.respond(said.authentication_data()));
+                let answer = answer.unwrap_or_else(|| authenticator.respond(properties.authentication_data()));
                 let data = answer.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
                 self.write_auth(AuthReason::ContinueAuthentication, data.as_deref())
             }
             AuthReason::Success if self.reauthentication.is_some() => {
                 let finished = match self.answer.take() {
                     Some(answer) => answer.map(drop),
-                    None => authenticator.finish(said.authentication_data()),
+                    None => authenticator.finish(properties.authentication_data()),
                 };
                 // [MQTT-4.12.1-2]
                 finished.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
@@ -240,21 +239,21 @@ impl<T> Machine<T> {
                 }
                 Ok(())
             }
-            _ => Err(self.breach("AUTH that is not due")),
+            _ => Err(self.breach("unexpected AUTH")),
         }
     }
 
-    /// Begins a re-authentication (section 4.12.1). [`Event::Reauthenticated`] gives `tag` back. If it fails the connection ends,
+    /// Starts a re-authentication (section 4.12.1). [`Event::Reauthenticated`] returns `tag`. If it fails, the connection ends
     /// and [`Machine::take_reauthentication`] has the tag.
     ///
     /// # Errors
-    /// There is no authenticator, it fails, one is under way already, or there is no connection.
+    /// There is no authenticator, it fails, a re-authentication is in progress, or there is no connection.
     pub fn reauthenticate(&mut self, tag: T) -> Result<(), Error> {
         if self.phase != Phase::Open {
             return Err(Error::NotConnected);
         }
         if self.reauthentication.is_some() {
-            return Err(Error::argument("a re-authentication is under way already"));
+            return Err(Error::argument("a re-authentication is in progress"));
         }
         let Some(authenticator) = &mut self.options.authenticator else {
             return Err(Error::argument("the client has no authenticator"));
@@ -266,7 +265,7 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// The re-authentication that the end of the connection has cut short.
+    /// The tag of a re-authentication that was interrupted by the end of the connection.
     pub fn take_reauthentication(&mut self) -> Option<T> {
         self.reauthentication.take()
     }
@@ -282,13 +281,13 @@ impl<T> Machine<T> {
     }
 }
 
-/// The error of a CONNACK that refuses.
+/// The error of a CONNACK with a refusal.
 fn refusal(connack: &ConnAck<'_>) -> Option<Error> {
-    let said = connack.properties;
+    let properties = connack.properties;
     connack.reason.is_error().then(|| Error::Refused {
         what: Refused::Connection,
         reason: connack.reason.into(),
-        text: said.reason_string().map(Into::into),
-        server_reference: said.server_reference().map(Into::into),
+        text: properties.reason_string().map(Into::into),
+        server_reference: properties.server_reference().map(Into::into),
     })
 }

@@ -35,15 +35,15 @@ impl<T> Machine<T> {
         if alias > self.options.topic_alias_maximum {
             // [MQTT-3.1.2-26]
             self.leave(DisconnectReason::TopicAliasInvalid);
-            return Err(Error::Protocol("a topic alias above the maximum"));
+            return Err(Error::Protocol("topic alias above Topic Alias Maximum"));
         }
         if let Some(topic) = publish.topic {
             self.link.aliases_in.insert(alias, topic.as_str().into());
             return self.hand_over(publish, handler);
         }
-        // Taken out while the message is handed over, so as not to be copied.
+        // Removed while the message is delivered, to avoid a copy.
         let Some(topic) = self.link.aliases_in.remove(&alias) else {
-            return Err(self.breach("a topic alias that stands for nothing"));
+            return Err(self.breach("unknown topic alias"));
         };
         let handed = match TopicName::new(&topic) {
             Ok(name) => self.hand_over(&Publish { topic: Some(name), ..*publish }, handler),
@@ -63,7 +63,7 @@ impl<T> Machine<T> {
             Delivery::AtLeastOnce { packet_id, dup } | Delivery::ExactlyOnce { packet_id, dup } => (packet_id, dup),
         };
         match self.inbound.arrive(packet_id, publish.qos(), dup, &mut self.session) {
-            Arrival::Again => self.counters.duplicates += 1,
+            Arrival::Duplicate => self.counters.duplicates += 1,
             Arrival::New(token) => {
                 let held = self.session.held().map_or(0, |held| held.len());
                 if self.version().is_v5()
@@ -71,7 +71,7 @@ impl<T> Machine<T> {
                 {
                     // [MQTT-3.3.4-9]
                     self.leave(DisconnectReason::ReceiveMaximumExceeded);
-                    return Err(Error::Protocol("more messages than Receive Maximum allows"));
+                    return Err(Error::Protocol("Receive Maximum exceeded"));
                 }
                 if handler.message(&Incoming { publish: *publish, token: Some(token) }) == Answer::Acknowledge {
                     self.inbound.answer(token, PubAckReason::Success);
@@ -106,8 +106,8 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// The application has dealt with a message. The acknowledgement leaves once those of earlier messages have; it is
-    /// given up where the session is gone. A reason of 0x80 and above refuses the message (MQTT 5.0 alone).
+    /// The application acknowledges a message. The acknowledgement is sent after those of earlier messages, and is
+    /// discarded if the session has ended. A reason of 0x80 or above refuses the message (MQTT 5.0 only).
     pub fn acknowledge(&mut self, token: AckToken, reason: PubAckReason) {
         self.inbound.answer(token, reason);
         if self.is_open() {
@@ -115,12 +115,12 @@ impl<T> Machine<T> {
         }
     }
 
-    /// QoS 1 and 2 messages that the application has and has not acknowledged.
+    /// QoS 1 and 2 messages that the application has not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.inbound.unanswered()
     }
 
-    /// The QoS that a token stands for.
+    /// The QoS of the message of a token.
     pub fn qos_of(token: AckToken) -> QoS {
         token.qos
     }

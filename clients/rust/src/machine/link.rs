@@ -1,4 +1,4 @@
-//! What lives as long as one connection.
+//! The state of one connection.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -7,11 +7,11 @@ use tautwire_protocol::{ConnAck, Disconnect, Properties, ProtocolVersion, QoS};
 
 use crate::Error;
 
-/// How far a connection has come.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Offline,
-    /// CONNECT is sent, CONNACK is due.
+    /// CONNECT is sent, CONNACK is pending.
     Connecting {
         until_ms: u64,
     },
@@ -20,19 +20,19 @@ pub(super) enum Phase {
     Closing,
 }
 
-/// What the server said in CONNACK that it accepts (section 3.2.2.3).
+/// What the server supports according to its CONNACK (section 3.2.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Offer {
-    /// QoS 1 and 2 messages that may be under way to it.
+    /// QoS 1 and 2 messages that may be in flight to it.
     pub receive_maximum: u16,
     /// The highest QoS.
     pub maximum_qos: QoS,
-    /// Whether it retains messages.
+    /// Whether it supports retained messages.
     pub retain: bool,
-    /// The largest packet it takes, in bytes.
+    /// The largest packet it accepts, in bytes.
     pub maximum_packet_size_bytes: Option<u32>,
-    /// The highest topic alias it takes.
+    /// The highest topic alias it accepts.
     pub topic_alias_maximum: u16,
     /// Whether filters may have wildcards.
     pub wildcards: bool,
@@ -60,19 +60,19 @@ impl Default for Offer {
 impl Offer {
     pub(super) fn from_connack(connack: &ConnAck<'_>, version: ProtocolVersion) -> Offer {
         if !version.is_v5() {
-            // What 3.1.1 has no words for is taken to be there; shared subscriptions and identifiers came later.
+            // Features that a CONNACK of 3.1.1 cannot announce are assumed; identifiers came with 5.0.
             return Offer { subscription_identifiers: false, ..Offer::default() };
         }
-        let said: Properties<'_> = connack.properties;
+        let properties: Properties<'_> = connack.properties;
         Offer {
-            receive_maximum: said.receive_maximum().map_or(u16::MAX, NonZeroU16::get),
-            maximum_qos: said.maximum_qos().unwrap_or(QoS::ExactlyOnce),
-            retain: said.retain_available().unwrap_or(true),
-            maximum_packet_size_bytes: said.maximum_packet_size().map(NonZeroU32::get),
-            topic_alias_maximum: said.topic_alias_maximum().unwrap_or(0),
-            wildcards: said.wildcard_subscription_available().unwrap_or(true),
-            subscription_identifiers: said.subscription_identifier_available().unwrap_or(true),
-            shared_subscriptions: said.shared_subscription_available().unwrap_or(true),
+            receive_maximum: properties.receive_maximum().map_or(u16::MAX, NonZeroU16::get),
+            maximum_qos: properties.maximum_qos().unwrap_or(QoS::ExactlyOnce),
+            retain: properties.retain_available().unwrap_or(true),
+            maximum_packet_size_bytes: properties.maximum_packet_size().map(NonZeroU32::get),
+            topic_alias_maximum: properties.topic_alias_maximum().unwrap_or(0),
+            wildcards: properties.wildcard_subscription_available().unwrap_or(true),
+            subscription_identifiers: properties.subscription_identifier_available().unwrap_or(true),
+            shared_subscriptions: properties.shared_subscription_available().unwrap_or(true),
         }
     }
 }
@@ -80,14 +80,14 @@ impl Offer {
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) offer: Offer,
-    /// 0 where keep alive is off.
+    /// 0 if keep alive is off.
     pub(super) keep_alive_ms: u64,
     pub(super) last_sent_ms: u64,
     last_received_ms: u64,
     pub(super) ping_sent_ms: Option<u64>,
-    /// Topics behind the aliases of the server [MQTT-3.3.2-12].
+    /// The topics of the aliases that the server has set [MQTT-3.3.2-12].
     pub(super) aliases_in: HashMap<u16, Box<str>>,
-    /// Aliases that the server knows of [MQTT-3.3.2-11].
+    /// The aliases that the server knows [MQTT-3.3.2-11].
     pub(super) aliases_out: HashMap<Box<str>, u16>,
 }
 
@@ -100,9 +100,10 @@ impl Link {
         self.last_received_ms = now_ms;
     }
 
-    /// When a PINGREQ is due: after silence of either side, so that a dead connection is found out although we send.
+    /// When a PINGREQ is due: after silence in either direction, so that a dead connection is detected while we
+    /// send.
     fn ping_due_ms(&self) -> Option<u64> {
-        // A tenth early, so that it is there within the interval.
+        // A tenth early, so that it arrives within the interval.
         let interval_ms = self.keep_alive_ms - self.keep_alive_ms / 10;
         let since_ms = self.last_sent_ms.min(self.last_received_ms);
         (self.keep_alive_ms > 0 && self.ping_sent_ms.is_none()).then(|| since_ms.saturating_add(interval_ms))
@@ -112,7 +113,7 @@ impl Link {
         self.ping_due_ms().is_some_and(|due_ms| now_ms >= due_ms)
     }
 
-    /// Nothing is read: the answer to a ping may be there.
+    /// Nothing is being read, so the PINGRESP may have arrived.
     pub(super) fn forgive_silence(&mut self, now_ms: u64) {
         self.last_received_ms = now_ms;
         if self.ping_sent_ms.is_some() {
@@ -132,7 +133,7 @@ impl Link {
     }
 }
 
-/// What the server's DISCONNECT means for the client.
+/// The error for a DISCONNECT of the server.
 pub(super) fn disconnected(disconnect: &Disconnect<'_>) -> Error {
     Error::Disconnected {
         reason: disconnect.reason,

@@ -1,13 +1,14 @@
-//! The protocol without input and output: bytes in, bytes out, the time as an argument.
+//! The protocol without I/O: bytes in, bytes out, the time as an argument.
 //!
-//! A [`Machine`] lives as long as the client, over many connections. The session within it is the one that the broker has
-//! ([`tautwire_session::Session`]): the flow of messages is the same in both directions, so the window of identifiers, the
-//! queue, resending and the identifiers of received QoS 2 messages are too.
+//! A [`Machine`] exists as long as the client, over many connections. Its session is that of the broker
+//! ([`tautwire_session::Session`]): messages flow in the same way in both directions, so both use the same packet
+//! identifier window, queue, resending and set of received QoS 2 identifiers.
 //!
-//! Whoever drives it connects, calls [`Machine::opened`], then [`Machine::receive`] with what comes and
-//! [`Machine::take_output`] for what is to be sent, [`Machine::on_time`] when [`Machine::deadline_ms`] has come, and
-//! [`Machine::lost`] when the connection is gone. Times are milliseconds of any clock that does not go back.
+//! The driver connects, calls [`Machine::opened`], then [`Machine::receive`] with received bytes and
+//! [`Machine::take_output`] for bytes to send, [`Machine::on_time`] at [`Machine::deadline_ms`], and [`Machine::lost`]
+//! when the connection has ended. Times are milliseconds of any monotonic clock.
 
+mod auth_call;
 mod durable;
 mod events;
 mod handshake;
@@ -15,7 +16,6 @@ mod inbound;
 mod incoming;
 mod link;
 mod outgoing;
-mod question;
 mod requests;
 
 use std::collections::VecDeque;
@@ -28,23 +28,23 @@ use tautwire_session::Session;
 
 use crate::store::StoreWatch;
 use crate::{Credentials, Error, FileStore, Options};
+use auth_call::Reply;
 use durable::Tracked;
 use inbound::Inbound;
 use link::{Link, Phase};
-use question::Reply;
 use requests::Request;
 
+pub(crate) use auth_call::AuthCall;
 pub use events::{Acceptance, AckToken, Answer, Event, Handler, Incoming, MachineCounters};
 pub use link::Offer;
 pub use outgoing::Published;
-pub(crate) use question::Question;
-pub(crate) use requests::Wanted;
+pub(crate) use requests::FilterRequest;
 
-/// An emptied buffer with room for more than this gives its memory back.
+/// The capacity above which an emptied buffer is freed.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
 
-/// The client's side of MQTT, see the [module](self). `T` is what the caller wants to have back when a message or a
-/// request has been answered.
+/// The client side of MQTT, see the [module](self). `T` is the caller's tag for a message or request, returned with its
+/// result.
 pub struct Machine<T> {
     options: Options,
     client_id: String,
@@ -53,42 +53,42 @@ pub struct Machine<T> {
     link: Link,
     /// A connection of this client has been accepted before.
     was_open: bool,
-    /// What the server of the present connection said of topics for responses.
+    /// The Response Information of the current connection.
     response_information: Option<Box<str>>,
     input: Vec<u8>,
     output: Vec<u8>,
     scratch: Vec<u8>,
-    /// Of messages in the session's window.
+    /// The messages in the session's window.
     tags: HashMap<PacketId, Tracked<T>>,
-    /// QoS 2 messages of the window for which PUBREC said that nobody has subscribed to their topic.
+    /// QoS 2 messages in the window whose PUBREC said No Matching Subscribers.
     unmatched: HashSet<PacketId>,
-    /// Of messages in the session's queue, in its order.
+    /// The messages in the session's queue, in its order.
     queued_tags: VecDeque<Tracked<T>>,
     /// QoS 0 messages in the session's queue.
     queued_at_most_once: usize,
-    /// SUBSCRIBE and UNSUBSCRIBE without their answer.
+    /// SUBSCRIBE and UNSUBSCRIBE packets without an answer.
     requests: VecDeque<(PacketId, Request<T>)>,
-    /// Those to be sent.
+    /// Requests that have not been sent.
     unsent: VecDeque<Request<T>>,
     inbound: Inbound,
     store: Option<FileStore>,
-    /// Whose session is in the store.
+    /// The client identifier of the session in the store.
     stored_client_id: Option<String>,
-    /// Of the messages in the store.
+    /// The last sequence number in the store.
     last_sequence: u64,
-    /// One that is under way.
+    /// The tag of the current re-authentication.
     reauthentication: Option<T>,
-    /// Whoever drives the machine asks authenticators that may wait.
+    /// The driver calls authenticators that may wait.
     asks_outside: bool,
-    /// What it is to ask.
-    question: Option<Box<Question>>,
-    /// Its answer, until the step for which it is.
+    /// The authenticator call that the driver has to make.
+    auth_call: Option<Box<AuthCall>>,
+    /// Its result, until the step that needs it.
     answer: Option<Reply>,
     counters: MachineCounters,
 }
 
 impl<T> Machine<T> {
-    /// A client that has never connected.
+    /// Creates a client that has never connected.
     pub fn new(mut options: Options) -> Machine<T> {
         let mut machine = Machine {
             client_id: options.client_id.clone(),
@@ -112,7 +112,7 @@ impl<T> Machine<T> {
             last_sequence: 0,
             reauthentication: None,
             asks_outside: false,
-            question: None,
+            auth_call: None,
             answer: None,
             counters: MachineCounters::default(),
             options,
@@ -121,12 +121,12 @@ impl<T> Machine<T> {
         machine
     }
 
-    /// How the client was set up.
+    /// The options of the client.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Takes the user name and the password of the connections to come.
+    /// Sets the user name and password of later connections.
     pub fn set_credentials(&mut self, credentials: Credentials) {
         self.options.user_name = credentials.user_name;
         self.options.password = credentials.password;
@@ -140,35 +140,35 @@ impl<T> Machine<T> {
         self.store.as_ref().map(FileStore::watch)
     }
 
-    /// What topics for responses should begin with, where the server has said so (section 4.10).
+    /// The prefix for response topics, if the server has sent one (section 4.10).
     pub(crate) fn response_information(&self) -> Option<&str> {
         self.response_information.as_deref()
     }
 
-    /// The client identifier, also where the server has chosen it.
+    /// The client identifier, also if the server has assigned it.
     pub fn client_id(&self) -> &str {
         &self.client_id
     }
 
-    /// What the server said in CONNACK that it accepts; defaults before that.
+    /// What the server supports according to its CONNACK; defaults before that.
     pub fn offer(&self) -> &Offer {
         &self.link.offer
     }
 
-    /// What has been counted so far.
+    /// The counters of the machine.
     pub fn counters(&self) -> MachineCounters {
         self.counters
     }
 
-    /// Whether CONNACK has come and the connection is not about to end.
+    /// Whether CONNACK has arrived and the connection is not closing.
     pub fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
-    /// Handles what has come from the server. What it asks for is in the output afterwards.
+    /// Handles bytes from the server. Replies are in the output afterwards.
     ///
     /// # Errors
-    /// The connection is over; the output may hold a last DISCONNECT for the server. Call [`Machine::lost`] next.
+    /// The connection has ended; the output may hold a final DISCONNECT for the server. Call [`Machine::lost`] next.
     pub fn receive(&mut self, bytes: &[u8], now_ms: u64, handler: &mut impl Handler<T>) -> Result<(), Error> {
         self.link.received(now_ms);
         self.counters.bytes_received += bytes.len() as u64;
@@ -188,7 +188,7 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// Handles whole packets and says how many bytes they took.
+    /// Handles complete packets and returns how many bytes they took.
     fn receive_packets(&mut self, bytes: &[u8], now_ms: u64, handler: &mut impl Handler<T>) -> Result<usize, Error> {
         let options =
             DecodeOptions { version: self.options.version, max_packet_size: self.options.maximum_packet_size_bytes };
@@ -218,13 +218,13 @@ impl<T> Machine<T> {
 
     fn on_packet(&mut self, packet: &Packet<'_>, now_ms: u64, handler: &mut impl Handler<T>) -> Result<(), Error> {
         match (self.phase, packet) {
-            // After our DISCONNECT nothing counts any more but why the server may have been first.
+            // After our DISCONNECT, only a DISCONNECT of the server matters: it may have been first.
             (Phase::Offline | Phase::Closing, Packet::Disconnect(disconnect)) => Err(link::disconnected(disconnect)),
             (Phase::Offline | Phase::Closing, _) => Ok(()),
             (Phase::Connecting { .. }, Packet::ConnAck(connack)) => self.on_connack(connack, now_ms, handler),
             (Phase::Connecting { .. } | Phase::Open, Packet::Auth(auth)) => self.on_auth(auth, handler),
             (_, Packet::Disconnect(disconnect)) => Err(link::disconnected(disconnect)),
-            (Phase::Connecting { .. }, _) => Err(self.breach("another packet before CONNACK")),
+            (Phase::Connecting { .. }, _) => Err(self.breach("a packet before CONNACK")),
             (Phase::Open, packet) => self.on_open_packet(packet, now_ms, handler),
         }
     }
@@ -242,13 +242,13 @@ impl<T> Machine<T> {
                 self.link.ping_sent_ms = None;
                 Ok(())
             }
-            _ => Err(self.breach("a packet that a server does not send now")),
+            _ => Err(self.breach("unexpected packet")),
         }
     }
 
-    /// What is to be sent; it is taken as sent now. Calling it makes room for messages that wait.
+    /// Takes the bytes to send; they count as sent now. Queued messages then get room.
     ///
-    /// `spare` becomes the next buffer, so that two take turns and nothing is allocated.
+    /// `spare` becomes the next buffer, so that two buffers alternate and nothing is allocated.
     pub fn take_output(&mut self, spare: Vec<u8>, now_ms: u64, handler: &mut impl Handler<T>) -> Vec<u8> {
         let mut output = std::mem::replace(&mut self.output, spare);
         self.output.clear();
@@ -256,7 +256,7 @@ impl<T> Machine<T> {
             self.output = Vec::new();
         }
         if output.is_empty() {
-            // Nothing to say; messages may have become ready without anybody looking.
+            // Nothing to send; queued messages may have become ready unnoticed.
             self.pump(now_ms, handler);
             std::mem::swap(&mut output, &mut self.output);
         } else if !self.queued_tags.is_empty() {
@@ -269,7 +269,7 @@ impl<T> Machine<T> {
         output
     }
 
-    /// Whether [`Machine::take_output`] has something to give.
+    /// Whether [`Machine::take_output`] would return bytes.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
@@ -279,8 +279,8 @@ impl<T> Machine<T> {
         self.link.deadline_ms(self.phase, self.ping_timeout_ms())
     }
 
-    /// Sends a sign of life or gives the connection up, where it is time. `is_reading` says whether what the server sends
-    /// is read at all: if not, its silence says nothing.
+    /// Sends a PINGREQ or gives up the connection when it is time. `is_reading` says whether the socket is read: if not,
+    /// silence of the server means nothing.
     ///
     /// # Errors
     /// The server has been silent for too long. Call [`Machine::lost`] next.
@@ -309,23 +309,23 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The connection is gone. What must outlive it is kept.
+    /// The connection has ended. The session is kept.
     pub fn lost(&mut self) {
         self.phase = Phase::Offline;
         self.link = Link::default();
         self.input = Vec::new();
         self.output.clear();
         self.inbound.carry();
-        // Unanswered requests are made again, before those that follow.
+        // Unanswered requests are sent again, before later ones.
         while let Some((_, request)) = self.requests.pop_back() {
             self.unsent.push_front(request);
         }
     }
 
-    /// Ends the connection cleanly: nothing is sent after this [MQTT-3.14.4-1].
+    /// Ends the connection cleanly: nothing is sent afterwards [MQTT-3.14.4-1].
     ///
     /// # Errors
-    /// Properties that may not stand in DISCONNECT; nothing is sent then.
+    /// A property is not allowed in DISCONNECT; nothing is sent then.
     pub fn disconnect(&mut self, reason: DisconnectReason, properties: Properties<'_>) -> Result<(), Error> {
         if self.phase != Phase::Open {
             return Ok(());
@@ -338,8 +338,7 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// Whether nothing is under way that another moment of patience would complete: messages sent, requests, and QoS 2
-    /// messages received and acknowledged.
+    /// Whether no exchange is open: no sent messages, requests, or received and acknowledged QoS 2 messages.
     pub fn is_settled(&self) -> bool {
         self.queued_tags.is_empty()
             && self.tags.is_empty()
@@ -348,7 +347,7 @@ impl<T> Machine<T> {
             && self.session.held().map_or(0, |held| held.len()) <= self.inbound.unanswered_exactly_once()
     }
 
-    /// Whether the client waits for an answer of the server, so that reading must go on whatever else is full.
+    /// Whether an answer of the server is pending, so that reading must continue even if other buffers are full.
     pub fn awaits_answer(&self) -> bool {
         !self.tags.is_empty()
             || !self.requests.is_empty()
@@ -356,7 +355,7 @@ impl<T> Machine<T> {
             || self.phase != Phase::Open
     }
 
-    /// Takes out what will never be answered any more, because the client is closed.
+    /// Removes the tags that will never be resolved because the client is closed.
     pub fn drain_tags(&mut self) -> Vec<T> {
         let mut tags: Vec<T> = self.tags.drain().filter_map(|(_, tracked)| tracked.tag).collect();
         tags.extend(self.queued_tags.drain(..).filter_map(|tracked| tracked.tag));
@@ -374,13 +373,13 @@ impl<T> Machine<T> {
         millis(self.options.ping_timeout)
     }
 
-    /// Writes a packet that cannot fail to be written.
+    /// Writes a packet that can always be encoded.
     fn write(&mut self, packet: &Packet<'_>) {
         let written = packet.append_to(self.options.version, &mut self.output);
         debug_assert!(written.is_ok(), "{written:?}");
     }
 
-    /// Tells the server why the connection ends, as far as its version has words for it.
+    /// Sends DISCONNECT with the reason, if this version of MQTT has one.
     fn leave(&mut self, reason: DisconnectReason) {
         if self.version().is_v5() && self.phase == Phase::Open {
             self.write(&Packet::Disconnect(Disconnect::new(reason)));
@@ -388,7 +387,7 @@ impl<T> Machine<T> {
         self.phase = Phase::Closing;
     }
 
-    /// The server has broken a rule.
+    /// The error for a protocol violation of the server.
     fn breach(&mut self, what: &'static str) -> Error {
         self.leave(DisconnectReason::ProtocolError);
         Error::Protocol(what)

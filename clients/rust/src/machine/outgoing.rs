@@ -13,7 +13,7 @@ use super::{Acceptance, Event, Handler, Machine, unwritable};
 use crate::error::Refused;
 use crate::{Error, Publication};
 
-/// What the server said of a message that it has taken over.
+/// The server's answer to an accepted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
@@ -24,7 +24,7 @@ pub struct Published {
 impl Published {
     pub(super) const SUCCESS: Published = Published { reason: ReasonCode::Success };
 
-    /// What PUBREC said of a QoS 2 message. PUBCOMP does not repeat it.
+    /// The result of a QoS 2 message according to PUBREC. PUBCOMP does not repeat it.
     pub(super) fn of_received(nobody_has_subscribed: bool) -> Published {
         let reason = if nobody_has_subscribed { ReasonCode::NoMatchingSubscribers } else { ReasonCode::Success };
         Published { reason }
@@ -32,12 +32,11 @@ impl Published {
 }
 
 impl<T> Machine<T> {
-    /// Takes a message to be sent now or later. `tag` is asked for what [`Event::Published`] will give back, if it will
-    /// come.
+    /// Accepts a message to send now or later. `tag` is called only if [`Event::Published`] will follow, which returns the tag.
     ///
     /// # Errors
-    /// The message cannot be sent at all, the server does not offer what it needs, or [`Error::QueueFull`] and [`Error::OutputFull`]:
-    /// try again once output has been taken or messages have been acknowledged.
+    /// The message cannot be sent, or the server does not support what it needs. [`Error::QueueFull`] and [`Error::OutputFull`]: try
+    /// again once output has been taken or messages have been acknowledged.
     pub fn publish(
         &mut self,
         publication: &Publication<'_>,
@@ -76,7 +75,7 @@ impl<T> Machine<T> {
         accepted
     }
 
-    /// The properties in wire form, but for the expiry.
+    /// The encoded properties, without the expiry.
     fn properties<'s>(&self, publication: &Publication<'_>, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Error> {
         if !publication.has_properties() {
             return Ok(&[]);
@@ -88,7 +87,7 @@ impl<T> Machine<T> {
         if let Some(topic) = publication.response_topic {
             Property::ResponseTopic(TopicName::new(topic)?).append_to(scratch).map_err(wrong)?;
         }
-        // Says exactly what is wrong, where checking the block says that something is.
+        // Checking the typed packet gives a more precise error than checking the block.
         let publish = Publish {
             delivery: Delivery::AtMostOnce,
             retain: false,
@@ -114,13 +113,13 @@ impl<T> Machine<T> {
             match property {
                 // [MQTT-3.3.4-6]
                 Property::SubscriptionIdentifier(_) => {
-                    return Err(Error::argument("a client's message has no subscription identifier"));
+                    return Err(Error::argument("a message of a client cannot have a subscription identifier"));
                 }
                 Property::TopicAlias(alias)
                     if self.phase == Phase::Open && alias.get() > self.link.offer.topic_alias_maximum =>
                 {
                     // [MQTT-3.3.2-9]
-                    return Err(Error::NotSupported("so high a topic alias"));
+                    return Err(Error::NotSupported("a topic alias above the server's Topic Alias Maximum"));
                 }
                 _ => {}
             }
@@ -128,7 +127,7 @@ impl<T> Machine<T> {
         Ok(scratch)
     }
 
-    /// What the server has said that it does not do.
+    /// Checks what the server supports.
     fn check_offer(&self, publication: &Publication<'_>) -> Result<(), Error> {
         let offer = &self.link.offer;
         let qos = publication.chosen_qos();
@@ -146,7 +145,7 @@ impl<T> Machine<T> {
     fn accept(&mut self, message: &MessageRef<'_>, now_ms: u64, tag: impl FnOnce() -> T) -> Result<Acceptance, Error> {
         let output_is_full = self.output.len() >= self.options.limits.output_bytes;
         if message.qos == QoS::AtMostOnce {
-            // It may overtake messages of another QoS, not its like [MQTT-4.6.0-5].
+            // It may overtake messages of another QoS, but not of its own [MQTT-4.6.0-5].
             if self.phase == Phase::Open && self.queued_at_most_once == 0 {
                 if output_is_full {
                     return Err(Error::OutputFull);
@@ -191,7 +190,7 @@ impl<T> Machine<T> {
         Ok(Acceptance::Tracked)
     }
 
-    /// The identifier for the next message, if one may be started now.
+    /// The packet identifier for the next message, if one may be started now.
     #[inline]
     fn free_packet_id(&self) -> Option<PacketId> {
         if self.phase != Phase::Open {
@@ -203,12 +202,12 @@ impl<T> Machine<T> {
         {
             return None;
         }
-        // Identifiers of requests lie far ahead; where they have been caught up with, messages wait for the answer.
+        // Identifiers of requests are far ahead; when messages catch up with one, they wait for its answer.
         self.session.next_packet_id().filter(|id| self.requests.iter().all(|(requested, _)| requested != id))
     }
 
-    /// Sends again what an earlier connection of the session left unacknowledged, in the order of then [MQTT-4.4.0-1], as
-    /// far as the server takes it.
+    /// Sends unacknowledged messages of an earlier connection again, in their original order [MQTT-4.4.0-1], within the limits of the
+    /// server.
     pub(super) fn resend(&mut self, now_ms: u64, handler: &mut impl Handler<T>) {
         let maximum = usize::from(self.options.limits.in_flight.min(self.link.offer.receive_maximum));
         let version = self.options.version;
@@ -241,13 +240,13 @@ impl<T> Machine<T> {
                 None => break,
             }
         }
-        // The server takes less than it did.
+        // The server supports less than before.
         for (packet_id, error) in impossible {
             self.finish(packet_id, Err(error), handler);
         }
     }
 
-    /// Sends messages that wait, as far as the window and the output allow.
+    /// Sends queued messages, within the window and the output limit.
     pub(super) fn pump(&mut self, now_ms: u64, handler: &mut impl Handler<T>) {
         if self.phase != Phase::Open {
             return;
@@ -286,7 +285,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// A message that was taken before it was known what the server offers.
+    /// Writes a message that was accepted before the server's limits were known.
     fn write_waiting(&mut self, message: &MessageRef<'_>, sending: Delivery, now_ms: u64) -> Result<(), Error> {
         if message.qos > self.link.offer.maximum_qos {
             return Err(Error::QoSNotSupported(message.qos));
@@ -298,7 +297,7 @@ impl<T> Machine<T> {
         write_publish(&mut self.output, &mut self.link, &self.options, version, message, sending, now_ms)
     }
 
-    /// The message at the front of the queue leaves it.
+    /// Removes the first message of the queue.
     fn withdraw(&mut self, qos: QoS, outcome: Option<Result<Published, Error>>, handler: &mut impl Handler<T>) {
         self.session.apply(Change::Unqueued);
         self.queued_at_most_once -= usize::from(qos == QoS::AtMostOnce);
@@ -369,7 +368,7 @@ impl<T> Machine<T> {
         handler: &mut impl Handler<T>,
     ) -> Result<(), Error> {
         if self.session.outbound().is_some_and(|outbound| outbound.is_released(complete.packet_id)) {
-            // Whatever the reason says: PUBREC came, so the server has taken the message over.
+            // Whatever the reason: PUBREC arrived, so the server has accepted the message.
             let published = Published::of_received(self.unmatched.remove(&complete.packet_id));
             self.finish(complete.packet_id, Ok(published), handler);
             self.pump(now_ms, handler);
@@ -397,8 +396,8 @@ impl<T> Machine<T> {
         }
     }
 
-    /// An identifier for a SUBSCRIBE or UNSUBSCRIBE: far ahead of those that messages take in sequence, so that a message
-    /// has to wait for the answer to a request only where 32,767 others have gone before.
+    /// The packet identifier for a SUBSCRIBE or UNSUBSCRIBE: far ahead of those of messages, so that a message waits for the answer
+    /// to a request only after 32,767 others.
     pub(super) fn request_id(&self) -> Option<PacketId> {
         const AHEAD: u16 = 0x8000;
         let next = self.session.next_packet_id().map_or(1, PacketId::get);
@@ -430,7 +429,7 @@ pub(super) fn pending(message: &MessageRef<'_>) -> PendingMessage {
     }
 }
 
-/// Appends a PUBLISH. Nothing has changed where it fails.
+/// Appends a PUBLISH. On error nothing has changed.
 #[inline]
 fn write_publish(
     output: &mut Vec<u8>,
@@ -471,8 +470,8 @@ fn write_publish_with_properties(
         let property = Property::MessageExpiryInterval(left_s as u32);
         property.append_to(&mut block).map_err(|error| unwritable("PUBLISH", error))?;
     }
-    let said = Properties::from_wire(&block, PropertyContext::Publish).map_err(Error::BadPacket)?;
-    let chosen = said.topic_alias().map(std::num::NonZeroU16::get);
+    let properties = Properties::from_wire(&block, PropertyContext::Publish).map_err(Error::BadPacket)?;
+    let chosen = properties.topic_alias().map(std::num::NonZeroU16::get);
     let known = link.aliases_out.get(message.topic).copied();
     let maximum = options.topic_aliases.min(link.offer.topic_alias_maximum);
     let next = u16::try_from(link.aliases_out.len() + 1).unwrap_or(u16::MAX);

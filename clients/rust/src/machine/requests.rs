@@ -11,50 +11,50 @@ use crate::error::Refused;
 use crate::properties::PropertyBlock;
 use crate::{Error, Subscribe};
 
-/// Requests that may wait for a connection or for their answers. More would be a mistake of the application.
+/// The maximum number of requests that wait for a connection or an answer. More would be a mistake of the application.
 const REQUESTS_MAX: usize = 10_000;
 
-/// A SUBSCRIBE or UNSUBSCRIBE, kept until it has been answered.
+/// A SUBSCRIBE or UNSUBSCRIBE, kept until it is answered.
 pub(super) struct Request<T> {
     kind: Kind,
-    /// `None` for what the machine asks for itself.
+    /// `None` for a request of the machine itself.
     pub(super) tag: Option<T>,
 }
 
 enum Kind {
-    Subscribe { filters: Vec<Wanted>, identifier: Option<SubscriptionId>, properties: PropertyBlock, why: Why },
+    Subscribe { filters: Vec<FilterRequest>, identifier: Option<SubscriptionId>, properties: PropertyBlock, why: Why },
     Unsubscribe { filters: Vec<Box<str>>, properties: PropertyBlock },
 }
 
-/// A filter, and how its messages are to come.
-pub(crate) type Wanted = (Box<str>, SubscriptionOptions);
+/// A filter with its subscription options.
+pub(crate) type FilterRequest = (Box<str>, SubscriptionOptions);
 
-/// What a SUBSCRIBE is sent for.
+/// The purpose of a SUBSCRIBE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// The application has asked.
+    /// Requested by the application.
     Asked,
-    /// The session that had the subscription is lost.
+    /// Renews a subscription of a lost session.
     Renewed,
-    /// One of several subscriptions to a filter has ended. If the server refuses, the old options stay.
+    /// One of several subscriptions to a filter has ended. If the server refuses, the old options remain.
     Adjusted,
 }
 
 impl<T> Machine<T> {
-    /// Asks for messages. [`Event::Subscribed`] gives `tag` back.
+    /// Subscribes. [`Event::Subscribed`] returns `tag`.
     ///
     /// # Errors
-    /// A filter that is none, options that this version or the server does not know, or [`Error::QueueFull`].
+    /// A filter is invalid, this version or the server does not support an option, or [`Error::QueueFull`].
     pub fn subscribe(&mut self, subscribe: &Subscribe, tag: T, handler: &mut impl Handler<T>) -> Result<(), Error> {
         let filters = subscribe.filters.iter().map(|filter| (filter.as_str().into(), subscribe.options)).collect();
         self.subscribe_to(subscribe, filters, subscribe.identifier, tag, handler)
     }
 
-    /// The same, where other subscriptions have a say in the options of the filters.
+    /// As `subscribe`, with options that are merged with those of other subscriptions.
     pub(crate) fn subscribe_to(
         &mut self,
         subscribe: &Subscribe,
-        filters: Vec<Wanted>,
+        filters: Vec<FilterRequest>,
         identifier: Option<SubscriptionId>,
         tag: T,
         handler: &mut impl Handler<T>,
@@ -65,11 +65,11 @@ impl<T> Machine<T> {
         self.request(kind, Some(tag), handler)
     }
 
-    /// Changes the options of subscriptions that the server has, without having retained messages sent again. Before MQTT 5.0 that
-    /// cannot be said, so nothing changes [MQTT-3.8.4-3].
+    /// Changes the options of existing subscriptions without a new delivery of retained messages. MQTT 3.1.1 cannot express that,
+    /// so nothing changes there [MQTT-3.8.4-3].
     pub(crate) fn adjust(
         &mut self,
-        filters: Vec<Wanted>,
+        filters: Vec<FilterRequest>,
         identifier: Option<SubscriptionId>,
         handler: &mut impl Handler<T>,
     ) {
@@ -81,11 +81,11 @@ impl<T> Machine<T> {
         });
         let properties = PropertyBlock::new(PropertyContext::Subscribe);
         let kind = Kind::Subscribe { filters: filters.collect(), identifier, properties, why: Why::Adjusted };
-        // Where there is no room for it, messages come as before.
+        // If there is no room for it, the options stay as they are.
         let _ = self.request(kind, None, handler);
     }
 
-    /// Ends subscriptions. [`Event::Unsubscribed`] gives `tag` back, if there is one.
+    /// Ends subscriptions. [`Event::Unsubscribed`] returns `tag`, if there is one.
     ///
     /// # Errors
     /// As [`Machine::subscribe`].
@@ -112,7 +112,7 @@ impl<T> Machine<T> {
             self.counters.refused_full += 1;
             return Err(Error::QueueFull);
         }
-        // Whether it can be written does not depend on the identifier.
+        // Whether it can be encoded does not depend on the identifier.
         let bytes = with_packet(&kind, PacketId::new(1), |packet| packet.encoded_len(self.options.version))
             .map_err(|error| unwritable(kind.name(), error))?;
         if self.is_open() {
@@ -125,7 +125,7 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// What the server has said that it does not do.
+    /// Checks what the server supports.
     fn check_request(&self, kind: &Kind, bytes: usize) -> Result<(), Error> {
         let offer = &self.link.offer;
         if let Some(limit_bytes) = offer.maximum_packet_size_bytes.filter(|limit| bytes > *limit as usize) {
@@ -145,7 +145,7 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// Sends up to `most` of the requests that wait.
+    /// Sends up to `most` of the waiting requests.
     pub(super) fn send_requests(&mut self, most: usize, handler: &mut impl Handler<T>) {
         for _ in 0..most.max(self.unsent.len()) {
             let Some(packet_id) = self.request_id() else { return };
@@ -165,7 +165,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// What the lost session had subscribed is asked for again, before anything else.
+    /// Renews the subscriptions of the lost session, before anything else.
     pub(super) fn renew_subscriptions(&mut self, subscriptions: &SubscriptionSet) {
         let renewed: Vec<_> = subscriptions
             .iter()
@@ -191,19 +191,19 @@ impl<T> Machine<T> {
         handler: &mut impl Handler<T>,
     ) -> Result<(), Error> {
         let Some(request) = self.take_request(ack.packet_id) else {
-            return Err(self.breach("SUBACK for no SUBSCRIBE"));
+            return Err(self.breach("SUBACK without a SUBSCRIBE"));
         };
         let Kind::Subscribe { filters, identifier, why, .. } = request.kind else {
-            return Err(self.breach("SUBACK for UNSUBSCRIBE"));
+            return Err(self.breach("SUBACK for an UNSUBSCRIBE"));
         };
         if ack.reasons.len() != filters.len() {
             // [MQTT-3.8.4-6]
-            return Err(self.breach("SUBACK with another number of codes than filters"));
+            return Err(self.breach("the number of codes in SUBACK differs from the number of filters"));
         }
         let text = ack.properties.reason_string();
         for ((filter, options), reason) in filters.into_iter().zip(ack.reasons.iter()) {
             if reason.granted_qos().is_some() {
-                // The options as asked for: they are asked for again if the session is lost.
+                // The requested options, for a renewal if the session is lost.
                 self.session
                     .apply(Change::Subscribed(filter, SubscriptionRecord { options, identifier, format: None }));
             } else if why == Why::Renewed {
@@ -225,10 +225,10 @@ impl<T> Machine<T> {
         handler: &mut impl Handler<T>,
     ) -> Result<(), Error> {
         let Some(request) = self.take_request(ack.packet_id) else {
-            return Err(self.breach("UNSUBACK for no UNSUBSCRIBE"));
+            return Err(self.breach("UNSUBACK without an UNSUBSCRIBE"));
         };
         let Kind::Unsubscribe { filters, .. } = request.kind else {
-            return Err(self.breach("UNSUBACK for SUBSCRIBE"));
+            return Err(self.breach("UNSUBACK for a SUBSCRIBE"));
         };
         let mut reasons = ack.reasons.iter();
         for filter in filters {
@@ -274,7 +274,7 @@ impl Kind {
     }
 }
 
-/// Makes the packet and hands it to `use_it`.
+/// Builds the packet and passes it to `use_it`.
 fn with_packet<R>(
     kind: &Kind,
     packet_id: Option<PacketId>,

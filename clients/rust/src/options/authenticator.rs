@@ -1,13 +1,14 @@
 use crate::Error;
 
-/// This client's side of an extended authentication (section 4.12).
+/// The client side of an extended authentication (section 4.12).
 ///
-/// It is called in the middle of the protocol, so it must not wait for anything, unless it says that it may. With feature `scram`, `Scram` is one.
+/// It is called in the middle of the protocol, so it must not block unless [`Authenticator::may_wait`] says so. With feature `scram`,
+/// `Scram` implements it.
 ///
 /// ```
 /// use tautwire_client::{Authenticator, Error, Options};
 ///
-/// /// A token, and one challenge.
+/// /// A token, sent with CONNECT.
 /// struct Token(Vec<u8>);
 ///
 /// impl Authenticator for Token {
@@ -20,7 +21,7 @@ use crate::Error;
 ///     }
 ///
 ///     fn respond(&mut self, _challenge: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
-///         Err(Error::Authentication("a token is all there is".into()))
+///         Err(Error::Authentication("unexpected challenge".into()))
 ///     }
 /// }
 ///
@@ -28,32 +29,32 @@ use crate::Error;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Authenticator: Send {
-    /// Name of the method, such as `SCRAM-SHA-256`.
+    /// The name of the method, such as `SCRAM-SHA-256`.
     fn method(&self) -> &str;
 
-    /// The data that goes with CONNECT, or with the AUTH that begins a re-authentication. An exchange begins anew.
+    /// Starts an exchange: returns the data for CONNECT, or for the AUTH that starts a re-authentication.
     ///
     /// # Errors
-    /// Whatever keeps the exchange from beginning.
+    /// The exchange cannot start.
     fn begin(&mut self) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The answer to what the server sent in AUTH.
+    /// Answers the server's AUTH.
     ///
     /// # Errors
-    /// Where the server cannot be believed; the connection ends then.
+    /// The server cannot be trusted; the connection ends.
     fn respond(&mut self, data: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The server says that the exchange has succeeded, with its last data. Here its proof is checked, if it owes one.
+    /// Ends a successful exchange, with the server's last data. Checks the server's proof, if the method has one.
     ///
     /// # Errors
-    /// Where the server cannot be believed; the connection ends then.
+    /// The server cannot be trusted; the connection ends.
     fn finish(&mut self, data: Option<&[u8]>) -> Result<(), Error> {
         let _ = data;
         Ok(())
     }
 
-    /// Whether the others may wait, or use the client. They are called without any lock of the client then, on the thread or in the task that drives
-    /// it, which does nothing else meanwhile. The answer is always the same.
+    /// Whether the other methods may block or use the client. They are then called without any lock of the client, on the thread or task
+    /// that drives it, which does nothing else meanwhile. The result must not change.
     fn may_wait(&self) -> bool {
         false
     }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use crate::error::BoxError;
 
-/// Who a client is, for one connection.
+/// The user name and password of a client, for one connection.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     pub(crate) user_name: Option<String>,
@@ -12,17 +12,17 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// A user without a password.
+    /// A user name without a password.
     pub fn user_name(user_name: impl Into<String>) -> Credentials {
         Credentials { user_name: Some(user_name.into()), password: None }
     }
 
-    /// A password without a user name, such as a token. MQTT 5.0 alone.
+    /// A password without a user name, such as a token. MQTT 5.0 only.
     pub fn token(token: impl Into<Vec<u8>>) -> Credentials {
         Credentials { user_name: None, password: Some(token.into()) }
     }
 
-    /// With this password.
+    /// Sets the password.
     #[must_use]
     pub fn password(mut self, password: impl Into<Vec<u8>>) -> Credentials {
         self.password = Some(password.into());
@@ -31,7 +31,7 @@ impl Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("user_name", &self.user_name).finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-/// What may pile up in the client. Each limit has a counter in [`crate::Counters`] that says how often it was met.
+/// The limits of queues and buffers. Each has a counter in [`crate::Counters`] that says how often it was reached.
 ///
 /// ```
 /// # use tautwire_client::{Limits, Options};
@@ -10,18 +10,18 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Encoded packets that wait for the socket, in bytes; publishing waits above it. Default: 256 KiB.
+    /// Encoded packets that wait for the socket, in bytes; above it, publishing waits. Default: 256 KiB.
     pub output_bytes: usize,
-    /// Messages that wait to be sent: while there is no connection, or for a place among [`Limits::in_flight`].
-    /// Publishing waits above it. Default: 10,000.
+    /// Messages that wait to be sent: without a connection, or because [`Limits::in_flight`] is reached. Above it,
+    /// publishing waits. Default: 10,000.
     pub queue_messages: usize,
     /// Bytes of those messages. Default: 16 MiB.
     pub queue_bytes: usize,
-    /// QoS 1 and 2 messages sent and not acknowledged to the end; the server's Receive Maximum counts where it is lower
-    /// [MQTT-3.3.4-9]. Default: 1000.
+    /// QoS 1 and 2 messages that are sent but not completely acknowledged; a lower Receive Maximum of the server takes
+    /// precedence [MQTT-3.3.4-9]. Default: 1000.
     pub in_flight: u16,
-    /// QoS 1 and 2 messages of an earlier connection's session that no stream has asked for yet. The oldest are
-    /// acknowledged and dropped above it. Default: 1000.
+    /// QoS 1 and 2 messages of an earlier session that no stream has claimed. Above it, the oldest are acknowledged and
+    /// dropped. Default: 1000.
     pub unclaimed_messages: usize,
 }
 

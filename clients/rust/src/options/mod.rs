@@ -1,4 +1,4 @@
-//! How a client connects and behaves.
+//! The options of a client.
 
 mod authenticator;
 mod credentials;
@@ -32,11 +32,10 @@ pub use will::Will;
 /// The server never ends the session (Session Expiry Interval, section 3.1.2.11.2).
 pub const NEVER_EXPIRES: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// How long the server keeps the session of a client that is away, unless the application says otherwise: it outlasts a restart of a
-/// broker or a change of networks.
+/// The default session expiry of the server for an offline client: longer than a restart of a broker or a change of networks.
 const SESSION_EXPIRY_S: u32 = 300;
 
-/// How a client connects and behaves. What is not said has a default that suits most programs.
+/// How a client connects and behaves. Every option has a default that suits most programs.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -48,11 +47,11 @@ pub struct Options {
     pub(crate) server: Server,
     pub(crate) version: ProtocolVersion,
     pub(crate) client_id: String,
-    /// The application has chosen it.
+    /// The application has set it.
     has_client_id: bool,
     pub(crate) clean_start: bool,
     pub(crate) session_expiry_s: u32,
-    /// The application has said how long the session lasts.
+    /// The application has set the session expiry.
     pub(crate) has_session_expiry: bool,
     pub(crate) keep_alive_s: u16,
     pub(crate) user_name: Option<String>,
@@ -64,7 +63,7 @@ pub struct Options {
     pub(crate) maximum_packet_size_bytes: u32,
     pub(crate) topic_alias_maximum: u16,
     pub(crate) topic_aliases: u16,
-    /// Properties of CONNECT that have no field of their own.
+    /// Properties of CONNECT without a field of their own.
     pub(crate) connect_properties: PropertyBlock,
     pub(crate) authenticator: Option<Box<dyn Authenticator>>,
     pub(crate) limits: Limits,
@@ -89,7 +88,7 @@ impl Options {
         Ok(Options::at(Server::parse(address)?))
     }
 
-    /// Options for the server of an address that has been read.
+    /// Options for a parsed server address.
     pub fn at(server: Server) -> Options {
         Options {
             server,
@@ -123,14 +122,14 @@ impl Options {
         }
     }
 
-    /// The version to speak. Before 5.0 there are no properties and reason codes; what needs them is refused.
+    /// The MQTT version. Before 5.0 there are no properties and reason codes; options that need them are refused.
     #[must_use]
     pub fn version(mut self, version: ProtocolVersion) -> Options {
         self.version = version;
         self
     }
 
-    /// The client identifier, which names the session. Default: a random one. Empty lets the server choose.
+    /// The client identifier, which names the session. Default: a random one. If empty, the server assigns one.
     #[must_use]
     pub fn client_id(mut self, client_id: impl Into<String>) -> Options {
         self.client_id = client_id.into();
@@ -138,17 +137,17 @@ impl Options {
         self
     }
 
-    /// The session goes on where an earlier connection of this client identifier left it, and the server keeps it for so long when
-    /// this one has ended ([`NEVER_EXPIRES`] for ever): no [`Options::clean_start`], and [`Options::session_expiry`].
+    /// Resumes the session of an earlier connection with this client identifier, and keeps it on the server for `session_expiry` after this
+    /// connection has ended ([`NEVER_EXPIRES`] for ever). It disables [`Options::clean_start`] and sets [`Options::session_expiry`].
     #[must_use]
     pub fn persistent(self, session_expiry: Duration) -> Options {
         self.clean_start(false).session_expiry(session_expiry)
     }
 
-    /// How long the server keeps the session when the connection has ended, in whole seconds (rounded up, [`NEVER_EXPIRES`] at most).
-    /// Default: 300 s when the connection was lost, and not at all when the client was disconnected. What is set here counts for both.
+    /// How long the server keeps the session after the connection has ended, in whole seconds (rounded up, [`NEVER_EXPIRES`] at most).
+    /// Default: 300 s if the connection was lost, and 0 if the client disconnected. A value set here applies to both.
     ///
-    /// Before MQTT 5.0 the server decides how long.
+    /// Before MQTT 5.0 the server decides.
     #[must_use]
     pub fn session_expiry(mut self, expiry: Duration) -> Options {
         self.session_expiry_s = whole_seconds(expiry);
@@ -156,18 +155,17 @@ impl Options {
         self
     }
 
-    /// Whether a session that the server has is discarded first [MQTT-3.1.2-4]. It counts for the first connection; later
-    /// ones go on. Default: true, and false after [`Options::persistent`].
+    /// Whether the server discards an existing session first [MQTT-3.1.2-4]. It applies to the first connection; later ones resume the
+    /// session. Default: true, and false after [`Options::persistent`].
     #[must_use]
     pub fn clean_start(mut self, clean_start: bool) -> Options {
         self.clean_start = clean_start;
         self
     }
 
-    /// The longest silence of the client (section 3.1.2.10), in whole seconds (rounded up, 65,535 at most); zero turns it off.
-    /// Default: 60 s.
+    /// The keep alive interval (section 3.1.2.10), in whole seconds (rounded up, 65,535 at most); zero turns it off. Default: 60 s.
     ///
-    /// After so long without a packet sent or received the client asks for a sign of life.
+    /// The client sends PINGREQ after this time without a packet sent or received.
     #[must_use]
     pub fn keep_alive(mut self, keep_alive: Duration) -> Options {
         self.keep_alive_s = u16::try_from(whole_seconds(keep_alive)).unwrap_or(u16::MAX);
@@ -188,8 +186,8 @@ impl Options {
         self
     }
 
-    /// Asks the application for user name and password at each connection, for example for a token that expires. They count instead
-    /// of [`Options::user_name`] and [`Options::password`]. The time that it takes is part of [`Options::connect_timeout`].
+    /// Calls the application for user name and password at each connection, for example for a token that expires. They replace
+    /// [`Options::user_name`] and [`Options::password`]. The time of the call is part of [`Options::connect_timeout`].
     ///
     /// With [`crate::blocking::Client`] it runs on the client's own thread and may block.
     ///
@@ -210,31 +208,31 @@ impl Options {
         self
     }
 
-    /// Adds a header field to the handshake of `ws://` and `wss://`. May be repeated. With another address the client does not connect.
+    /// Adds a header field to the handshake of `ws://` and `wss://`. May be repeated. With any other address the client refuses to connect.
     ///
     /// # Errors
-    /// [`Error::Options`]: a name that is none or that the client sets itself, a value that is not of visible ASCII, or more than 8 KiB.
+    /// [`Error::Options`]: the name is invalid or reserved for the client, the value is not visible ASCII, or all fields exceed 8 KiB.
     pub fn websocket_header(mut self, name: &str, value: &str) -> Result<Options, Error> {
         self.headers.push(name, value)?;
         Ok(self)
     }
 
-    /// The message that the server publishes when this client is gone without a word (section 3.1.2.5).
+    /// The message that the server publishes if the client disconnects ungracefully (section 3.1.2.5).
     #[must_use]
     pub fn will(mut self, will: Will) -> Options {
         self.will = Some(will);
         self
     }
 
-    /// QoS 1 and 2 messages that the server may send before they are acknowledged [MQTT-3.3.4-9]. Default: 1000. It bounds
-    /// what streams hold of them, since a message is acknowledged when the application has dealt with it.
+    /// QoS 1 and 2 messages that the server may send before they are acknowledged [MQTT-3.3.4-9]. Default: 1000. It limits how many of them
+    /// streams hold, because a message is acknowledged when the application has handled it.
     #[must_use]
     pub fn receive_maximum(mut self, maximum: NonZeroU16) -> Options {
         self.receive_maximum = maximum.get();
         self
     }
 
-    /// The largest packet taken from the server, in bytes. Default: what MQTT can express.
+    /// The largest packet that the server may send, in bytes. Default: the maximum of MQTT.
     #[must_use]
     pub fn maximum_packet_size(mut self, bytes: NonZeroU32) -> Options {
         self.maximum_packet_size_bytes = bytes.get();
@@ -248,18 +246,18 @@ impl Options {
         self
     }
 
-    /// So many of the first topics published to get an alias, as far as the server takes aliases. Saves bytes where topics
-    /// are long and few. Default: 0, none.
+    /// The number of topics that get an alias, from the first one published on, within the server's Topic Alias Maximum. It saves bytes if
+    /// topics are long and few. Default: 0, none.
     #[must_use]
     pub fn topic_aliases(mut self, count: u16) -> Options {
         self.topic_aliases = count;
         self
     }
 
-    /// Adds a property to CONNECT. Those with a method of their own here are taken as if that had been called.
+    /// Adds a property to CONNECT. A property with a method of its own here has the same effect as that method.
     ///
     /// # Errors
-    /// A property that may not stand in CONNECT, or not twice.
+    /// The property is not allowed in CONNECT, or not twice.
     pub fn connect_property(mut self, property: Property<'_>) -> Result<Options, Error> {
         match property {
             Property::SessionExpiryInterval(seconds) => {
@@ -274,16 +272,16 @@ impl Options {
         Ok(self)
     }
 
-    /// Authenticates by an exchange of AUTH packets (section 4.12). MQTT 5.0 alone.
+    /// Authenticates by an exchange of AUTH packets (section 4.12). MQTT 5.0 only.
     #[must_use]
     pub fn authenticator(mut self, authenticator: impl Authenticator + 'static) -> Options {
         self.authenticator = Some(Box::new(authenticator));
         self
     }
 
-    /// Keeps messages of QoS 1 and 2 beyond the life of the process, and goes on with the session that an earlier one has left: no
-    /// [`Options::clean_start`], and the server keeps the session for 300 s after the client has been disconnected, too, unless
-    /// [`Options::session_expiry`] says otherwise. The session has a client identifier, which is that of the store unless it is new.
+    /// Persists QoS 1 and 2 messages beyond the life of the process, and resumes the session of an earlier process. It disables
+    /// [`Options::clean_start`], and the server keeps the session for 300 s after a disconnect, too, unless [`Options::session_expiry`] is
+    /// set. The client identifier is that of the store, unless the store is new.
     #[must_use]
     pub fn store(mut self, store: FileStore) -> Options {
         if let Some(client_id) = store.client_id().filter(|_| !self.has_client_id) {
@@ -295,50 +293,50 @@ impl Options {
         self
     }
 
-    /// What may pile up in the client.
+    /// The limits of queues and buffers of the client.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Options {
         self.limits = limits;
         self
     }
 
-    /// Time for an attempt to connect, from the lookup of the name to the server's CONNACK. Default: 20 s.
+    /// The time limit for an attempt to connect, from the name lookup to CONNACK. Default: 20 s.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Options {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Time for the answer to a PINGREQ, after which the connection counts as lost. Default: 10 s.
+    /// The time limit for PINGRESP, after which the connection counts as lost. Default: 10 s.
     #[must_use]
     pub fn ping_timeout(mut self, timeout: Duration) -> Options {
         self.ping_timeout = timeout;
         self
     }
 
-    /// Time that disconnecting may take to have everything acknowledged first. Default: 5 s.
+    /// The time limit for pending acknowledgements when the client disconnects. Default: 5 s.
     #[must_use]
     pub fn disconnect_timeout(mut self, timeout: Duration) -> Options {
         self.disconnect_timeout = timeout;
         self
     }
 
-    /// When to connect again after the connection was lost; `None` for never. Default: [`Reconnect::default`].
+    /// The delays before reconnecting after a lost connection; `None` for never. Default: [`Reconnect::default`].
     #[must_use]
     pub fn reconnect(mut self, reconnect: Option<Reconnect>) -> Options {
         self.reconnect = reconnect;
         self
     }
 
-    /// Attempts in a row that may fail before the client ends with the last error. Default: no limit.
+    /// The number of consecutive failed attempts after which the client ends with the last error. Default: no limit.
     #[must_use]
     pub fn attempts_max(mut self, attempts: NonZeroU32) -> Options {
         self.attempts_max = Some(attempts);
         self
     }
 
-    /// Whom to trust and who to be, for `mqtts://` and `wss://`. With another address and settings that are not the default the client does
-    /// not connect, because everything would be sent in the clear.
+    /// The trusted authorities and the client certificate for `mqtts://` and `wss://`. With another address and settings other than the
+    /// default the client refuses to connect, because everything would be sent unencrypted.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, tls: crate::Tls) -> Options {
@@ -346,14 +344,14 @@ impl Options {
         self
     }
 
-    /// Whether the session is meant to outlive the client, and not only connections that are lost.
+    /// Whether the session should outlive the client, and not only lost connections.
     pub(crate) fn is_persistent(&self) -> bool {
         if self.version.is_v5() { self.has_session_expiry && self.session_expiry_s > 0 } else { !self.clean_start }
     }
 }
 
 impl fmt::Debug for Options {
-    /// Without secrets.
+    /// Omits secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("server", &self.server)
@@ -369,13 +367,13 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Rounded up; at most what a field of four bytes can say.
+/// Rounded up; limited to a four-byte field.
 pub(crate) fn whole_seconds(duration: Duration) -> u32 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-/// At most 23 characters, which is what every server must take [MQTT-3.1.3-5].
+/// At most 23 characters, which every server must accept [MQTT-3.1.3-5].
 fn random_client_id() -> String {
     format!("tautwire-{:014x}", RandomState::new().hash_one(0) >> 8)
 }

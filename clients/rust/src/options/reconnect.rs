@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-/// How long to wait before another attempt to connect: at first `min`, twice as long after each failure, at most `max`. Each pause is
-/// drawn at random between half of that and all of it, so that many clients do not come back at the same moment. A connection that
-/// lasted 5 s begins anew with `min`.
+/// The delays before an attempt to reconnect: at first `min`, doubled after each failure, up to `max`. Each delay is random between
+/// half and all of that value, so that many clients do not reconnect at the same moment. After a connection of at least 5 s it starts
+/// again with `min`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reconnect {
-    /// After the first failure. Default: 0.5 s.
+    /// The delay after the first failure. Default: 0.5 s.
     pub min: Duration,
-    /// The most. Default: 30 s.
+    /// The maximum delay. Default: 30 s.
     pub max: Duration,
 }
 

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::Error;
 
-/// How a server is reached.
+/// The transport to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scheme {
@@ -18,10 +18,10 @@ pub enum Scheme {
     Unix,
 }
 
-/// A server's address, parsed.
+/// The address of a server, parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
-    /// How to reach it.
+    /// The transport.
     pub scheme: Scheme,
     /// Name or address, without the brackets of IPv6. Empty for a Unix socket.
     pub host: String,
@@ -37,7 +37,7 @@ impl Scheme {
         matches!(self, Scheme::Mqtts | Scheme::Wss)
     }
 
-    /// Whether packets travel in WebSocket frames.
+    /// Whether packets are sent in WebSocket frames.
     pub const fn is_websocket(self) -> bool {
         matches!(self, Scheme::Ws | Scheme::Wss)
     }
@@ -54,18 +54,18 @@ impl Scheme {
 }
 
 impl Server {
-    /// Reads `SCHEME://HOST[:PORT][/PATH]` or `unix:PATH`; see [`crate::Options::new`].
+    /// Parses `SCHEME://HOST[:PORT][/PATH]` or `unix:PATH`; see [`crate::Options::new`].
     ///
     /// # Errors
-    /// [`Error::Options`] that says what is wrong.
+    /// [`Error::Options`] with the reason.
     pub fn parse(address: &str) -> Result<Server, Error> {
         let wrong = |what: &str| Error::Options(format!("{}: {what}", shown(address)));
-        // The second form is for programs that take URLs alone.
+        // The second form is for programs that accept only URLs.
         if let Some(path) = address.strip_prefix("unix:").or_else(|| address.strip_prefix("mqtt+unix://")) {
             return match path {
-                _ if !cfg!(unix) => Err(wrong("this system has no Unix sockets")),
-                "" => Err(wrong("the file of the socket is missing; write it as unix:/PATH")),
-                // What looks like a host is none.
+                _ if !cfg!(unix) => Err(wrong("this system does not support Unix sockets")),
+                "" => Err(wrong("the path of the socket is missing; write it as unix:/PATH")),
+                // A host is not allowed here.
                 path if path.starts_with("//") || (address.contains("://") && !path.starts_with('/')) => {
                     Err(wrong("a Unix socket has no host; write it as unix:/PATH"))
                 }
@@ -76,33 +76,33 @@ impl Server {
             };
         }
         let Some((scheme, rest)) = address.split_once("://") else {
-            return Err(wrong("an address begins with its scheme, as in mqtt://127.0.0.1:1883"));
+            return Err(wrong("the scheme is missing; write it as in mqtt://127.0.0.1:1883"));
         };
         let scheme = match scheme {
             "mqtt" | "tcp" => Scheme::Mqtt,
             "mqtts" | "ssl" => Scheme::Mqtts,
             "ws" => Scheme::Ws,
             "wss" => Scheme::Wss,
-            _ => return Err(wrong("the scheme is one of mqtt, mqtts, ws, wss, or it is unix:/PATH")),
+            _ => return Err(wrong("the scheme must be mqtt, mqtts, ws or wss, or the address unix:/PATH")),
         };
         if scheme.is_tls() && !cfg!(feature = "tls") {
-            return Err(wrong("TLS needs the feature `tls`"));
+            return Err(wrong("TLS requires the feature `tls`"));
         }
         if scheme.is_websocket() && !cfg!(feature = "websocket") {
-            return Err(wrong("WebSocket needs the feature `websocket`"));
+            return Err(wrong("WebSocket requires the feature `websocket`"));
         }
         let (authority, path) = match rest.find(['/', '?', '#']) {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
         if authority.contains('@') {
-            return Err(wrong("leave out user name and password, which are options of their own"));
+            return Err(wrong("an address cannot contain user name and password; set them as options"));
         }
         if !scheme.is_websocket() && !matches!(path, "" | "/") {
-            return Err(wrong("a path is for ws and wss"));
+            return Err(wrong("only ws:// and wss:// addresses have a path"));
         }
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
-            return Err(wrong("the path holds a space or a control character"));
+            return Err(wrong("the path contains a space or a control character"));
         }
         let (host, port) = match authority.strip_prefix('[') {
             Some(bracketed) => {
@@ -115,13 +115,15 @@ impl Server {
             },
         };
         let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("the port is 1 to 65535"))?,
+            Some(port) => {
+                port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("the port must be 1 to 65535"))?
+            }
             None => scheme.default_port(),
         };
         if host.is_empty() || host.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
-            return Err(wrong("the host is missing or not one"));
+            return Err(wrong("the host is missing or invalid"));
         }
-        // What brokers listen at.
+        // The default path of brokers.
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/mqtt{path}") };
         Ok(Server { scheme, host: host.to_owned(), port, path })
     }
@@ -145,7 +147,7 @@ impl fmt::Display for Server {
 }
 
 impl fmt::Debug for Server {
-    /// Without what follows a question mark: it may be a secret.
+    /// Omits the query, which may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = match self.scheme {
             Scheme::Unix => &self.path,
@@ -157,12 +159,12 @@ impl fmt::Debug for Server {
     }
 }
 
-/// An address as an error may show it: without user name and password, and without what follows a question mark.
+/// An address for an error message: without user name, password and query.
 fn shown(address: &str) -> String {
     let is_scheme = |text: &&str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'+');
     let scheme = address.split_once("://").map(|(scheme, _)| scheme).filter(is_scheme);
     match scheme {
-        // Where a password ends is not to be guessed in what is no address.
+        // In an invalid address it is unclear where a password ends.
         Some(scheme) if address.contains('@') => format!("{scheme}://…"),
         None if address.contains('@') => "…".to_owned(),
         _ => address.split('?').next().unwrap_or_default().escape_debug().to_string(),
@@ -218,13 +220,13 @@ mod tests {
             "ws://h x?token=secret",
             "mqtt://secret:secret@h:x",
         ] {
-            let error = Server::parse(address).expect_err("it is none");
+            let error = Server::parse(address).expect_err("the address is invalid");
             for shown in [error.to_string(), format!("{error:?}")] {
                 assert!(!shown.contains("secret"), "{shown}");
             }
         }
         let error = Server::parse("127.0.0.1:1883").expect_err("no scheme").to_string();
-        assert!(error.contains("127.0.0.1:1883: an address begins with its scheme, as in mqtt://"), "{error}");
+        assert!(error.contains("127.0.0.1:1883: the scheme is missing; write it as in mqtt://"), "{error}");
     }
 
     #[cfg(unix)]

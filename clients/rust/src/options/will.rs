@@ -5,7 +5,7 @@ use tautwire_protocol::{Property, PropertyContext, QoS, TopicName};
 use crate::Error;
 use crate::properties::PropertyBlock;
 
-/// The message that the server publishes when the client is gone without a word (section 3.1.2.5).
+/// The message that the server publishes if the client disconnects ungracefully (section 3.1.2.5).
 #[derive(Clone)]
 pub struct Will {
     pub(crate) topic: String,
@@ -19,7 +19,7 @@ impl Will {
     /// A will at QoS 0, not retained. The payload may have at most 65,535 bytes.
     ///
     /// # Errors
-    /// The topic is not a topic name.
+    /// The topic is not a valid topic name.
     pub fn new(topic: &str, payload: impl Into<Vec<u8>>) -> Result<Will, Error> {
         TopicName::new(topic)?;
         Ok(Will {
@@ -31,24 +31,24 @@ impl Will {
         })
     }
 
-    /// QoS at which it is published.
+    /// The QoS at which it is published.
     #[must_use]
     pub fn qos(mut self, qos: QoS) -> Will {
         self.qos = qos;
         self
     }
 
-    /// Whether the server keeps it as the topic's retained message.
+    /// Whether the server retains it.
     #[must_use]
     pub fn retain(mut self, retain: bool) -> Will {
         self.retain = retain;
         self
     }
 
-    /// Adds a property: the delay, an expiry, a content type and so on. MQTT 5.0 alone.
+    /// Adds a property: the delay, an expiry, a content type and so on. MQTT 5.0 only.
     ///
     /// # Errors
-    /// A property that a will cannot have, or not twice.
+    /// The property is not allowed in a will, or not twice.
     pub fn property(mut self, property: Property<'_>) -> Result<Will, Error> {
         self.properties.push(property).map_err(|error| Error::Encode { packet: "CONNECT", error })?;
         Ok(self)

@@ -11,23 +11,23 @@ use super::keys::{Hash, Keys};
 use super::message::{ServerFirst, escaped, server_signature};
 use crate::{Authenticator, Error};
 
-/// The fewest iterations that are taken. RFC 7677 asks for as many.
+/// The minimum number of iterations, as RFC 7677 requires.
 const ITERATIONS_MIN: u32 = 4_096;
-/// The most that are taken, unless [`Scram::iterations_max`] says otherwise.
+/// The maximum number of iterations, unless [`Scram::iterations_max`] is set.
 const ITERATIONS_MAX: u32 = 100_000;
 /// Random bytes of a nonce.
 const NONCE_BYTES: usize = 18;
-/// There is no channel binding.
+/// The GS2 header: no channel binding.
 const HEADER: &str = "n,,";
 
-/// A user that proves by SCRAM-SHA-256 or SCRAM-SHA-512 that it knows its password, which is never sent. A server that does not know
-/// the password is refused, too ([`ScramFault::ServerSignature`]).
+/// An authenticator for SCRAM-SHA-256 and SCRAM-SHA-512: it proves that it knows the password without sending it. A server that does
+/// not know the password is refused, too ([`ScramFault::ServerSignature`]).
 ///
-/// The keys that the password gives are kept: as long as the server has the same salt and iterations, later connections and
-/// re-authentications cost nothing worth mentioning. The first costs the iterations, on the thread that drives the client.
+/// The keys derived from the password are cached: as long as the server uses the same salt and iterations, later connections and
+/// re-authentications are cheap. The first one computes the iterations on the thread that drives the client.
 ///
-/// Names and passwords are prepared by SASLprep (RFC 4013), so that they are the same however they were typed. There is no channel
-/// binding.
+/// Names and passwords are prepared by SASLprep (RFC 4013), so that different ways of typing them give the same result. There is no
+/// channel binding.
 ///
 /// ```
 /// # use tautwire_client::{Options, Scram};
@@ -44,15 +44,15 @@ pub struct Scram {
     step: Step,
 }
 
-/// How far an exchange has come.
+/// The state of an exchange.
 enum Step {
     None,
-    /// The first message is written.
+    /// The first message has been sent.
     First {
         bare: String,
         nonce: String,
     },
-    /// The proof is written; the server owes this.
+    /// The proof has been sent; the server has to send this signature.
     Last {
         signature: hmac::Tag,
     },
@@ -62,7 +62,7 @@ impl Scram {
     /// SCRAM-SHA-256.
     ///
     /// # Errors
-    /// [`ScramFault::Credentials`]: user name or password is empty, is no text, or has characters that SASLprep does not allow.
+    /// [`ScramFault::Credentials`]: user name or password is empty, is not text, or has characters that SASLprep does not allow.
     pub fn sha256(user: &str, password: impl AsRef<[u8]>) -> Result<Scram, Error> {
         Scram::new(Hash::Sha256, user, password.as_ref())
     }
@@ -75,8 +75,8 @@ impl Scram {
         Scram::new(Hash::Sha512, user, password.as_ref())
     }
 
-    /// The most iterations that a server may ask for, so that none can keep this client computing. Default: 100,000. Fewer than
-    /// 4,096 are never taken.
+    /// The maximum number of iterations that a server may request, so that no server can keep this client computing. Default:
+    /// 100,000. Fewer than 4,096 are never accepted.
     #[must_use]
     pub fn iterations_max(mut self, iterations: u32) -> Scram {
         self.iterations_max = iterations;
@@ -85,10 +85,10 @@ impl Scram {
 
     fn new(hash: Hash, user: &str, password: &[u8]) -> Result<Scram, Error> {
         let user = prepared(user).ok_or(ScramFault::Credentials(
-            "the user name is empty or has control characters or others that SCRAM does not allow",
+            "the user name is empty or contains characters that SCRAM does not allow, such as control characters",
         ))?;
         let password = str::from_utf8(password).ok().and_then(prepared).ok_or(ScramFault::Credentials(
-            "the password is empty, is no text, or has control characters or others that SCRAM does not allow",
+            "the password is empty, is not text, or contains characters that SCRAM does not allow, such as control characters",
         ))?;
         Ok(Scram {
             hash,
@@ -109,7 +109,7 @@ impl Scram {
 
     fn prove(&mut self, data: Option<&[u8]>) -> Result<Vec<u8>, ScramFault> {
         let Step::First { bare, nonce } = std::mem::replace(&mut self.step, Step::None) else {
-            return Err(ScramFault::Malformed("a message that is not due"));
+            return Err(ScramFault::Malformed("unexpected message"));
         };
         let first = ServerFirst::parse(data, &nonce)?;
         let (least, most) = (ITERATIONS_MIN, self.iterations_max);
@@ -142,13 +142,13 @@ impl Scram {
     }
 }
 
-/// A name or a password as SCRAM has it (RFC 5802, section 5.1); `None` for one that it does not allow.
+/// A name or password after SASLprep (RFC 5802, section 5.1); `None` if it is not allowed.
 fn prepared(text: &str) -> Option<Zeroizing<String>> {
     let prepared = stringprep::saslprep(text).ok().filter(|prepared| !prepared.is_empty())?;
     Some(Zeroizing::new(prepared.into_owned()))
 }
 
-/// Compares in a time that depends on the lengths alone.
+/// Compares in a time that depends only on the lengths.
 fn are_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
 }
@@ -162,7 +162,7 @@ impl Authenticator for Scram {
         let mut random = [0; NONCE_BYTES];
         SystemRandom::new()
             .fill(&mut random)
-            .map_err(|_| Error::Authentication("the system gives no random bytes".into()))?;
+            .map_err(|_| Error::Authentication("the system cannot provide random bytes".into()))?;
         Ok(Some(self.begin_with(Base64::encode_string(&random))))
     }
 
@@ -175,7 +175,7 @@ impl Authenticator for Scram {
     }
 }
 
-/// Without secrets.
+/// Omits secrets.
 impl fmt::Debug for Scram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scram")

@@ -1,25 +1,25 @@
 use std::fmt;
 
-/// Why an exchange of SCRAM came to nothing on this side.
+/// Why a SCRAM exchange failed on this side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScramFault {
-    /// User name or password cannot be used; the text says which and why.
+    /// The user name or password cannot be used; the text says which and why.
     Credentials(&'static str),
-    /// The server sent something else than SCRAM; the text says what.
+    /// The server sent an invalid SCRAM message; the text says why.
     Malformed(&'static str),
-    /// The server did not repeat the client's nonce, or added nothing to it: the message may be from another exchange.
+    /// The server did not repeat the client's nonce, or did not extend it: the message may be from another exchange.
     Nonce,
-    /// The server asks for fewer iterations than are safe, or for more than the client is willing to compute.
+    /// The server requests fewer iterations than are safe, or more than the client accepts.
     Iterations {
-        /// The fewest that are taken.
+        /// The minimum.
         least: u32,
-        /// The most that are taken.
+        /// The maximum.
         most: u32,
     },
-    /// The server refuses; in its own words, which are ASCII.
+    /// The server refuses; its error text, which is ASCII.
     Refused(Box<str>),
-    /// The server has not proved that it knows the password. It may be another than it says.
+    /// The server has not proved that it knows the password. It may be an impostor.
     ServerSignature,
 }
 
@@ -41,14 +41,14 @@ impl fmt::Display for ScramFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Credentials(why) => f.write_str(why),
-            Self::Malformed(what) => write!(f, "the server sent what is not SCRAM: {what}"),
-            Self::Nonce => f.write_str("the server did not go on with the client's nonce"),
+            Self::Malformed(what) => write!(f, "the server sent an invalid SCRAM message: {what}"),
+            Self::Nonce => f.write_str("the server did not extend the client's nonce"),
             Self::Iterations { least, most } => {
-                write!(f, "the server asks for a number of iterations that is not from {least} to {most}")
+                write!(f, "the server requests a number of iterations outside of {least} to {most}")
             }
             Self::Refused(why) => write!(f, "the server refuses: {why}"),
             Self::ServerSignature => f.write_str(
-                "the server has not proved that it knows the password; check the address, and that nobody pretends to be the server",
+                "the server has not proved that it knows the password: check the address, and that nobody impersonates the server",
             ),
         }
     }

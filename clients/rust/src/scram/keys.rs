@@ -1,4 +1,4 @@
-//! What a password becomes: keys that stay the same while the server keeps its salt.
+//! The keys derived from a password. They stay the same while the server keeps its salt.
 
 use std::num::NonZeroU32;
 
@@ -43,7 +43,8 @@ impl Hash {
     }
 }
 
-/// ClientKey and ServerKey of section 3 of RFC 5802, and what they were made with.
+/// ClientKey and ServerKey (RFC 5802, section 3), with the salt and the iterations they were
+/// derived from.
 pub(super) struct Keys {
     hash: Hash,
     salt: Vec<u8>,
@@ -53,7 +54,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Takes as long as the iterations demand: 16,384 cost a few milliseconds.
+    /// The time grows with the iterations: 16,384 take a few milliseconds.
     pub(super) fn derive(hash: Hash, password: &[u8], salt: Vec<u8>, iterations: NonZeroU32) -> Keys {
         let mut salted = Zeroizing::new(vec![0; hash.digest().output_len()]);
         pbkdf2::derive(hash.pbkdf2(), iterations, &salt, password, &mut salted);

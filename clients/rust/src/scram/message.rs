@@ -1,16 +1,16 @@
-//! The messages of the server (RFC 5802, section 7). They are of visible ASCII, which is all that a server needs.
+//! The messages of the server (RFC 5802, section 7). They are visible ASCII, which is all that a server needs.
 
 use base64ct::{Base64, Encoding as _};
 
 use super::ScramFault;
 
-/// Longest message of a server, in bytes.
+/// The maximum length of a server message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1_024;
 
 /// The server's first message.
 pub(super) struct ServerFirst<'m> {
     pub(super) text: &'m str,
-    /// Of both, the client's first.
+    /// The nonces of client and server, in this order.
     pub(super) nonce: &'m str,
     pub(super) salt: Vec<u8>,
     pub(super) iterations: u32,
@@ -24,7 +24,7 @@ impl<'m> ServerFirst<'m> {
         let mut field = |name, missing| {
             fields.next().and_then(|field| field.strip_prefix(name)).ok_or(ScramFault::Malformed(missing))
         };
-        // A mandatory extension, `m=…`, stands where the nonce should.
+        // A mandatory extension, `m=…`, would be in the place of the nonce.
         let nonce = field("r=", "the nonce is missing")?;
         let salt = bytes(field("s=", "the salt is missing")?)?;
         let iterations = number(field("i=", "the number of iterations is missing")?)?;
@@ -49,7 +49,7 @@ pub(super) fn server_signature(data: Option<&[u8]>) -> Result<Vec<u8>, ScramFaul
     bytes(signature.ok_or(ScramFault::Malformed("the signature is missing"))?)
 }
 
-/// A user name as a message has it, in which `=2C` is a comma and `=3D` an equals sign.
+/// A user name in message form: `=2C` is a comma and `=3D` an equals sign.
 pub(super) fn escaped(user: &str) -> String {
     user.replace('=', "=3D").replace(',', "=2C")
 }
@@ -57,12 +57,12 @@ pub(super) fn escaped(user: &str) -> String {
 fn text(data: Option<&[u8]>) -> Result<&str, ScramFault> {
     let data = data.unwrap_or_default();
     if data.len() > MESSAGE_BYTES_MAX {
-        return Err(ScramFault::Malformed("a message of more than 1,024 bytes"));
+        return Err(ScramFault::Malformed("the message is longer than 1,024 bytes"));
     }
     str::from_utf8(data)
         .ok()
         .filter(|text| text.bytes().all(|byte| matches!(byte, b' '..=b'~')))
-        .ok_or(ScramFault::Malformed("a message with other bytes than visible ASCII"))
+        .ok_or(ScramFault::Malformed("the message has bytes other than visible ASCII"))
 }
 
 fn refusal(text: &str) -> Result<(), ScramFault> {
@@ -76,7 +76,7 @@ fn bytes(text: &str) -> Result<Vec<u8>, ScramFault> {
     Base64::decode_vec(text).map_err(|_| ScramFault::Malformed("a field is not Base64"))
 }
 
-/// A number that is too large for its type is the largest: it is refused for its size.
+/// A number that is too large for its type becomes the largest, which is refused.
 fn number(text: &str) -> Result<u32, ScramFault> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number || text.len() > 1 && text.starts_with('0') {

@@ -7,7 +7,7 @@ fn vectors() -> Vec<serde_json::Value> {
     file["vectors"].as_array().unwrap().clone()
 }
 
-/// What the client writes, and how it ends.
+/// The messages of the client, and the result.
 fn run(vector: &serde_json::Value) -> (Vec<Vec<u8>>, Result<(), Error>) {
     let text = |name: &str| vector[name].as_str();
     let mut written = Vec::new();
@@ -56,7 +56,7 @@ fn challenged(scram: &mut Scram, challenge: &[u8]) -> Result<Option<Vec<u8>>, Er
 fn keys_are_kept_for_the_same_salt_and_iterations() {
     let mut scram = Scram::sha256("ann", "pencil").unwrap().iterations_max(u32::MAX);
     let first = challenged(&mut scram, CHALLENGE).unwrap();
-    // Without the password only what is kept can give the same proof.
+    // Without the password, only cached keys give the same proof.
     scram.forget_password();
     assert_eq!(challenged(&mut scram, CHALLENGE).unwrap(), first);
     for other in [&b"r=nonce-and-more,s=AAAA,i=4097"[..], b"r=nonce-and-more,s=AAAB,i=4097", CHALLENGE] {

@@ -1,4 +1,4 @@
-//! One result on its way from the driver to whoever waits for it.
+//! A result that the driver passes to a waiting caller.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ impl<R> Completion<R> {
         Arc::new(Completion(Mutex::new(Inner::Waiting(None))))
     }
 
-    /// Puts the result there; gives whom to wake.
+    /// Sets the result; returns the waker to call.
     pub(crate) fn complete(&self, result: R) -> Option<Waker> {
         match std::mem::replace(&mut *lock(&self.0), Inner::Done(result)) {
             Inner::Waiting(waker) => waker,
@@ -40,21 +40,21 @@ impl<R> Completion<R> {
                 *inner = Inner::Waiting(Some(cx.waker().clone()));
                 Poll::Pending
             }
-            // Asked again after the result was taken: there is nothing more to come.
+            // Polled again after the result was taken: there is nothing more.
             Inner::Taken => Poll::Pending,
         }
     }
 }
 
-/// A message on its way: resolves when the server has acknowledged it to the end, however often the connection is lost
-/// meanwhile. Dropping it does not take the message back.
+/// The handle of a published message. It resolves when the server has completely acknowledged the message, across lost
+/// connections. Dropping it does not cancel the message.
 ///
-/// At QoS 0 it resolves when the message has been handed to the connection, as nothing more can be known.
+/// At QoS 0 it resolves when the message has been written to the connection, because there is no acknowledgement.
 #[derive(Debug)]
-pub struct Publishing(pub(super) Way);
+pub struct Publishing(pub(super) PublishState);
 
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum PublishState {
     Sent,
     Tracked(Arc<Completion<Result<Published, Error>>>),
 }
@@ -64,8 +64,8 @@ impl Future for Publishing {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &self.0 {
-            Way::Sent => Poll::Ready(Ok(Published { reason: tautwire_protocol::ReasonCode::Success })),
-            Way::Tracked(completion) => completion.poll(cx),
+            PublishState::Sent => Poll::Ready(Ok(Published { reason: tautwire_protocol::ReasonCode::Success })),
+            PublishState::Tracked(completion) => completion.poll(cx),
         }
     }
 }

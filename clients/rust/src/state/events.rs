@@ -3,11 +3,11 @@ use std::task::{Context, Poll};
 
 use super::{ConnectionEvent, Shared};
 
-/// What has happened to the connection of a client. It does not keep the client from ending.
+/// The events of the connection of a client. It does not keep the client alive.
 #[derive(Debug)]
 pub struct Events {
     shared: Arc<Shared>,
-    /// Number of the next event.
+    /// The number of the next event.
     next: u64,
     missed: u64,
 }
@@ -23,7 +23,7 @@ impl Events {
         shared.with(|state| state.routes.board.poll_event(next, missed, cx))
     }
 
-    /// Events that were forgotten before they were asked for.
+    /// The number of events that were discarded before they were read.
     pub fn missed(&self) -> u64 {
         self.missed
     }

@@ -1,4 +1,4 @@
-//! What the application can do with a client, for both fronts.
+//! The operations of a client, for the async and the blocking API.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tautwire_protocol::{Property, PubAckReason, ReasonCode};
 
-use super::completion::{Completion, Publishing, Way};
+use super::completion::{Completion, PublishState, Publishing};
 use super::routes::{Granted, Routes, Tag, Target};
 use super::stream::Stream;
 use super::subscription::Subscription;
@@ -15,7 +15,7 @@ use super::{Counters, Shared, State, Status};
 use crate::machine::{Acceptance, AckToken, Machine, Offer};
 use crate::{Error, Options, Publication, Subscribe};
 
-/// A client as its fronts see it. When the last one is gone, the client ends as if told to disconnect.
+/// The shared handle of a client. When the last one is dropped, the client disconnects.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     pub(super) shared: Arc<Shared>,
@@ -69,12 +69,12 @@ impl Handle {
         let filters = subscribe.filters.clone();
         let mut subscription = Subscription::new(self.clone(), stream, route, filters, subscribe.manual);
         asked?;
-        // Dropped before the answer comes, it must still tell the server.
+        // If dropped before the answer, it must still send UNSUBSCRIBE.
         subscription.set_granted((vec![tautwire_protocol::SubscribeReason::GrantedQoS0], None));
         Ok(Subscribing { completion, subscription: Some(subscription) })
     }
 
-    /// A stream without asking the server: for what the session is subscribed to already.
+    /// A stream without a SUBSCRIBE, for existing subscriptions of the session.
     pub(crate) fn listen(&self, subscribe: &Subscribe) -> Result<Subscription, Error> {
         subscribe.check()?;
         let stream = Arc::new(Stream::new(subscribe.capacity, subscribe.overflow));
@@ -118,7 +118,7 @@ impl Handle {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        self.shared.with(|state| Counters { machine: state.machine.counters(), ..state.routes.intake.counters })
+        self.shared.with(|state| Counters { machine: state.machine.counters(), ..state.routes.delivery.counters })
     }
 
     pub(crate) fn client_id(&self) -> String {
@@ -133,7 +133,7 @@ impl Handle {
         self.shared.with(|state| state.machine.unacknowledged())
     }
 
-    /// The status after the one of which `seen` is the number; the number of what is given goes there.
+    /// The next status after version `seen`, which is updated.
     pub(crate) fn poll_status(&self, seen: &mut u64, cx: &mut Context<'_>) -> Poll<Status> {
         self.shared.with(|state| {
             let board = &mut state.routes.board;
@@ -180,10 +180,10 @@ impl Handle {
 }
 
 impl State {
-    /// Adds a route and asks the server for it. Gives the number of the route, and whether the server could be asked.
+    /// Adds a route and sends SUBSCRIBE for it. Returns the number of the route, and whether SUBSCRIBE could be sent.
     ///
     /// # Errors
-    /// The client is closed, and there is no route.
+    /// The client is closed; no route is added.
     pub(super) fn ask(
         &mut self,
         subscribe: &Subscribe,
@@ -219,13 +219,13 @@ impl State {
             Tag::Publish(completion)
         })?;
         Ok(Publishing(match (accepted, tracked) {
-            (Acceptance::Tracked, Some(completion)) => Way::Tracked(completion),
-            _ => Way::Sent,
+            (Acceptance::Tracked, Some(completion)) => PublishState::Tracked(completion),
+            _ => PublishState::Sent,
         }))
     }
 }
 
-/// A subscription whose SUBACK is due. Dropping it ends the subscription.
+/// A subscription whose SUBACK is pending. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Subscribing {
     completion: Arc<Completion<Result<Granted, Error>>>,
@@ -247,7 +247,7 @@ impl Future for Subscribing {
                 match subscription.refusal() {
                     None => Ok(subscription),
                     Some(error) => {
-                        // None of its filters is wanted without the others, whether the session lasts or not.
+                        // Its filters belong together, so all end, even in a persistent session.
                         let _ = subscription.close();
                         Err(error)
                     }
@@ -261,7 +261,7 @@ impl Future for Subscribing {
     }
 }
 
-/// The end of subscriptions whose UNSUBACK is due; resolves with a code for each filter (none before MQTT 5.0).
+/// An UNSUBSCRIBE whose UNSUBACK is pending; resolves with one code per filter (none before MQTT 5.0).
 #[derive(Debug)]
 pub struct Unsubscribing(Arc<Completion<Result<Vec<ReasonCode>, Error>>>);
 

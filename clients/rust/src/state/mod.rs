@@ -1,8 +1,8 @@
-//! What the application's handles and the driver share. Nothing here depends on a runtime: whoever waits leaves a waker.
+//! The state that the application's handles and the driver share. It is independent of any runtime: waiters leave a waker.
 //!
-//! One lock holds the machine and the routes. It is held for as long as it takes to handle what one read brought, never
-//! while anything is waited for (but for the last sync of a store), and wakers are called after it has been given back. A stream has a lock of its own, which
-//! may be taken while the first is held, not the other way round.
+//! One lock protects the machine and the routes. It is held while the bytes of one read are handled, never while waiting (except for the
+//! last sync of a store); wakers are called after it is released. A stream has a lock of its own, which may be taken while the first is
+//! held, but not the other way round.
 
 mod completion;
 mod events;
@@ -32,41 +32,41 @@ pub use status::{ConnectionEvent, Status};
 pub(crate) use status::{StatusBoard, add_waker};
 pub use subscription::Subscription;
 
-use crate::machine::{AckToken, Machine, MachineCounters, Question, millis};
+use crate::machine::{AckToken, AuthCall, Machine, MachineCounters, millis};
 use crate::options::CredentialsSource;
 use crate::properties::PropertyBlock;
 use crate::store::StoreWatch;
 use crate::{Credentials, Error, Options};
 
-/// What a client has counted since it was made.
+/// The counters of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// What the protocol has counted.
+    /// The counters of the protocol machine.
     pub machine: MachineCounters,
-    /// QoS 0 messages dropped because a stream was full.
+    /// QoS 0 messages that were dropped because a stream was full.
     pub dropped_full: u64,
-    /// Messages for which there was no stream.
+    /// Messages without a stream.
     pub unrouted: u64,
-    /// Responses that came too late, twice, or for no request of this client.
+    /// Responses that arrived too late, twice, or for no request of this client.
     pub responses_dropped: u64,
-    /// QoS 1 and 2 messages acknowledged and dropped because nobody asked for them.
+    /// QoS 1 and 2 messages that were acknowledged and dropped because no stream claimed them.
     pub unclaimed_dropped: u64,
-    /// Times that reading stopped because a stream was full.
+    /// How often reading was paused because a stream was full.
     pub reading_held_up: u64,
-    /// Attempts to connect that failed, and connections lost.
+    /// Failed attempts to connect, and lost connections.
     pub disconnections: u64,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that holds a lock here leaves things half done, so a panic elsewhere does not matter.
+    // No critical section leaves inconsistent state, so a panic elsewhere does not matter.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Held while an authenticator that may wait is asked; taken before the state.
+    /// Held while an authenticator that may wait is called; taken before the state.
     asking: Mutex<()>,
     began: Instant,
     store: Option<StoreWatch>,
@@ -77,13 +77,13 @@ pub(crate) struct State {
     routes: Routes,
     /// Set while the driver sleeps.
     driver: Option<Waker>,
-    /// Who waits for room to publish.
+    /// The wakers of publishers that wait for room.
     room: Vec<Waker>,
     stop: Stop,
     reading: bool,
-    /// The socket takes no more for now.
+    /// The socket accepts no more bytes for now.
     is_blocked: bool,
-    /// Properties of our DISCONNECT.
+    /// The properties of our DISCONNECT.
     farewell: PropertyBlock,
 }
 
@@ -91,31 +91,31 @@ pub(crate) struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     No,
-    /// Once all is acknowledged, or then.
+    /// When everything is acknowledged, or at this time.
     By(u64),
     /// DISCONNECT is in the output.
     Left,
 }
 
-/// What the driver is to do next.
+/// The next work of the driver.
 pub(crate) struct Turn {
-    /// To be written.
+    /// The bytes to write.
     pub(crate) output: Vec<u8>,
-    /// Whether the server is to be listened to.
+    /// Whether to read from the socket.
     pub(crate) is_reading: bool,
-    /// When to look again, if nothing happens before.
+    /// When to run again, if nothing happens before.
     pub(crate) deadline_ms: Option<u64>,
-    /// DISCONNECT is among what has been given out.
+    /// The output contains DISCONNECT.
     pub(crate) is_leaving: bool,
-    /// What the store has to have written before the output leaves.
+    /// The store position that must be on disk before the output is sent.
     pub(crate) depends_on: Option<u64>,
 }
 
-/// What the driver is to know while it cannot write.
+/// What the driver needs to know while it cannot write.
 pub(crate) struct Watch {
     pub(crate) is_reading: bool,
     pub(crate) deadline_ms: Option<u64>,
-    /// The time to end cleanly is over.
+    /// The time limit for a clean end has passed.
     pub(crate) is_over: bool,
 }
 
@@ -152,12 +152,12 @@ impl Shared {
         self.began + std::time::Duration::from_millis(at_ms)
     }
 
-    /// Does something with the state, then wakes whom it concerns. The driver is woken if it sleeps and has work.
+    /// Runs `action` on the state, then wakes the waiters. The driver is woken if it sleeps and has work.
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
         let mut state = lock(&self.state);
         let result = action(&mut state);
         state.settle_given_up();
-        let woken = std::mem::take(&mut state.routes.intake.woken);
+        let woken = std::mem::take(&mut state.routes.delivery.woken);
         let driver = if state.has_work() { state.driver.take() } else { None };
         drop(state);
         for waker in woken {
@@ -169,7 +169,7 @@ impl Shared {
         result
     }
 
-    /// As [`Shared::with`], and leaves the driver asleep: whoever calls `with` next wakes it, and so does [`Shared::flush`].
+    /// As [`Shared::with`], but does not wake the driver: the next `with` or [`Shared::flush`] wakes it.
     fn with_quietly<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
         action(&mut lock(&self.state))
     }
@@ -179,11 +179,11 @@ impl Shared {
         self.with(|_| ());
     }
 
-    /// What the driver is to do. `spare` is an empty buffer to be used next.
+    /// The next work of the driver. `spare` is an empty buffer for the next output.
     pub(crate) fn turn(&self, spare: Vec<u8>) -> Result<Turn, Error> {
         let now_ms = self.now_ms();
         self.with(|state| {
-            // It is awake: nobody need wake it.
+            // The driver is awake: it needs no waker.
             state.driver = None;
             state.is_blocked = false;
             let is_reading = state.update_reading();
@@ -200,7 +200,7 @@ impl Shared {
         })
     }
 
-    /// What the store has to have written before anything that is in the output now may leave.
+    /// The store position that must be on disk before the current output is sent.
     pub(crate) fn store_ticket(&self) -> Option<u64> {
         self.store.as_ref().and_then(StoreWatch::ticket)
     }
@@ -209,7 +209,7 @@ impl Shared {
         self.store.as_ref().map_or(Poll::Ready(Ok(())), |store| store.poll_synced(ticket, cx))
     }
 
-    /// What can be said while the socket takes no more: whether to read, and when to look again.
+    /// The state while the socket accepts no bytes: whether to read, and when to run again.
     pub(crate) fn watch(&self) -> Result<Watch, Error> {
         let now_ms = self.now_ms();
         self.with(|state| {
@@ -224,20 +224,20 @@ impl Shared {
         })
     }
 
-    /// Whether the server has accepted the present connection.
+    /// Whether the server has accepted the current connection.
     pub(crate) fn was_online(&self) -> bool {
         matches!(lock(&self.state).routes.board.status(), Status::Online { .. })
     }
 
-    /// Handles what has come from the server.
+    /// Handles bytes from the server.
     pub(crate) fn receive(&self, bytes: &[u8]) -> Result<(), Error> {
-        let (mut received, mut question) = self.with(|state| state.receive(bytes, self.now_ms()));
-        while let Some(asked) = question {
+        let (mut received, mut auth_call) = self.with(|state| state.receive(bytes, self.now_ms()));
+        while let Some(call) = auth_call {
             let guard = lock(&self.asking);
-            let answered = asked.ask();
-            (received, question) = self.with(|state| {
-                state.machine.answered(answered);
-                // The rest of what has come.
+            let result = call.run();
+            (received, auth_call) = self.with(|state| {
+                state.machine.finish_auth_call(result);
+                // The rest of the received bytes.
                 state.receive(&[], self.now_ms())
             });
             drop(guard);
@@ -245,50 +245,50 @@ impl Shared {
         received
     }
 
-    /// Asks an authenticator that may wait for what goes with the next CONNECT.
+    /// Calls an authenticator that may wait for the data of the next CONNECT.
     pub(crate) fn prepare_authentication(&self) {
         let _guard = lock(&self.asking);
-        let question = lock(&self.state).machine.question_of_connect();
-        if let Some(question) = question {
-            let answered = question.ask();
-            lock(&self.state).machine.answered(answered);
+        let auth_call = lock(&self.state).machine.auth_call_of_connect();
+        if let Some(auth_call) = auth_call {
+            let result = auth_call.run();
+            lock(&self.state).machine.finish_auth_call(result);
         }
     }
 
-    /// Begins to authenticate again.
+    /// Starts a re-authentication.
     pub(crate) fn reauthenticate(&self, tag: Tag) -> Result<(), Error> {
         let _guard = lock(&self.asking);
-        let question = self.with(|state| state.machine.question_of_reauthentication());
-        let answered = question.map(Question::ask);
+        let auth_call = self.with(|state| state.machine.auth_call_of_reauthentication());
+        let result = auth_call.map(AuthCall::run);
         self.with(|state| {
-            let is_answered = answered.is_some();
-            if let Some(answered) = answered {
-                state.machine.answered(answered);
+            let has_result = result.is_some();
+            if let Some(result) = result {
+                state.machine.finish_auth_call(result);
             }
             let begun = match state.closed() {
                 Some(why) => Err(why),
                 None => state.machine.reauthenticate(tag),
             };
-            if is_answered {
+            if has_result {
                 state.machine.forget_answer();
             }
             begun
         })
     }
 
-    /// There is a connection; CONNACK has to be there by `until_ms`.
+    /// A connection is open; CONNACK must arrive by `until_ms`.
     pub(crate) fn opened(&self, until_ms: u64) -> Result<(), Error> {
         let now_ms = self.now_ms();
         self.with(|state| state.machine.opened_by(now_ms, until_ms))
     }
 
-    /// The last output after an error: a DISCONNECT that says why.
+    /// The last output after an error: a DISCONNECT with the reason.
     pub(crate) fn last_words(&self) -> Vec<u8> {
         let now_ms = self.now_ms();
         self.with(|state| state.machine.take_output(Vec::new(), now_ms, &mut state.routes))
     }
 
-    /// The driver goes to sleep; false where there is work for it.
+    /// Registers the waker of the driver; returns false if there is work for it.
     pub(crate) fn sleep(&self, cx: &Context<'_>) -> bool {
         let mut state = lock(&self.state);
         if state.has_work() {
@@ -298,7 +298,7 @@ impl Shared {
         true
     }
 
-    /// As [`Shared::sleep`], where there is no connection: only the word to stop is work.
+    /// As [`Shared::sleep`], without a connection: only a request to stop is work.
     pub(crate) fn sleep_offline(&self, cx: &Context<'_>) -> bool {
         let mut state = lock(&self.state);
         if state.stop != Stop::No {
@@ -308,14 +308,14 @@ impl Shared {
         true
     }
 
-    /// The connection is gone or could not be had; whether another attempt is to follow.
+    /// The connection was lost or could not be made; returns whether another attempt follows.
     pub(crate) fn lost(&self, error: &Error, may_try_again: bool) -> bool {
         self.with(|state| {
             let was_online = matches!(state.routes.board.status(), Status::Online { .. });
             state.machine.lost();
             let cut_short = state.machine.take_reauthentication();
             state.routes.fail_all(cut_short.into_iter().collect(), error);
-            state.routes.intake.counters.disconnections += 1;
+            state.routes.delivery.counters.disconnections += 1;
             let again = may_try_again
                 && state.stop == Stop::No
                 && state.machine.options().reconnect.is_some()
@@ -326,7 +326,7 @@ impl Shared {
                     false => ConnectionEvent::AttemptFailed(error.clone()),
                 };
                 let woken = state.routes.board.set(Status::Offline(error.clone()), Some(event));
-                state.routes.intake.woken.extend(woken);
+                state.routes.delivery.woken.extend(woken);
             } else {
                 state.finish(error);
             }
@@ -334,7 +334,7 @@ impl Shared {
         })
     }
 
-    /// The client is over.
+    /// The client has ended.
     pub(crate) fn finish(&self, why: &Error) {
         self.with(|state| state.finish(why));
     }
@@ -342,16 +342,16 @@ impl Shared {
     pub(crate) fn set_connecting(&self) {
         self.with(|state| {
             let woken = state.routes.board.set(Status::Connecting, None);
-            state.routes.intake.woken.extend(woken);
+            state.routes.delivery.woken.extend(woken);
         });
     }
 
-    /// What the application gives credentials by, if it does. It is called outside of the lock, and given back.
+    /// The credentials callback of the application, if any. It is called outside of the lock, and then returned.
     pub(crate) fn take_credentials_source(&self) -> Option<CredentialsSource> {
         lock(&self.state).machine.options_mut().credentials.take()
     }
 
-    /// Gives the source back, with what it has said.
+    /// Returns the callback, with its result.
     pub(crate) fn set_credentials(&self, source: CredentialsSource, credentials: Option<Credentials>) {
         let mut state = lock(&self.state);
         state.machine.options_mut().credentials = Some(source);
@@ -384,13 +384,13 @@ impl Shared {
 }
 
 impl State {
-    /// With what to ask before it goes on.
-    fn receive(&mut self, bytes: &[u8], now_ms: u64) -> (Result<(), Error>, Option<Box<Question>>) {
+    /// Also returns the authenticator call that is needed before the machine continues.
+    fn receive(&mut self, bytes: &[u8], now_ms: u64) -> (Result<(), Error>, Option<Box<AuthCall>>) {
         let received = self.machine.receive(bytes, now_ms, &mut self.routes);
         if self.routes.made_room {
             self.wake_room();
         }
-        (received, self.machine.take_question())
+        (received, self.machine.take_auth_call())
     }
 
     fn has_work(&self) -> bool {
@@ -401,7 +401,7 @@ impl State {
     }
 
     fn wants_reading(&self) -> bool {
-        self.routes.intake.holding_up == 0
+        self.routes.delivery.holding_up == 0
             || self.machine.awaits_answer()
             || self.stop != Stop::No
             || !self.room.is_empty()
@@ -410,19 +410,19 @@ impl State {
     fn update_reading(&mut self) -> bool {
         let wants = self.wants_reading();
         if self.reading && !wants {
-            self.routes.intake.counters.reading_held_up += 1;
+            self.routes.delivery.counters.reading_held_up += 1;
         }
-        self.routes.intake.is_forced = wants && self.routes.intake.holding_up > 0;
+        self.routes.delivery.is_forced = wants && self.routes.delivery.holding_up > 0;
         self.reading = wants;
         wants
     }
 
     fn wake_room(&mut self) {
         self.routes.made_room = false;
-        self.routes.intake.woken.append(&mut self.room);
+        self.routes.delivery.woken.append(&mut self.room);
     }
 
-    /// Acknowledges what nobody will.
+    /// Acknowledges messages that no stream will acknowledge.
     fn settle_given_up(&mut self) {
         while let Some(token) = self.routes.given_up.pop() {
             self.machine.acknowledge(token, PubAckReason::Success);
@@ -435,16 +435,16 @@ impl State {
         }
     }
 
-    /// Says DISCONNECT where all is done that is to be done before it.
+    /// Sends DISCONNECT if everything before it is done.
     fn leave_if_due(&mut self, now_ms: u64) -> Result<(), Error> {
         let Stop::By(at_ms) = self.stop else { return Ok(()) };
         if !self.machine.is_open() {
-            // Nobody has let us in yet, so there is nobody to say goodbye to.
+            // The server has not accepted the client yet, so there is no DISCONNECT.
             self.stop = Stop::Left;
         } else if self.machine.is_settled() || now_ms >= at_ms {
             let options = self.machine.options();
             if options.version.is_v5() && !options.has_session_expiry && options.session_expiry_s > 0 {
-                // Nobody comes back for the session. What the application has said itself comes before.
+                // The session will not be resumed. A property set by the application takes precedence.
                 let _ = self.farewell.push(Property::SessionExpiryInterval(0));
             }
             self.machine.disconnect(DisconnectReason::NormalDisconnection, self.farewell.get())?;
@@ -453,7 +453,7 @@ impl State {
         Ok(())
     }
 
-    /// Begins to end the client.
+    /// Starts to end the client.
     fn begin_stop(&mut self, now_ms: u64) {
         if self.stop != Stop::No {
             return;
@@ -461,16 +461,16 @@ impl State {
         let patience_ms = millis(self.machine.options().disconnect_timeout);
         self.stop = Stop::By(now_ms.saturating_add(patience_ms));
         if !self.machine.is_open() && !matches!(self.routes.board.status(), Status::Connecting) {
-            // Nobody is there to say goodbye to.
+            // There is no connection for a DISCONNECT.
             self.finish(&Error::Closed);
         }
         let driver = self.driver.take();
-        self.routes.intake.woken.extend(driver);
+        self.routes.delivery.woken.extend(driver);
     }
 
     fn finish(&mut self, why: &Error) {
         if let Some(store) = self.machine.store() {
-            // Whoever is told that the client has ended may open the file again.
+            // A caller that learns that the client has ended may open the file again.
             store.close();
         }
         let tags = self.machine.drain_tags();
@@ -478,7 +478,7 @@ impl State {
         self.routes.end(why);
         let event = ConnectionEvent::Ended(why.clone());
         let woken = self.routes.board.set(Status::Closed(why.clone()), Some(event));
-        self.routes.intake.woken.extend(woken);
+        self.routes.delivery.woken.extend(woken);
         if self.stop == Stop::No {
             self.stop = Stop::Left;
         }

@@ -18,14 +18,14 @@ use super::routes::{Replies, Target};
 use crate::error::Refused;
 use crate::{Error, Message, Publication, Subscribe};
 
-/// How topics for responses begin where the server says nothing else (Response Information, section 3.2.2.3.15).
+/// The prefix of response topics if the server sends no Response Information (section 3.2.2.3.15).
 const TOPIC_PREFIX: &str = "tautwire/response";
-/// How long a response is waited for.
+/// The default time limit for a response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends requests and matches the responses to them. MQTT 5.0 alone. Many requests may be under way at once.
+/// Sends requests and matches responses to them. MQTT 5.0 only. Many requests may be pending at once.
 ///
-/// Responses come to a topic of its own, to which it is subscribed until it is dropped.
+/// Responses arrive at a topic of its own, to which it is subscribed until it is dropped.
 #[derive(Debug)]
 pub struct Requester {
     handle: Handle,
@@ -37,14 +37,14 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// Subscribes to a topic of its own, or to `topic`, which should be this client's alone.
+    /// Subscribes to a topic of its own, or to `topic`, which no other client should use.
     pub(crate) async fn new(handle: Handle, topic: Option<String>) -> Result<Requester, Error> {
         if !handle.shared.with_options(|options| options.version.is_v5()) {
-            return Err(Error::NotSupported("requests, which need MQTT 5.0"));
+            return Err(Error::NotSupported("requests, which require MQTT 5.0"));
         }
         let topic = topic.unwrap_or_else(|| handle.shared.with(|state| random_topic(state.response_information())));
         TopicName::new(&topic)?;
-        // A response comes at the QoS of its request.
+        // A response has the QoS of its request.
         let subscribe = Subscribe::to(topic.clone()).qos(QoS::ExactlyOnce);
         let (completion, replies) = (Completion::new(), Arc::new(Replies::default()));
         let (route, asked) =
@@ -62,7 +62,7 @@ impl Requester {
         }
     }
 
-    /// How long a response is waited for, with the time that its request waits here for a connection. Default: 30 s.
+    /// The time limit for a response, including the time that the request waits here for a connection. Default: 30 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Requester {
         self.timeout = timeout;
@@ -73,13 +73,13 @@ impl Requester {
         self.timeout
     }
 
-    /// The topic to which responses come.
+    /// The topic of the responses.
     pub fn response_topic(&self) -> &str {
         &self.topic
     }
 
-    /// Publishes a request once there is room, at QoS 1 unless it says otherwise, and gives what its response will be. Response topic
-    /// and correlation data are set. Dropping the [`Reply`] gives the request up.
+    /// Publishes a request once there is room, at QoS 1 unless set otherwise, and returns its future response. It sets the response topic
+    /// and the correlation data. Dropping the [`Reply`] abandons the request.
     pub(crate) async fn ask(&self, publication: Publication<'_>) -> Result<Reply, Error> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let data = number.to_be_bytes();
@@ -89,7 +89,7 @@ impl Requester {
         lock(&self.replies).insert(number, completion.clone());
         let mut reply = Reply { number, completion, replies: self.replies.clone(), publishing: None };
         let publishing = self.handle.publish(&publication).await?;
-        // At QoS 0 nothing will be heard of the request itself.
+        // At QoS 0 the request itself is not acknowledged.
         reply.publishing = (publication.chosen_qos() != QoS::AtMostOnce).then_some(publishing);
         Ok(reply)
     }
@@ -118,7 +118,7 @@ impl Drop for Requester {
     }
 }
 
-/// The response to a request, when it comes. It fails at once where the request itself is refused, or nobody has subscribed to its topic.
+/// The future response to a request. It fails at once if the request is refused, or if no client has subscribed to its topic.
 #[derive(Debug)]
 pub(crate) struct Reply {
     number: u64,
@@ -150,7 +150,7 @@ impl Future for Reply {
     }
 }
 
-/// A response with an empty payload and the user property `error` says that the responder has failed.
+/// An empty payload with the user property `error` means that the responder has failed.
 fn succeeded(response: Message) -> Result<Message, Error> {
     if !response.payload().is_empty() {
         return Ok(response);

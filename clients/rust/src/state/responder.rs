@@ -1,4 +1,4 @@
-//! What answers requests (section 4.10).
+//! Responders: they answer requests (section 4.10).
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,12 +14,12 @@ use super::lock;
 use crate::error::BoxError;
 use crate::{Error, Message, Publication, Subscribe, log};
 
-/// The user property with which a responder says that it has failed.
+/// The user property that marks a failure of the responder.
 pub(super) const FAILURE_PROPERTY: &str = "error";
-/// What a requester is told of a failure that is not meant for it.
+/// The text that a requester gets for a failure that may contain secrets.
 const UNNAMED_FAILURE: &str = "the responder failed";
 
-/// What a responder answers.
+/// The response of a responder.
 #[derive(Clone, Default)]
 pub struct Response {
     payload: Vec<u8>,
@@ -33,15 +33,14 @@ impl Response {
         Response { payload: payload.into(), ..Response::default() }
     }
 
-    /// What the payload is, such as a MIME type.
+    /// Sets the content type, such as a MIME type.
     #[must_use]
     pub fn content_type(mut self, content_type: impl Into<String>) -> Response {
         self.content_type = Some(content_type.into());
         self
     }
 
-    /// A name and a value of the application's own. May be repeated. With an empty payload, the name `error` says that the responder has
-    /// failed.
+    /// Adds a user property. May be repeated. With an empty payload, the name `error` means that the responder has failed.
     #[must_use]
     pub fn user_property(mut self, name: impl Into<String>, value: impl Into<String>) -> Response {
         self.user_properties.push((name.into(), value.into()));
@@ -54,7 +53,7 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// Says the size of the payload, never the payload.
+    /// Shows the size of the payload, never the payload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response").field("payload_bytes", &self.payload.len()).finish_non_exhaustive()
     }
@@ -91,13 +90,13 @@ impl From<()> for Response {
     }
 }
 
-/// Why a responder could not do what a request asked for, in a sentence that the requester reads ([`Error::RequestFailed`]). Of any other
-/// error the requester is told nothing but that the responder failed, as its text may hold secrets.
+/// Why a responder could not fulfil a request, in a text for the requester ([`Error::RequestFailed`]). For any other error the requester
+/// learns only that the responder failed, because its text may contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseFailure(String);
 
 impl ResponseFailure {
-    /// With this sentence.
+    /// A failure with this text.
     pub fn new(sentence: impl Into<String>) -> ResponseFailure {
         ResponseFailure(sentence.into())
     }
@@ -111,7 +110,7 @@ impl fmt::Display for ResponseFailure {
 
 impl StdError for ResponseFailure {}
 
-/// Tells a responder that it is to stop.
+/// Stops a responder.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal(Mutex<Stop>);
 
@@ -133,7 +132,7 @@ impl StopSignal {
         }
     }
 
-    /// What `other` gives, or `None` once it is stopped.
+    /// The output of `other`, or `None` once stopped.
     pub(crate) fn poll_unless<T>(
         &self,
         cx: &mut Context<'_>,
@@ -151,22 +150,22 @@ impl StopSignal {
 }
 
 impl Handle {
-    /// Subscribes to requests. They come at the QoS at which they were published.
+    /// Subscribes to requests. They arrive at the QoS at which they were published.
     pub(crate) fn serve(&self, subscribe: Subscribe) -> Result<Subscribing, Error> {
         if !self.shared.with_options(|options| options.version.is_v5()) {
-            return Err(Error::NotSupported("requests, which need MQTT 5.0"));
+            return Err(Error::NotSupported("requests, which require MQTT 5.0"));
         }
         self.subscribe(&subscribe.qos(QoS::ExactlyOnce))
     }
 }
 
-/// What has come of a request: `None` where its handler panicked.
+/// The result of a request: `None` if its handler panicked.
 pub(crate) type Answering = Option<Result<Response, BoxError>>;
 
-/// Runs a handler, and outlives its panic.
+/// Runs a handler and catches its panic.
 pub(crate) async fn caught<F: Future>(handling: F) -> Option<F::Output> {
     let mut handling = std::pin::pin!(handling);
-    // After a panic it is not run again.
+    // It is not polled again after a panic.
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
         Ok(polled) => polled.map(Some),
         Err(_) => Poll::Ready(None),
@@ -174,8 +173,8 @@ pub(crate) async fn caught<F: Future>(handling: F) -> Option<F::Output> {
     .await
 }
 
-/// Publishes what has come of a request: at its QoS, to its response topic, with its correlation data. Without a response topic, nobody
-/// wants to know.
+/// Publishes the result of a request: at its QoS, to its response topic, with its correlation data. Without a response topic nothing is
+/// published.
 pub(crate) async fn answer(handle: &Handle, request: &Message, answering: Answering) {
     let response = match answering {
         Some(Ok(response)) => response,
@@ -192,7 +191,7 @@ pub(crate) async fn answer(handle: &Handle, request: &Message, answering: Answer
         Ok(()) | Err(Error::Closed) => {}
         Err(error) => {
             log::response_unsent(&error);
-            // It is too large, or has a property that cannot be written. The requester need not wait in vain.
+            // The response is too large, or has an invalid property. A failure saves the requester from waiting for the timeout.
             let _ = publish(handle, request, &Response::failure(UNNAMED_FAILURE)).await;
         }
     }
@@ -211,11 +210,11 @@ async fn publish(handle: &Handle, request: &Message, response: &Response) -> Res
     for (name, value) in &response.user_properties {
         publication = publication.user_property(name, value);
     }
-    // Its acknowledgement is not waited for: the next request is.
+    // The next request is handled without waiting for the acknowledgement.
     handle.publish(&publication).await.map(drop)
 }
 
-/// The sentence of a [`ResponseFailure`] that the error is, or wraps.
+/// The text of a [`ResponseFailure`] that is or is wrapped by the error.
 fn sentence<'e>(error: &'e (dyn StdError + Send + Sync + 'static)) -> Option<&'e str> {
     let mut error: Option<&'e (dyn StdError + 'static)> = Some(error);
     while let Some(now) = error {

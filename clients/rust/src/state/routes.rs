@@ -1,4 +1,4 @@
-//! Which stream a message is for, and what becomes of everything else that the machine tells.
+//! Routes messages to streams, and handles all other events of the machine.
 
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -13,10 +13,10 @@ use super::completion::Completion;
 use super::lock;
 use super::stream::{Stream, Unclaimed};
 use super::{ConnectionEvent, Status, StatusBoard};
-use crate::machine::{AckToken, Answer, Event, Handler, Incoming, Published, Wanted};
+use crate::machine::{AckToken, Answer, Event, FilterRequest, Handler, Incoming, Published};
 use crate::{Counters, Error, Message, Options, Subscribe};
 
-/// What the machine gives back when something has been answered.
+/// The machine's tag for a pending operation.
 #[derive(Debug)]
 pub(crate) enum Tag {
     Publish(Arc<Completion<Result<Published, Error>>>),
@@ -25,36 +25,36 @@ pub(crate) enum Tag {
     Reauthenticate(Arc<Completion<Result<(), Error>>>),
 }
 
-/// SUBACK: a code for each filter and the server's explanation.
+/// The result of SUBACK: one code per filter and the server's explanation.
 pub(super) type Granted = (Vec<SubscribeReason>, Option<Box<str>>);
 
-/// Answers that are waited for, by their correlation data.
+/// Pending responses, by their correlation data.
 pub(super) type Replies = Mutex<HashMap<u64, Arc<Completion<Result<Message, Error>>>>>;
 
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) id: u64,
     pub(super) filters: Vec<Box<str>>,
-    /// The parts of the filters that topics are matched with.
+    /// The topic filters without the `$share` prefix.
     matched: Vec<Box<str>>,
-    /// What it has asked the server for; `None` where it only listens.
+    /// The options of its SUBSCRIBE; `None` if it only listens.
     asked: Option<SubscriptionOptions>,
     identifier: Option<SubscriptionId>,
-    /// Another route has one of its filters. The server has one identifier for both, so it does not tell them apart.
+    /// Another route has one of its filters. The server has one identifier for both, so it cannot distinguish them.
     is_shared: bool,
-    /// Gets what no other route wants.
+    /// Gets messages that match no other route.
     takes_rest: bool,
     target: Target,
 }
 
-/// What the server is to be told when a route is gone.
+/// What to send to the server when a route is removed.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct RouteRemoval {
     /// Filters that no other route has.
     pub(super) unwanted: Vec<Box<str>>,
-    /// Filters of which the others want something else now.
-    pub(super) changed: Vec<Wanted>,
-    /// Identifier of the subscriptions to `changed`.
+    /// Filters for which the other routes need other options.
+    pub(super) changed: Vec<FilterRequest>,
+    /// The identifier of the subscriptions to `changed`.
     pub(super) identifier: Option<SubscriptionId>,
 }
 
@@ -68,29 +68,29 @@ pub(super) enum Target {
 pub(crate) struct Routes {
     routes: Vec<Route>,
     last_id: u64,
-    pub(super) intake: Intake,
-    /// Messages handed to several streams: acknowledged when the last one is done.
+    pub(super) delivery: Delivery,
+    /// Messages delivered to several streams: acknowledged when the last one is done.
     shares: HashMap<AckToken, usize>,
     unclaimed: Unclaimed,
     unclaimed_limit: usize,
-    /// The session outlives the connection, so what nobody has asked for yet may be asked for later.
+    /// The session outlives the connection, so unclaimed messages may be claimed later.
     keeps_unclaimed: bool,
-    /// Acknowledgements that the machine is still to be told of.
+    /// Acknowledgements that have not been passed to the machine yet.
     pub(super) given_up: Vec<AckToken>,
     pub(super) board: StatusBoard,
-    /// Messages were acknowledged or sent, so that there may be room again.
+    /// Messages were acknowledged or sent, so there may be room again.
     pub(super) made_room: bool,
 }
 
-/// What handing a message over changes besides the stream.
+/// The state that message delivery changes, besides the stream.
 #[derive(Debug, Default)]
-pub(super) struct Intake {
-    /// Streams that are full and want nothing to be read.
+pub(super) struct Delivery {
+    /// Streams that are full and pause reading.
     pub(super) holding_up: usize,
-    /// Reading goes on although a stream is full.
+    /// Reading continues although a stream is full.
     pub(super) is_forced: bool,
     pub(super) counters: Counters,
-    /// To be woken once the lock has been given back.
+    /// Wakers to call once the lock is released.
     pub(super) woken: Vec<Waker>,
 }
 
@@ -103,14 +103,18 @@ impl Routes {
         }
     }
 
-    /// Adds a route that only listens. It gets what has come for it before.
+    /// Adds a route that only listens. It claims matching messages that arrived before.
     pub(super) fn listen(&mut self, subscribe: &Subscribe, target: Target) -> u64 {
         self.add(subscribe, None, target)
     }
 
-    /// Adds a route for which the server is to be asked. Gives what to ask it for: two subscriptions to one filter are one to the
-    /// server [MQTT-3.8.4-3].
-    pub(super) fn ask(&mut self, subscribe: &Subscribe, target: Target) -> (u64, Vec<Wanted>, Option<SubscriptionId>) {
+    /// Adds a route that needs a SUBSCRIBE. Returns the options to request: two subscriptions to one filter are one for the server
+    /// [MQTT-3.8.4-3].
+    pub(super) fn ask(
+        &mut self,
+        subscribe: &Subscribe,
+        target: Target,
+    ) -> (u64, Vec<FilterRequest>, Option<SubscriptionId>) {
         let id = self.add(subscribe, Some(subscribe.options), target);
         let wanted = subscribe.filters.iter().map(|filter| {
             let merged = self.merged(filter).unwrap_or(subscribe.options);
@@ -119,7 +123,7 @@ impl Routes {
                 SubscriptionOptions { retain_handling: subscribe.options.retain_handling, ..merged },
             )
         });
-        let wanted: Vec<Wanted> = wanted.collect();
+        let wanted: Vec<FilterRequest> = wanted.collect();
         let known = || match &wanted[..] {
             [(filter, _)] => self.identifier_of(filter),
             _ => None,
@@ -153,7 +157,7 @@ impl Routes {
             .claim(|message| route.takes_rest || route.wants(&message.publish.as_publish(), message.topic()));
         for message in claimed {
             let token = message.token;
-            if !self.intake.hand(&route.target, message) {
+            if !self.delivery.deliver(&route.target, message) {
                 self.given_up.extend(token);
             }
         }
@@ -161,12 +165,12 @@ impl Routes {
         self.last_id
     }
 
-    /// Takes a route away; gives what the server is to be told if it has been asked for the route.
-    pub(super) fn remove(&mut self, id: u64) -> Left {
-        let Some(at) = self.routes.iter().position(|route| route.id == id) else { return Left::default() };
+    /// Removes a route; returns what to send to the server if the route had a SUBSCRIBE.
+    pub(super) fn remove(&mut self, id: u64) -> RouteRemoval {
+        let Some(at) = self.routes.iter().position(|route| route.id == id) else { return RouteRemoval::default() };
         let before: Vec<_> = self.routes[at].filters.iter().map(|filter| self.merged(filter)).collect();
         let route = self.routes.remove(at);
-        let mut left = Left::default();
+        let mut left = RouteRemoval::default();
         for (filter, before) in route.filters.into_iter().zip(before) {
             match self.merged(&filter) {
                 Some(now) if before != Some(now) => {
@@ -181,8 +185,8 @@ impl Routes {
         left
     }
 
-    /// What all routes together want of a filter; `None` where none has asked. What happens to retained messages is only of interest
-    /// to the one that subscribes.
+    /// The merged options of all routes for a filter; `None` if no route has a SUBSCRIBE for it. Retain Handling matters only to the
+    /// route that subscribes.
     fn merged(&self, filter: &str) -> Option<SubscriptionOptions> {
         let routes = self.routes.iter().filter(|route| route.filters.iter().any(|known| &**known == filter));
         let merged = routes.filter_map(|route| route.asked).reduce(|one, other| SubscriptionOptions {
@@ -194,13 +198,13 @@ impl Routes {
         Some(SubscriptionOptions { retain_handling: RetainHandling::SendAtSubscribe, ..merged })
     }
 
-    /// The identifier that a route has for a filter: of several, the newest.
+    /// The identifier that a route has for a filter; if there are several, the newest.
     fn identifier_of(&self, filter: &str) -> Option<SubscriptionId> {
         let routes = self.routes.iter().rev().filter(|route| route.filters.iter().any(|known| &**known == filter));
         routes.filter_map(|route| route.identifier).next()
     }
 
-    /// Messages of a stream that is gone.
+    /// Handles the messages of a removed stream.
     pub(super) fn return_messages(&mut self, messages: impl IntoIterator<Item = Message>) {
         for message in messages {
             if let Some(token) = message.token {
@@ -209,12 +213,12 @@ impl Routes {
         }
     }
 
-    /// A stream that held up reading does so no more.
+    /// A stream no longer pauses reading.
     pub(super) fn stop_holding_up(&mut self, held_up: bool) {
-        self.intake.holding_up = self.intake.holding_up.saturating_sub(usize::from(held_up));
+        self.delivery.holding_up = self.delivery.holding_up.saturating_sub(usize::from(held_up));
     }
 
-    /// Whether the message that `token` stands for is done with, now that one holder is.
+    /// Removes one holder of the message of `token`; returns whether it was the last.
     pub(super) fn is_last_holder(&mut self, token: AckToken) -> bool {
         let Some(holders) = self.shares.get_mut(&token) else { return true };
         *holders -= 1;
@@ -229,15 +233,15 @@ impl Routes {
     pub(super) fn end(&mut self, why: &Error) {
         for route in self.routes.drain(..) {
             match route.target {
-                Target::Stream(stream) => self.intake.woken.extend(stream.end(why.clone())),
+                Target::Stream(stream) => self.delivery.woken.extend(stream.end(why.clone())),
                 Target::Replies(replies) => {
                     for (_, completion) in lock(&replies).drain() {
-                        self.intake.woken.extend(completion.complete(Err(why.clone())));
+                        self.delivery.woken.extend(completion.complete(Err(why.clone())));
                     }
                 }
             }
         }
-        self.intake.holding_up = 0;
+        self.delivery.holding_up = 0;
         self.unclaimed.clear();
     }
 
@@ -245,13 +249,13 @@ impl Routes {
         let given_up =
             if self.keeps_unclaimed { self.unclaimed.keep(message, self.unclaimed_limit) } else { Some(token) };
         if let Some(token) = given_up {
-            self.intake.counters.unclaimed_dropped += 1;
+            self.delivery.counters.unclaimed_dropped += 1;
             self.given_up.push(token);
         }
     }
 
     fn tell_tag(&mut self, tag: Tag, error: &Error) {
-        self.intake.woken.extend(match tag {
+        self.delivery.woken.extend(match tag {
             Tag::Publish(completion) => completion.complete(Err(error.clone())),
             Tag::Subscribe(completion) => completion.complete(Err(error.clone())),
             Tag::Unsubscribe(completion) => completion.complete(Err(error.clone())),
@@ -269,7 +273,7 @@ impl Routes {
 impl Route {
     #[inline]
     fn wants(&self, publish: &Publish<'_>, topic: &str) -> bool {
-        // A message with identifiers says itself for which subscriptions it is.
+        // Subscription identifiers in a message say which subscriptions it matches.
         if let Some(identifier) = self.identifier
             && !self.is_shared
             && publish.properties.subscription_identifier().is_some()
@@ -280,9 +284,9 @@ impl Route {
     }
 }
 
-impl Intake {
-    /// Hands a message to a target; whether the application will acknowledge it.
-    fn hand(&mut self, target: &Target, message: Message) -> bool {
+impl Delivery {
+    /// Delivers a message to a target; returns whether the application will acknowledge it.
+    fn deliver(&mut self, target: &Target, message: Message) -> bool {
         match target {
             Target::Stream(stream) => {
                 let has_token = message.token.is_some();
@@ -310,7 +314,7 @@ impl Handler<Tag> for Routes {
     fn message(&mut self, incoming: &Incoming<'_>) -> Answer {
         let publish = &incoming.publish;
         let topic = publish.topic.map_or("", TopicName::as_str);
-        let Routes { routes, intake, shares, .. } = self;
+        let Routes { routes, delivery, shares, .. } = self;
         let keep = |publish: &OwnedPublish| Message { publish: publish.clone(), token: incoming.token };
         let mut wanting = routes.iter().filter(|route| route.wants(publish, topic));
         let first = wanting.next().or_else(|| routes.iter().find(|route| route.takes_rest));
@@ -321,18 +325,18 @@ impl Handler<Tag> for Routes {
                     self.settle_unwanted(Message { publish, token: Some(token) }, token);
                     return Answer::Later;
                 }
-                _ => self.intake.counters.unrouted += 1,
+                _ => self.delivery.counters.unrouted += 1,
             }
             return Answer::Acknowledge;
         };
-        // What has been decoded can be kept.
+        // A decoded message can always be copied.
         let Ok(owned) = publish.to_owned_publish() else { return Answer::Acknowledge };
         let mut holders = 0;
         for other in wanting {
-            holders += usize::from(intake.hand(&other.target, keep(&owned)));
+            holders += usize::from(delivery.deliver(&other.target, keep(&owned)));
         }
         let message = Message { publish: owned, token: incoming.token };
-        holders += usize::from(intake.hand(&first.target, message));
+        holders += usize::from(delivery.deliver(&first.target, message));
         if let (Some(token), 2..) = (incoming.token, holders) {
             shares.insert(token, holders);
         }
@@ -343,20 +347,20 @@ impl Handler<Tag> for Routes {
         match event {
             Event::Published(Tag::Publish(completion), outcome) => {
                 self.made_room = true;
-                self.intake.woken.extend(completion.complete(outcome));
+                self.delivery.woken.extend(completion.complete(outcome));
             }
             Event::Subscribed(Tag::Subscribe(completion), outcome) => {
                 let outcome = outcome.map(|(reasons, text)| (reasons, text.map(Into::into)));
-                self.intake.woken.extend(completion.complete(outcome));
+                self.delivery.woken.extend(completion.complete(outcome));
             }
             Event::Unsubscribed(Tag::Unsubscribe(completion), outcome) => {
                 let outcome = outcome.map(|(reasons, _)| reasons.into_iter().map(Into::into).collect());
-                self.intake.woken.extend(completion.complete(outcome));
+                self.delivery.woken.extend(completion.complete(outcome));
             }
             Event::Reauthenticated(Tag::Reauthenticate(completion)) => {
-                self.intake.woken.extend(completion.complete(Ok(())));
+                self.delivery.woken.extend(completion.complete(Ok(())));
             }
-            // Each tag comes back with its own kind of answer.
+            // The events that follow resolve tags of their own kind.
             Event::Published(tag, _)
             | Event::Subscribed(tag, _)
             | Event::Unsubscribed(tag, _)
@@ -366,20 +370,20 @@ impl Handler<Tag> for Routes {
             Event::Connected { connack } => {
                 crate::log::connected(connack.session_present);
                 if !connack.session_present {
-                    // The tokens of the lost session mean nothing.
+                    // The tokens of the lost session are invalid.
                     self.shares.clear();
                     self.unclaimed.clear();
                 }
                 let session_present = connack.session_present;
                 let status = Status::Online { session_present };
                 let woken = self.board.set(status, Some(ConnectionEvent::Connected { session_present }));
-                self.intake.woken.extend(woken);
+                self.delivery.woken.extend(woken);
             }
             Event::SubscriptionLost(filter, error) => {
                 crate::log::subscription_lost(&filter, &error);
                 for route in self.routes.iter().filter(|route| route.filters.contains(&filter)) {
                     if let Target::Stream(stream) = &route.target {
-                        self.intake.woken.extend(stream.end(error.clone()));
+                        self.delivery.woken.extend(stream.end(error.clone()));
                     }
                 }
             }

@@ -1,45 +1,45 @@
-//! Whether there is a connection, for whoever wants to know.
+//! The connection status and the event log.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
 use crate::Error;
 
-/// Events that are kept for those who look seldom. Beyond that the oldest are forgotten.
+/// The capacity of the event log. Beyond that the oldest events are discarded.
 const EVENTS_MAX: usize = 256;
 
-/// How a client stands.
+/// The status of a client.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum Status {
-    /// It connects.
+    /// It is connecting.
     #[default]
     Connecting,
     /// The server has accepted it.
     Online {
-        /// The server went on with a session that it had.
+        /// The server has resumed an existing session.
         session_present: bool,
     },
-    /// The connection is lost, or could not be had; another attempt follows.
+    /// The connection is lost or could not be made; another attempt follows.
     Offline(Error),
-    /// It is closed for good: [`Error::Closed`] where the application wanted it, otherwise what cannot be helped.
+    /// It is closed permanently: [`Error::Closed`] if the application closed it, otherwise the permanent error.
     Closed(Error),
 }
 
-/// What has happened to the connection of a client.
+/// An event of the connection of a client.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConnectionEvent {
     /// The server has accepted it.
     Connected {
-        /// The server went on with a session that it had.
+        /// The server has resumed an existing session.
         session_present: bool,
     },
     /// The connection has ended. Another attempt follows.
     Disconnected(Error),
     /// An attempt has failed. Another one follows.
     AttemptFailed(Error),
-    /// The client is closed for good: [`Error::Closed`] where the application wanted it, otherwise what cannot be helped.
+    /// It is closed permanently: [`Error::Closed`] if the application closed it, otherwise the permanent error.
     Ended(Error),
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct StatusBoard {
     version: u64,
     watchers: Vec<Waker>,
     events: VecDeque<ConnectionEvent>,
-    /// Events so far, with those that are forgotten.
+    /// Events so far, including discarded ones.
     events_total: u64,
 }
 
@@ -62,7 +62,7 @@ impl StatusBoard {
         self.version
     }
 
-    /// Changes the status; gives whom to wake. A closed client stays closed.
+    /// Changes the status; returns the wakers to call. A closed client stays closed.
     pub(super) fn set(&mut self, status: Status, event: Option<ConnectionEvent>) -> Vec<Waker> {
         if matches!(self.status, Status::Closed(_)) {
             return Vec::new();
@@ -79,7 +79,7 @@ impl StatusBoard {
         std::mem::take(&mut self.watchers)
     }
 
-    /// Waits until the status is another than at `seen`.
+    /// Waits until the status differs from version `seen`.
     pub(super) fn poll_change(&mut self, seen: u64, cx: &mut Context<'_>) -> Poll<()> {
         if self.version != seen {
             return Poll::Ready(());
@@ -88,8 +88,8 @@ impl StatusBoard {
         Poll::Pending
     }
 
-    /// The event of that number, or the oldest after it that is kept; the number becomes that of the one after it. `missed` grows by
-    /// those that were forgotten. `None` after the last one of a client.
+    /// The event with that number, or the oldest one still in the log; the number advances past it. `missed` grows by the number of
+    /// discarded events. `None` after the last event of a client.
     pub(super) fn poll_event(
         &mut self,
         next: &mut u64,
@@ -111,7 +111,7 @@ impl StatusBoard {
     }
 }
 
-/// Adds the waker unless it is there.
+/// Adds the waker unless it is already there.
 pub(crate) fn add_waker(wakers: &mut Vec<Waker>, cx: &Context<'_>) {
     if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
         wakers.push(cx.waker().clone());

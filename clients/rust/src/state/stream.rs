@@ -1,4 +1,4 @@
-//! Messages on their way to one stream of the application.
+//! The message queue of one stream.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -10,8 +10,8 @@ use super::lock;
 use crate::machine::AckToken;
 use crate::{Error, Message, Overflow};
 
-/// Where reading goes on although a stream is full, it may hold this many times its capacity before messages are dropped.
-/// Where reading stops, it holds what one more read brings at most.
+/// If reading continues although a stream is full, the stream may hold this many times its capacity before messages are
+/// dropped. If reading is paused, it exceeds its capacity by the messages of one read at most.
 const OVERFULL: usize = 8;
 
 #[derive(Debug)]
@@ -25,21 +25,21 @@ pub(super) struct Stream {
 struct Queue {
     messages: VecDeque<Message>,
     waker: Option<Waker>,
-    /// No more will come.
+    /// No more messages follow.
     end: Option<Error>,
-    /// It is counted among those that hold up reading.
+    /// It counts as a stream that pauses reading.
     holds_up: bool,
 }
 
-/// What became of a message.
+/// The result of queueing a message.
 #[derive(Debug, Default)]
 pub(super) struct Pushed {
     pub(super) waker: Option<Waker>,
-    /// The stream is full from now on, and wants nothing to be read.
+    /// The stream is full from now on and pauses reading.
     pub(super) holds_up: bool,
     /// A message was dropped.
     pub(super) dropped: bool,
-    /// The message was not taken and is not to be acknowledged by the application.
+    /// The message was not queued, and the application will not acknowledge it.
     pub(super) refused: bool,
 }
 
@@ -48,14 +48,14 @@ impl Stream {
         Stream { capacity, overflow, queue: Mutex::default() }
     }
 
-    /// `is_forced`: reading goes on although a stream is full.
+    /// `is_forced`: reading continues although a stream is full.
     pub(super) fn push(&self, message: Message, is_forced: bool) -> Pushed {
         let mut queue = lock(&self.queue);
         if queue.end.is_some() {
             return Pushed { refused: true, ..Pushed::default() };
         }
         let mut pushed = Pushed::default();
-        // Messages with a token are bounded by Receive Maximum.
+        // Receive Maximum limits messages with a token.
         if queue.messages.len() >= self.capacity && message.token.is_none() {
             let drop_newest = match self.overflow {
                 Overflow::Wait => is_forced && queue.messages.len() >= self.capacity.saturating_mul(OVERFULL),
@@ -80,7 +80,7 @@ impl Stream {
         pushed
     }
 
-    /// Moves all messages to `batch`. The flag says that the stream has held up reading, and does no more.
+    /// Moves all messages to `batch`. The flag says that the stream had paused reading and no longer does.
     pub(super) fn poll_take(&self, batch: &mut VecDeque<Message>, cx: &mut Context<'_>) -> Poll<bool> {
         let mut queue = lock(&self.queue);
         if queue.messages.is_empty() {
@@ -96,7 +96,7 @@ impl Stream {
         Poll::Ready(std::mem::take(&mut queue.holds_up))
     }
 
-    /// No more will come. Gives whom to wake.
+    /// Ends the queue. Returns the waker to call.
     pub(super) fn end(&self, why: Error) -> Option<Waker> {
         let mut queue = lock(&self.queue);
         queue.end.get_or_insert(why);
@@ -107,7 +107,7 @@ impl Stream {
         lock(&self.queue).end.clone()
     }
 
-    /// Empties the stream for good; gives what was not handed over, and whether it held up reading.
+    /// Empties the queue for good; returns the undelivered messages, and whether it paused reading.
     pub(super) fn close(&self) -> (VecDeque<Message>, bool) {
         let mut queue = lock(&self.queue);
         queue.end.get_or_insert(Error::Closed);
@@ -115,18 +115,18 @@ impl Stream {
     }
 }
 
-/// Messages that came before anybody asked for them, oldest first.
+/// Messages that arrived before a stream claimed them, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Unclaimed(VecDeque<Message>);
 
 impl Unclaimed {
-    /// Keeps a message; gives the token of one that is given up for it.
+    /// Adds a message; returns the token of the one that is evicted for it.
     pub(super) fn keep(&mut self, message: Message, limit: usize) -> Option<AckToken> {
         self.0.push_back(message);
         if self.0.len() > limit { self.0.pop_front().and_then(|oldest| oldest.token) } else { None }
     }
 
-    /// Takes out what `wanted` says, in order.
+    /// Removes the messages that `wanted` selects, in order.
     pub(super) fn claim(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> VecDeque<Message> {
         let (claimed, left) = std::mem::take(&mut self.0).into_iter().partition(|message| wanted(message));
         self.0 = left;

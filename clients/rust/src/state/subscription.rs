@@ -1,4 +1,4 @@
-//! A stream of messages in the application's hands.
+//! The application's end of a message stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,14 +13,13 @@ use crate::error::Refused;
 use crate::machine::AckToken;
 use crate::{Error, Message};
 
-/// The messages of a subscription, in the order in which they came.
+/// The messages of a subscription, in the order of arrival.
 ///
-/// Several subscriptions to the same filter all get its messages. The server has one for them: at the highest QoS of all, with No
-/// Local only if all want it, with Retain As Published if one wants it. What it sends reaches all of them.
+/// Several subscriptions to the same filter all get its messages. For the server they are one subscription: at the highest QoS of all, with
+/// No Local only if all request it, with Retain As Published if one requests it. All of them get the messages of that subscription.
 ///
-/// When it is dropped, the subscription ends: the server is told, unless the session is to outlive the client
-/// ([`crate::Options::persistent`]). Then the server keeps the subscription, and messages of QoS 1 and 2 wait for the next
-/// stream that asks for them.
+/// Dropping it ends the subscription: it sends UNSUBSCRIBE, unless the session should outlive the client ([`crate::Options::persistent`]).
+/// Then the server keeps the subscription, and QoS 1 and 2 messages wait for the next stream that claims them.
 #[derive(Debug)]
 pub struct Subscription {
     handle: Handle,
@@ -29,9 +28,9 @@ pub struct Subscription {
     filters: Vec<String>,
     granted: Granted,
     manual: bool,
-    /// Taken from the stream, not yet given out.
+    /// Taken from the queue, not yet returned to the application.
     batch: VecDeque<Message>,
-    /// Given out last, to be acknowledged when the next one is asked for.
+    /// The message that was returned last, acknowledged when the next one is requested.
     previous: Option<AckToken>,
     is_closed: bool,
 }
@@ -55,34 +54,33 @@ impl Subscription {
         self.granted = granted;
     }
 
-    /// The filters and the QoS that the server grants for each. Empty where the client did not ask the server.
+    /// The filters and the QoS that the server granted for each. Empty if no SUBSCRIBE was sent.
     pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
         self.answers().filter_map(|(filter, reason)| Some((filter, reason.granted_qos()?)))
     }
 
-    /// What the server said to people about the answer.
+    /// The reason string of the answer.
     pub fn reason_string(&self) -> Option<&str> {
         self.granted.1.as_deref()
     }
 
-    /// Acknowledges a message with automatic acknowledgement off. Once is enough; a second time does nothing.
+    /// Acknowledges a message if automatic acknowledgement is off. A second call does nothing.
     pub fn acknowledge(&self, token: AckToken) {
         self.refuse(token, PubAckReason::Success);
     }
 
-    /// Acknowledges a message with a reason. One of 0x80 and above refuses it; before MQTT 5.0 that cannot be said, and the
-    /// message counts as taken.
+    /// Acknowledges a message with a reason. One of 0x80 or above refuses it; MQTT 3.1.1 cannot express that, so the message counts as
+    /// accepted there.
     pub fn refuse(&self, token: AckToken, reason: PubAckReason) {
         self.handle.shared.with(|state| state.acknowledge(token, reason));
     }
 
-    /// Why there are no more messages, once there are none.
+    /// Why the subscription ended; `None` until then.
     pub fn ended(&self) -> Option<Error> {
         self.stream.ended()
     }
 
-    /// The next message; `None` when there will be no more. The message before it is acknowledged, unless that is done by
-    /// hand.
+    /// The next message; `None` when the subscription has ended. It acknowledges the previous message unless acknowledgement is manual.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         if let Some(token) = self.previous.take() {
             self.acknowledge(token);
@@ -101,18 +99,18 @@ impl Subscription {
         Poll::Ready(message)
     }
 
-    /// Gives messages back that were the last to be taken and have not been handled, in their order: they are the next ones again. Where the
-    /// subscription is dropped and its session lasts, those of QoS 1 and 2 wait for the next stream that asks for them.
+    /// Returns the most recent messages if they have not been handled, in their order: they are delivered again next. If the subscription
+    /// is dropped and its session persists, those of QoS 1 and 2 wait for the next stream that claims them.
     pub fn put_back(&mut self, messages: impl IntoIterator<Item = Message, IntoIter: DoubleEndedIterator>) {
         for message in messages.into_iter().rev() {
-            // What is to be handled again is not acknowledged yet.
+            // A message that is delivered again must not be acknowledged yet.
             self.previous.take_if(|previous| message.token() == Some(*previous));
             self.batch.push_front(message);
         }
     }
 
-    /// Ends the subscription and tells the server. Messages not handed out yet are acknowledged and dropped. Gives what the
-    /// server will answer, where it is asked.
+    /// Ends the subscription and sends UNSUBSCRIBE. Messages that are still in the stream are acknowledged and dropped. Returns the pending
+    /// answer, if UNSUBSCRIBE was sent.
     ///
     /// # Errors
     /// The request cannot be sent.
@@ -121,7 +119,7 @@ impl Subscription {
         self.leave(true)
     }
 
-    /// Takes the stream away; asks the server to end the subscription where `tell`.
+    /// Removes the stream; sends UNSUBSCRIBE if `tell`.
     fn leave(&mut self, tell: bool) -> Result<Option<super::handle::Unsubscribing>, Error> {
         let (left, held_up) = self.stream.close();
         let handle = self.handle.clone();
@@ -144,7 +142,7 @@ impl Subscription {
             if !(tell && asked_server) || state.closed().is_some() {
                 return Ok(None);
             }
-            // What the server has refused changes nothing there.
+            // Filters that the server has refused do not exist there.
             let is_granted = |filter: &str| !self.answers().any(|(known, reason)| known == filter && reason.is_error());
             let changed = left.changed.into_iter().filter(|(filter, _)| is_granted(filter)).collect();
             let (machine, routes) = state.parts();
@@ -162,7 +160,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         if !self.is_closed {
-            // What the server has refused to renew is not to be taken up by a later stream.
+            // A later stream must not take over what the server has refused to renew.
             let is_refused = matches!(self.ended(), Some(Error::Refused { what: Refused::Subscription(_), .. }));
             let lasting = self.handle.shared.with_options(crate::Options::is_persistent);
             let _ = self.leave(is_refused || !lasting);
@@ -171,7 +169,7 @@ impl Drop for Subscription {
 }
 
 impl Subscription {
-    /// Why the server does not grant all filters, if so.
+    /// The error if the server has not granted all filters.
     pub(super) fn refusal(&self) -> Option<Error> {
         let (filter, reason) = self.answers().find(|(_, reason)| reason.is_error())?;
         Some(Error::refused(Refused::Subscription(filter.into()), reason, self.reason_string()))

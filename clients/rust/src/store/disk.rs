@@ -1,4 +1,4 @@
-//! The session file itself: opening, reading, appending, writing anew.
+//! The session file: opening, reading, appending, compacting.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -10,7 +10,7 @@ use tautwire_protocol::ProtocolVersion;
 use super::ledger::{Ledger, Place};
 use super::record::{HEADER_BYTES, Record, header};
 
-/// An open session file, which nobody else has open.
+/// An open and locked session file.
 #[derive(Debug)]
 pub(super) struct Disk {
     path: PathBuf,
@@ -19,29 +19,29 @@ pub(super) struct Disk {
     _lock: Lock,
 }
 
-/// Nobody else has the session file open while this is there.
+/// The lock on a session file; it is released on drop.
 #[derive(Debug)]
 struct Lock(File);
 
-/// What opening has found.
-pub(super) struct Found {
+/// The result of opening a file.
+pub(super) struct OpenedFile {
     pub(super) disk: Disk,
     pub(super) ledger: Ledger,
     pub(super) file_bytes: u64,
-    /// What a crash had left behind the last whole record.
+    /// The bytes of an incomplete record at the end, left by a crash.
     pub(super) dropped_bytes: u64,
-    /// The whole file, for what is to be read of it.
+    /// The whole file, from which packets are read.
     pub(super) content: Vec<u8>,
 }
 
-/// What of a ledger goes into a new file.
+/// The part of a ledger that goes into a new file.
 pub(super) struct Snapshot {
-    /// Records that need no packets.
+    /// Records without packets.
     state: Vec<u8>,
     kept: Vec<(u64, Place)>,
 }
 
-/// A file that has been written anew.
+/// A compacted file.
 pub(super) struct Rewritten {
     pub(super) moved: BTreeMap<u64, u64>,
     pub(super) file_bytes: u64,
@@ -49,7 +49,7 @@ pub(super) struct Rewritten {
 
 impl Lock {
     /// # Errors
-    /// `ResourceBusy`: somebody else has the session file open.
+    /// `ResourceBusy`: the session file is open elsewhere.
     fn of(path: &Path) -> io::Result<Lock> {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(beside(path, ".lock"))?;
         file.try_lock().map_err(|error| match error {
@@ -62,15 +62,16 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A process that the program is starting has the file until it runs its own program, and closing ours would leave it locked.
+        // A child process that is being started inherits the descriptor until it executes its program, so closing ours would leave
+        // the file locked.
         let _ = self.0.unlock();
     }
 }
 
 impl Disk {
-    pub(super) fn open(path: &Path) -> io::Result<Found> {
+    pub(super) fn open(path: &Path) -> io::Result<OpenedFile> {
         let lock = Lock::of(path)?;
-        // What a crash left while the file was written anew.
+        // A crash during compaction leaves this file.
         match fs::remove_file(beside(path, ".new")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -83,10 +84,10 @@ impl Disk {
             let dropped_bytes = content.len() as u64;
             disk.begin()?;
             let (ledger, file_bytes) = (Ledger::default(), HEADER_BYTES as u64);
-            return Ok(Found { disk, ledger, file_bytes, dropped_bytes, content: header().to_vec() });
+            return Ok(OpenedFile { disk, ledger, file_bytes, dropped_bytes, content: header().to_vec() });
         }
         if content[..HEADER_BYTES] != header() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not begin as a session file of version 1"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a session file of version 1"));
         }
         let mut ledger = Ledger::default();
         let mut at = HEADER_BYTES;
@@ -101,7 +102,7 @@ impl Disk {
         }
         disk.file.seek(SeekFrom::Start(at as u64))?;
         disk.written_bytes = at as u64;
-        Ok(Found { disk, ledger, file_bytes: at as u64, dropped_bytes, content })
+        Ok(OpenedFile { disk, ledger, file_bytes: at as u64, dropped_bytes, content })
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -112,7 +113,7 @@ impl Disk {
         sync_folder(&self.path)
     }
 
-    /// Appends records, and returns when they are on the disk.
+    /// Appends records, and returns when they are on disk.
     pub(super) fn append(&mut self, records: &[u8]) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(self.written_bytes))?;
         self.file.write_all(records)?;
@@ -121,7 +122,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Puts a new file with what is of use in the place of the old one.
+    /// Replaces the file with a new one that has only the live records.
     pub(super) fn rewrite(&mut self, snapshot: &Snapshot) -> io::Result<Rewritten> {
         let path = beside(&self.path, ".new");
         let mut file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&path)?;
@@ -156,7 +157,10 @@ impl Disk {
         self.file.read_exact(&mut out[start..])?;
         match Record::read(&out[start..]) {
             Some(_) => Ok(()),
-            None => Err(io::Error::new(io::ErrorKind::InvalidData, "it has changed while it was open")),
+            None => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the file was changed by another program while it was open",
+            )),
         }
     }
 }
@@ -178,7 +182,7 @@ impl Snapshot {
                 Some(place) => kept.push((sequence, place)),
                 None => {
                     released.push((outgoing.release, sequence));
-                    // The packet is of no more use; a record of another kind cannot introduce the message.
+                    // The packet is no longer needed; a record of another kind cannot introduce the message.
                     Record::Queued { sequence, version: ProtocolVersion::V5, packet: &[] }.append_to(&mut state);
                 }
             }
@@ -200,7 +204,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// The name of a new file is on the disk when its folder is.
+/// A new file survives a crash only after its folder is synced.
 fn sync_folder(path: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What the records of a session file lead to.
+//! The state that the records of a session file describe.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,20 @@ use tautwire_protocol::PacketId;
 
 use super::record::Record;
 
-/// Where the record lies that queued a message.
+/// The position of the record that queued a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
 
-/// A message on its way to the server.
+/// An outgoing message.
 #[derive(Debug, Clone)]
 pub(super) struct Outgoing {
     pub(super) packet_id: Option<PacketId>,
-    /// `None` once it was released: its packet is of no more use.
+    /// `None` once it was released: its packet is no longer needed.
     pub(super) place: Option<Place>,
-    /// Of those released, the order in which they were.
+    /// The order of release, for released messages.
     pub(super) release: u64,
 }
 
@@ -30,12 +30,12 @@ pub(super) struct Ledger {
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) received: BTreeSet<PacketId>,
     releases: u64,
-    /// Bytes of records that are still of use.
+    /// The bytes of records that are still needed.
     pub(super) live_bytes: u64,
 }
 
 impl Ledger {
-    /// Takes a record into account, which lies at `place`. False where it does not follow from those before it; nothing has changed then.
+    /// Applies a record at `place`. Returns false if it contradicts the earlier records; nothing has changed then.
     pub(super) fn apply(&mut self, record: &Record<'_>, place: Place) -> bool {
         match *record {
             Record::Began { client_id } => {

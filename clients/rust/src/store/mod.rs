@@ -1,8 +1,8 @@
-//! Messages of QoS 1 and 2 that outlive the process: those that wait, those that were sent and not acknowledged, and the identifiers of
-//! those received.
+//! A file store for QoS 1 and 2 messages that outlives the process: queued messages, unacknowledged messages, and the identifiers of
+//! received ones.
 //!
-//! Records are gathered in memory, and a thread of the store writes them: one write and one sync for all that have come meanwhile. A
-//! packet that depends on a record leaves when that is on the disk.
+//! Records are collected in memory, and a thread of the store writes them: one write and one sync for all that arrived meanwhile. A packet
+//! that depends on a record is sent when the record is on disk.
 
 mod disk;
 mod ledger;
@@ -24,64 +24,65 @@ use crate::state::{add_waker, lock};
 use disk::{Disk, Snapshot};
 use ledger::{Ledger, Place};
 
-/// The file is written anew when so many bytes of it are useless, and more than are of use.
+/// The file is compacted when so many of its bytes are dead, and more are dead than live.
 const COMPACT_BYTES: u64 = 1 << 20;
-/// A buffer for records with room for more than this is given back.
+/// The capacity above which an emptied record buffer is freed.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
-/// How long a record may be in memory alone if nothing depends on it.
+/// The maximum time that a record on which nothing depends stays only in memory.
 const LAZY_SYNC: Duration = Duration::from_millis(100);
 
-/// A session in a file, safe against a crash of the process or the machine at any time. Give it to [`crate::Options::store`].
+/// A session in a file, safe against a crash of the process or the machine at any time. Pass it to [`crate::Options::store`].
 ///
-/// Messages of QoS 1 and 2 are in it until they are acknowledged. Those that were not when a process ended are sent by the next one, with
-/// the packet identifiers of before, so that a QoS 2 message is still delivered once. One process, and one client of it, may have it open.
+/// It holds QoS 1 and 2 messages until they are acknowledged. Messages that were not acknowledged when a process ended are sent by the
+/// next one, with the same packet identifiers, so that a QoS 2 message is still delivered once. Only one client of one process may have it
+/// open.
 ///
 /// The format is that of the Go client's store.
 pub struct FileStore {
     inner: Arc<Inner>,
-    found: Option<Found>,
+    found: Option<RestoredSession>,
     dropped_bytes: u64,
 }
 
-/// What an earlier process has left.
-pub(crate) struct Found {
+/// The session of an earlier process.
+pub(crate) struct RestoredSession {
     pub(crate) client_id: Option<String>,
     /// In the order of publication.
-    pub(crate) outgoing: Vec<FoundMessage>,
+    pub(crate) outgoing: Vec<RestoredMessage>,
     pub(crate) received: Vec<PacketId>,
 }
 
-pub(crate) struct FoundMessage {
+pub(crate) struct RestoredMessage {
     pub(crate) sequence: u64,
     pub(crate) packet_id: Option<PacketId>,
-    /// The PUBLISH packet and its version; `None` once PUBREC has come.
+    /// The PUBLISH packet and its version; `None` once PUBREC has arrived.
     pub(crate) packet: Option<(ProtocolVersion, Vec<u8>)>,
 }
 
 struct Inner {
     path: PathBuf,
-    /// Held while the device works, and taken before the book. `None` once it is closed.
+    /// Held during I/O, and taken before the state. `None` once it is closed.
     disk: Mutex<Option<Disk>>,
-    book: Mutex<Book>,
-    /// There is something to write.
-    bell: Condvar,
+    state: Mutex<StoreState>,
+    /// Signals that there is something to write.
+    wake: Condvar,
 }
 
 #[derive(Debug)]
-struct Book {
+struct StoreState {
     ledger: Ledger,
     /// Records that are not written yet.
     pending: Vec<u8>,
     spare: Vec<u8>,
-    /// What the file will have with them.
+    /// The size of the file once they are written.
     file_bytes: u64,
-    /// Records so far.
+    /// The number of records so far.
     recorded: u64,
-    /// The last one on which a packet depends.
+    /// The last record on which a packet depends.
     urgent: u64,
-    /// When what is pending is written although nothing depends on it.
+    /// When pending records are written although nothing depends on them.
     lazy_due: Option<Instant>,
-    /// Those on the disk.
+    /// The number of records on disk.
     synced: u64,
     waiters: Vec<Waker>,
     failure: Option<Error>,
@@ -89,26 +90,26 @@ struct Book {
 }
 
 impl FileStore {
-    /// Opens the session at `path`, or begins an empty one there. Beside it there will be a file with the ending `.lock`, and at times one
-    /// with `.new`.
+    /// Opens the session at `path`, or creates an empty one. It also uses a file with the suffix `.lock` beside it, and at times one with
+    /// `.new`.
     ///
     /// # Errors
-    /// [`Error::Store`]: the file cannot be read or written, is open elsewhere, or is no session file. It stays as it is then.
+    /// [`Error::Store`]: the file cannot be read or written, is open elsewhere, or is not a session file. It is left unchanged then.
     pub fn open(path: impl AsRef<Path>) -> Result<FileStore, Error> {
         let path = path.as_ref();
-        let disk::Found { disk, ledger, file_bytes, dropped_bytes, content } =
+        let disk::OpenedFile { disk, ledger, file_bytes, dropped_bytes, content } =
             Disk::open(path).map_err(|error| failed(path, error))?;
-        let outgoing = ledger.outgoing.iter().map(|(sequence, outgoing)| FoundMessage {
+        let outgoing = ledger.outgoing.iter().map(|(sequence, outgoing)| RestoredMessage {
             sequence: *sequence,
             packet_id: outgoing.packet_id,
             packet: outgoing.place.and_then(|place| packet_at(&content, place)),
         });
-        let found = Found {
+        let found = RestoredSession {
             client_id: ledger.client_id.clone(),
             outgoing: outgoing.collect(),
             received: ledger.received.iter().copied().collect(),
         };
-        let book = Book {
+        let state = StoreState {
             ledger,
             pending: Vec::new(),
             spare: Vec::new(),
@@ -121,8 +122,8 @@ impl FileStore {
             failure: None,
             is_closed: false,
         };
-        let (disk, book) = (Mutex::new(Some(disk)), Mutex::new(book));
-        let inner = Arc::new(Inner { path: path.to_owned(), disk, book, bell: Condvar::new() });
+        let (disk, state) = (Mutex::new(Some(disk)), Mutex::new(state));
+        let inner = Arc::new(Inner { path: path.to_owned(), disk, state, wake: Condvar::new() });
         let writing = inner.clone();
         let started = std::thread::Builder::new().name("tautwire-store".into()).spawn(move || writing.run());
         started.map_err(|error| failed(path, error))?;
@@ -131,41 +132,41 @@ impl FileStore {
 
     /// The client identifier of the session, if it has one.
     pub fn client_id(&self) -> Option<String> {
-        lock(&self.inner.book).ledger.client_id.clone()
+        lock(&self.inner.state).ledger.client_id.clone()
     }
 
-    /// Bytes that opening has cut off, because a crash had left them unfinished.
+    /// The bytes of an incomplete record that opening has cut off, left by a crash.
     pub fn dropped_bytes(&self) -> u64 {
         self.dropped_bytes
     }
 
-    pub(crate) fn take_found(&mut self) -> Option<Found> {
+    pub(crate) fn take_restored(&mut self) -> Option<RestoredSession> {
         self.found.take()
     }
 
-    /// The same store, for whoever waits for it.
+    /// A handle to wait for this store.
     pub(crate) fn watch(&self) -> StoreWatch {
         StoreWatch(self.inner.clone())
     }
 
-    /// Adds a record to those that are written next.
+    /// Adds a record to the next write.
     pub(crate) fn record(&self, record: &Record<'_>) {
-        let mut book = lock(&self.inner.book);
-        if book.is_closed || book.failure.is_some() {
+        let mut state = lock(&self.inner.state);
+        if state.is_closed || state.failure.is_some() {
             return;
         }
-        let bytes = record.append_to(&mut book.pending) as u64;
-        let place = Place { offset: book.file_bytes, bytes };
-        let follows = book.ledger.apply(record, place);
+        let bytes = record.append_to(&mut state.pending) as u64;
+        let place = Place { offset: state.file_bytes, bytes };
+        let follows = state.ledger.apply(record, place);
         debug_assert!(follows, "{record:?}");
-        book.file_bytes += bytes;
-        book.recorded += 1;
+        state.file_bytes += bytes;
+        state.recorded += 1;
         if record.is_urgent() {
-            book.urgent = book.recorded;
-            self.inner.bell.notify_one();
-        } else if book.lazy_due.is_none() {
-            book.lazy_due = Some(Instant::now() + LAZY_SYNC);
-            self.inner.bell.notify_one();
+            state.urgent = state.recorded;
+            self.inner.wake.notify_one();
+        } else if state.lazy_due.is_none() {
+            state.lazy_due = Some(Instant::now() + LAZY_SYNC);
+            self.inner.wake.notify_one();
         }
     }
 }
@@ -175,53 +176,53 @@ impl FileStore {
 pub(crate) struct StoreWatch(Arc<Inner>);
 
 impl StoreWatch {
-    /// What has to be on the disk before anything more is sent.
+    /// The position that must be on disk before anything more is sent.
     pub(crate) fn ticket(&self) -> Option<u64> {
-        let book = lock(&self.0.book);
-        (book.urgent > book.synced || book.failure.is_some()).then_some(book.urgent)
+        let state = lock(&self.0.state);
+        (state.urgent > state.synced || state.failure.is_some()).then_some(state.urgent)
     }
 
     pub(crate) fn poll_synced(&self, ticket: u64, cx: &Context<'_>) -> Poll<Result<(), Error>> {
-        let mut book = lock(&self.0.book);
-        match &book.failure {
+        let mut state = lock(&self.0.state);
+        match &state.failure {
             Some(error) => Poll::Ready(Err(error.clone())),
-            None if book.synced >= ticket || book.is_closed => Poll::Ready(Ok(())),
+            None if state.synced >= ticket || state.is_closed => Poll::Ready(Ok(())),
             None => {
-                add_waker(&mut book.waiters, cx);
+                add_waker(&mut state.waiters, cx);
                 Poll::Pending
             }
         }
     }
 
-    /// Writes what is left, and lets others open the file.
+    /// Writes the pending records, and unlocks the file.
     pub(crate) fn close(&self) {
         self.0.close();
     }
 }
 
 impl Inner {
-    /// Writes whenever a packet may wait for it, and a little later what nothing waits for.
+    /// Writes at once if a packet may depend on it, and otherwise a little later.
     fn run(&self) {
         while self.wait() {
             self.sync(&mut lock(&self.disk));
         }
     }
 
-    /// Waits until there is something to write; `false` if there will be nothing any more.
+    /// Waits until there is something to write; returns `false` if the store is closed.
     fn wait(&self) -> bool {
-        let mut book = lock(&self.book);
+        let mut state = lock(&self.state);
         loop {
-            if book.is_closed || book.failure.is_some() {
+            if state.is_closed || state.failure.is_some() {
                 return false;
             }
-            if book.urgent > book.synced {
+            if state.urgent > state.synced {
                 return true;
             }
-            book = match book.lazy_due {
-                None => self.bell.wait(book).unwrap_or_else(PoisonError::into_inner),
+            state = match state.lazy_due {
+                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(due) => match due.checked_duration_since(Instant::now()) {
                     None => return true,
-                    Some(left) => self.bell.wait_timeout(book, left).unwrap_or_else(PoisonError::into_inner).0,
+                    Some(left) => self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
                 },
             };
         }
@@ -230,27 +231,27 @@ impl Inner {
     fn sync(&self, disk: &mut Option<Disk>) {
         let Some(disk) = disk else { return };
         let (batch, recorded) = {
-            let mut book = lock(&self.book);
-            if book.failure.is_some() {
+            let mut state = lock(&self.state);
+            if state.failure.is_some() {
                 return;
             }
-            book.lazy_due = None;
-            let spare = std::mem::take(&mut book.spare);
-            (std::mem::replace(&mut book.pending, spare), book.recorded)
+            state.lazy_due = None;
+            let spare = std::mem::take(&mut state.spare);
+            (std::mem::replace(&mut state.pending, spare), state.recorded)
         };
         let written = if batch.is_empty() { Ok(()) } else { disk.append(&batch) };
         let (woken, snapshot) = {
-            let mut book = lock(&self.book);
+            let mut state = lock(&self.state);
             match written {
-                Ok(()) => book.synced = recorded,
-                // Nobody can tell what of the data is lost.
-                Err(error) => book.failure = Some(failed(&self.path, error)),
+                Ok(()) => state.synced = recorded,
+                // It is unknown which data is lost.
+                Err(error) => state.failure = Some(failed(&self.path, error)),
             }
             if batch.capacity() <= BUFFER_KEPT_BYTES {
-                book.spare = batch;
-                book.spare.clear();
+                state.spare = batch;
+                state.spare.clear();
             }
-            (std::mem::take(&mut book.waiters), book.snapshot_if_due())
+            (std::mem::take(&mut state.waiters), state.snapshot_if_due())
         };
         woken.into_iter().for_each(Waker::wake);
         if let Some((snapshot, end)) = snapshot {
@@ -258,25 +259,25 @@ impl Inner {
         }
     }
 
-    /// Writes the file anew. Records may come meanwhile; they are behind `end`.
+    /// Compacts the file. New records may arrive meanwhile; they follow `end`.
     fn compact(&self, disk: &mut Disk, snapshot: &Snapshot, end: u64) {
         let rewritten = disk.rewrite(snapshot);
-        let mut book = lock(&self.book);
+        let mut state = lock(&self.state);
         match rewritten {
             Ok(rewritten) => {
-                for (sequence, outgoing) in &mut book.ledger.outgoing {
+                for (sequence, outgoing) in &mut state.ledger.outgoing {
                     let Some(place) = &mut outgoing.place else { continue };
                     place.offset = match rewritten.moved.get(sequence) {
                         Some(offset) if place.offset < end => *offset,
                         _ => place.offset - end + rewritten.file_bytes,
                     };
                 }
-                book.file_bytes = book.file_bytes - end + rewritten.file_bytes;
+                state.file_bytes = state.file_bytes - end + rewritten.file_bytes;
             }
             Err(error) => {
-                book.failure = Some(failed(&self.path, error));
-                let woken = std::mem::take(&mut book.waiters);
-                drop(book);
+                state.failure = Some(failed(&self.path, error));
+                let woken = std::mem::take(&mut state.waiters);
+                drop(state);
                 woken.into_iter().for_each(Waker::wake);
             }
         }
@@ -287,20 +288,20 @@ impl Inner {
         self.sync(&mut disk);
         *disk = None;
         let woken = {
-            let mut book = lock(&self.book);
-            book.is_closed = true;
-            std::mem::take(&mut book.waiters)
+            let mut state = lock(&self.state);
+            state.is_closed = true;
+            std::mem::take(&mut state.waiters)
         };
-        self.bell.notify_all();
+        self.wake.notify_all();
         woken.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Book {
+impl StoreState {
     fn snapshot_if_due(&self) -> Option<(Snapshot, u64)> {
         let useless_bytes = self.file_bytes.saturating_sub(self.ledger.live_bytes);
         let is_due = useless_bytes > COMPACT_BYTES && useless_bytes > self.ledger.live_bytes;
-        // The ledger knows what is pending already: with something there the two differ, and the next sync tries again.
+        // The ledger includes pending records. While there are any it differs from the file, and the next sync tries again.
         let is_settled = self.pending.is_empty() && self.failure.is_none();
         (is_due && is_settled).then(|| (Snapshot::of(&self.ledger), self.file_bytes))
     }

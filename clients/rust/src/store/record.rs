@@ -6,43 +6,43 @@ use tautwire_protocol::{PacketId, ProtocolVersion};
 pub(super) const HEADER_BYTES: usize = 16;
 const FRAME_BYTES: usize = 8;
 const BODY_MIN_BYTES: usize = 12;
-/// A PUBLISH of the greatest size behind the fields of a body.
+/// The largest body: its fields and a PUBLISH of the maximum size.
 const BODY_MAX_BYTES: usize = BODY_MIN_BYTES + 5 + 268_435_455;
 const FORMAT_VERSION: u32 = 1;
 
 /// One step of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// The server has a new session for this client identifier. Nothing received counts any more; messages to be sent stay.
+    /// The server has a new session for this client identifier. Received identifiers are void; outgoing messages remain.
     Began { client_id: &'a str },
-    /// A message, which is a PUBLISH of this version with some packet identifier, waits to be sent.
+    /// A message is queued, as a PUBLISH of this version with a placeholder packet identifier.
     Queued { sequence: u64, version: ProtocolVersion, packet: &'a [u8] },
-    /// The message has got a packet identifier, and may have been sent with it.
+    /// The message has a packet identifier, and may have been sent with it.
     Sent { sequence: u64, packet_id: PacketId },
-    /// The message waits again, without a packet identifier: its session was lost.
+    /// The message is queued again, without a packet identifier: its session was lost.
     Unsent { sequence: u64 },
-    /// PUBREC came: only PUBREL and PUBCOMP are due.
+    /// PUBREC has arrived: only PUBREL and PUBCOMP remain.
     Released { sequence: u64 },
-    /// The message needs nothing more.
+    /// The message is complete.
     Done { sequence: u64 },
-    /// The application has dealt with an incoming QoS 2 message.
+    /// The application has acknowledged an incoming QoS 2 message.
     Received { packet_id: PacketId },
-    /// The server has released it: the identifier may come again with another message.
+    /// The server has released it: the identifier may be used for another message.
     Completed { packet_id: PacketId },
 }
 
 impl<'a> Record<'a> {
-    /// Whether something is sent only when the record is on the disk. If `Done` is lost, the exchange is repeated. `Completed` must not be
-    /// lost once PUBCOMP is out: the server may use the identifier for another message, which would be taken for the earlier one.
+    /// Whether packets wait for the record to be on disk. If `Done` is lost, the exchange is repeated. `Completed` must not be lost once
+    /// PUBCOMP is sent: the server may use the identifier for another message, which would be mistaken for the earlier one.
     pub(super) fn is_urgent(&self) -> bool {
         !matches!(self, Self::Done { .. })
     }
 
-    /// Appends the record; gives its length.
+    /// Appends the record; returns its length.
     pub(super) fn append_to(&self, out: &mut Vec<u8>) -> usize {
         let (kind, level, packet_id, sequence, rest): (u8, u8, u16, u64, &[u8]) = match *self {
             Self::Began { client_id } => (1, 0, 0, 0, client_id.as_bytes()),
-            // MQTT 3.1 writes a PUBLISH as 3.1.1 does.
+            // MQTT 3.1 encodes PUBLISH as 3.1.1 does.
             Self::Queued { sequence, version, packet } => (2, version.level().max(4), 0, sequence, packet),
             Self::Sent { sequence, packet_id } => (3, 0, packet_id.get(), sequence, &[]),
             Self::Unsent { sequence } => (4, 0, 0, sequence, &[]),
@@ -63,7 +63,7 @@ impl<'a> Record<'a> {
         out.len() - start
     }
 
-    /// The first record of `bytes` and its length; `None` where there is no whole one.
+    /// The first record of `bytes` and its length; `None` if it is incomplete or invalid.
     pub(super) fn read(bytes: &'a [u8]) -> Option<(Record<'a>, usize)> {
         let body_bytes = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
         if !(BODY_MIN_BYTES..=BODY_MAX_BYTES).contains(&body_bytes) {
@@ -95,7 +95,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a session file begins with.
+/// The header of a session file.
 pub(super) fn header() -> [u8; HEADER_BYTES] {
     let mut header = *b"TWSTORE\n\0\0\0\0\0\0\0\0";
     header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -104,12 +104,12 @@ pub(super) fn header() -> [u8; HEADER_BYTES] {
     header
 }
 
-/// Of the length, and of the body.
+/// The checksum of the length and the body.
 fn checksum(record: &[u8]) -> u32 {
     crc32c(crc32c(0, &record[..4]), &record[FRAME_BYTES..])
 }
 
-/// CRC-32C (Castagnoli), going on from `sum`.
+/// CRC-32C (Castagnoli), continued from `sum`.
 fn crc32c(sum: u32, bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     !bytes.iter().fold(!sum, |sum, byte| TABLE[usize::from(sum as u8 ^ byte)] ^ sum >> 8)

@@ -36,14 +36,14 @@ fn queued(sequence: u64, packet: &[u8]) -> Record<'_> {
 /// Sequence, packet identifier and packet.
 type Message = (u64, Option<u16>, Option<Vec<u8>>);
 
-/// What a store has, to be compared.
+/// The content of a store, for comparison.
 fn state(store: &mut FileStore) -> (Option<String>, Vec<Message>, Vec<u16>) {
-    let found = store.take_found().unwrap();
-    let outgoing = found.outgoing.into_iter().map(|message| {
+    let restored = store.take_restored().unwrap();
+    let outgoing = restored.outgoing.into_iter().map(|message| {
         let packet = message.packet.map(|(_, packet)| packet);
         (message.sequence, message.packet_id.map(PacketId::get), packet)
     });
-    (found.client_id, outgoing.collect(), found.received.into_iter().map(PacketId::get).collect())
+    (restored.client_id, outgoing.collect(), restored.received.into_iter().map(PacketId::get).collect())
 }
 
 fn some_records(store: &FileStore) {
@@ -79,22 +79,22 @@ fn a_torn_end_is_dropped_wherever_it_is() {
     let whole = fs::read(folder.file()).unwrap();
     let mut states = Vec::new();
     for garbage in [&[][..], &[0; 40], &[0xFF; 40]] {
-        // A file that is cut off within its header begins anew.
+        // A file that is cut off within its header starts empty.
         let least = if garbage.is_empty() { 0 } else { record::HEADER_BYTES };
         for cut in least..=whole.len() {
             fs::write(folder.file(), [&whole[..cut], garbage].concat()).unwrap();
             let mut store = FileStore::open(folder.file()).unwrap();
             let found = state(&mut store);
-            // Zeros may be just what was to be written.
+            // Zeros may equal the bytes that were to be written.
             let whole_bytes = cut + whole[cut..].iter().zip(garbage).take_while(|(one, other)| one == other).count();
             if garbage.is_empty() {
                 states.push(found.clone());
             }
-            assert_eq!(found, states[whole_bytes], "what lies behind {cut} bytes does not matter");
+            assert_eq!(found, states[whole_bytes], "bytes after {cut} must not matter");
             if cut % 11 != 0 {
                 continue;
             }
-            // It goes on where the last whole record ends.
+            // Appending continues after the last complete record.
             store.record(&queued(9, b"new"));
             drop(store);
             let again = state(&mut FileStore::open(folder.file()).unwrap());
@@ -142,7 +142,7 @@ fn a_file_of_which_most_is_useless_is_written_anew() {
     assert!(bytes < 3 * COMPACT_BYTES, "{bytes} bytes");
     store = FileStore::open(folder.file()).unwrap();
     assert_eq!(state(&mut store), expected);
-    // What is left of a rewriting that a crash has cut short does not matter.
+    // The leftover of an interrupted compaction does not matter.
     drop(store);
     fs::write(folder.0.join("session.new"), b"half").unwrap();
     assert_eq!(state(&mut FileStore::open(folder.file()).unwrap()), expected);
@@ -161,10 +161,10 @@ fn what_depends_on_a_record_waits_until_it_is_written() {
         synced.unwrap().unwrap();
     }
     assert!(fs::read(folder.file()).unwrap().len() > record::HEADER_BYTES);
-    // Nothing is sent because a message is done.
+    // No packet depends on `Done`.
     store.record(&Record::Done { sequence: 1 });
     assert_eq!(watch.ticket(), None);
-    // PUBCOMP is, because one that was received is completed. It cannot be written meanwhile.
+    // PUBCOMP depends on `Completed`, which cannot be written meanwhile.
     let _disk = lock(&store.inner.disk);
     store.record(&Record::Received { packet_id: id(7) });
     store.record(&Record::Completed { packet_id: id(7) });
@@ -179,7 +179,7 @@ fn what_nothing_depends_on_is_written_a_little_later() {
     store.record(&queued(1, b"x"));
     for record in [None, Some(Record::Done { sequence: 1 })] {
         record.iter().for_each(|record| store.record(record));
-        let ticket = lock(&store.inner.book).recorded;
+        let ticket = lock(&store.inner.state).recorded;
         let synced = crate::blocking::block_on(
             std::future::poll_fn(|cx| watch.poll_synced(ticket, cx)),
             Some(Instant::now() + Duration::from_secs(30)),

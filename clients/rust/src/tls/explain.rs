@@ -1,4 +1,4 @@
-//! What rustls says, in words that say what to do.
+//! Explains the errors of rustls, and what to do.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use super::failure::{TlsFailure, TlsFault};
 use super::verifier::SelfSigned;
 
-/// Why a connection by TLS cannot go on.
+/// Explains why a TLS connection failed.
 pub(super) fn explain(error: &Error) -> TlsFailure {
     let is_not_tls = matches!(
         error,
@@ -20,27 +20,27 @@ pub(super) fn explain(error: &Error) -> TlsFailure {
     );
     match error {
         Error::InvalidCertificate(error) => certificate(error),
-        Error::AlertReceived(alert) => told(*alert),
-        _ if is_not_tls => TlsFailure::new(TlsFault::NotSpoken, "to speak without TLS, connect with mqtt:// or ws://"),
+        Error::AlertReceived(alert) => alert_failure(*alert),
+        _ if is_not_tls => TlsFailure::new(TlsFault::NotSpoken, "to connect without TLS, use mqtt:// or ws://"),
         Error::PeerIncompatible(what) => TlsFailure::new(TlsFault::NothingInCommon, format!("{what:?}")),
         error => TlsFailure::new(TlsFault::Violation, error.to_string()),
     }
 }
 
-/// What is wrong with the server's certificate.
+/// Explains a problem of the server's certificate.
 fn certificate(error: &CertificateError) -> TlsFailure {
     let (fault, text) = match error {
         CertificateError::UnknownIssuer => (TlsFault::UnknownAuthority, String::new()),
         CertificateError::BadSignature => (
             TlsFault::UnknownAuthority,
-            "it was not signed by the certificate that is trusted of the authority that it names".to_owned(),
+            "it was not signed by the trusted certificate of the authority that it names".to_owned(),
         ),
         CertificateError::Other(other) if other.0.is::<SelfSigned>() => {
-            (TlsFault::SelfSigned, "it is self-signed: no authority vouches for it".to_owned())
+            (TlsFault::SelfSigned, "it is self-signed, not issued by an authority".to_owned())
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
             let names = presented.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ");
-            let names = if names.is_empty() { "no name at all".to_owned() } else { names };
+            let names = if names.is_empty() { "no name".to_owned() } else { names };
             let text = format!("it is for {names}, not for {}", shown(expected));
             (TlsFault::NameMismatch, text)
         }
@@ -53,62 +53,61 @@ fn certificate(error: &CertificateError) -> TlsFailure {
             (TlsFault::NotYetValid, text)
         }
         CertificateError::Revoked => {
-            (TlsFault::Revoked, "it is on the list: somebody else may have its key".to_owned())
+            (TlsFault::Revoked, "it is on the revocation list: its key may have been compromised".to_owned())
         }
         CertificateError::UnknownRevocationStatus => {
-            (TlsFault::Revoked, "there is no list of its authority".to_owned())
+            (TlsFault::Revoked, "there is no revocation list of its authority".to_owned())
         }
-        CertificateError::ExpiredRevocationList => (TlsFault::Revoked, "the list has expired".to_owned()),
+        CertificateError::ExpiredRevocationList => (TlsFault::Revoked, "the revocation list has expired".to_owned()),
         CertificateError::ExpiredRevocationListContext { next_update, .. } => {
-            (TlsFault::Revoked, format!("the list was good until {}", day(*next_update)))
+            (TlsFault::Revoked, format!("the revocation list was valid until {}", day(*next_update)))
         }
         CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity" => (
             TlsFault::Certificate,
-            "it is that of an authority (CA:TRUE), which cannot be a server's: have one issued for the server"
-                .to_owned(),
+            "it is a CA certificate (CA:TRUE), which a server cannot use: have one issued for the server".to_owned(),
         ),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (
             TlsFault::Certificate,
-            "it is not for servers (its extended key usage): have one issued with serverAuth".to_owned(),
+            "its extended key usage does not allow servers: have one issued with serverAuth".to_owned(),
         ),
         error => (TlsFault::Certificate, error.to_string()),
     };
     TlsFailure::new(fault, text)
 }
 
-/// What the server says is wrong.
-fn told(alert: AlertDescription) -> TlsFailure {
+/// Explains an alert of the server.
+fn alert_failure(alert: AlertDescription) -> TlsFailure {
     let refused = |why: &str| TlsFailure::new(TlsFault::ClientCertificateRefused, why);
     match alert {
         AlertDescription::CertificateRequired => TlsFailure::new(TlsFault::ClientCertificateRequired, ""),
         AlertDescription::CertificateRevoked => refused("it has been revoked: get a new one"),
         AlertDescription::CertificateExpired => refused("it has expired, or is not valid yet: get a new one"),
-        AlertDescription::UnknownCA => {
-            refused("it was issued by an authority that the server does not know: have one of the server's issue one")
-        }
+        AlertDescription::UnknownCA => refused(
+            "the server does not trust the authority that issued it: have one issued by an authority that it trusts",
+        ),
         AlertDescription::UnsupportedCertificate => {
-            refused("it is of a kind that is not for clients: have one issued with clientAuth")
+            refused("it is not a client certificate: have one issued with clientAuth")
         }
         AlertDescription::BadCertificate | AlertDescription::CertificateUnknown | AlertDescription::AccessDenied => {
-            refused(&format!("{alert:?}: its log says more"))
+            refused(&format!("{alert:?}: see the server's log"))
         }
         AlertDescription::NoApplicationProtocol => {
-            TlsFailure::new(TlsFault::NothingInCommon, "ALPN: ask for \"mqtt\", or for no protocol")
+            TlsFailure::new(TlsFault::NothingInCommon, "ALPN: request \"mqtt\", or no protocol")
         }
         AlertDescription::ProtocolVersion
         | AlertDescription::HandshakeFailure
         | AlertDescription::InsufficientSecurity => {
-            TlsFailure::new(TlsFault::NothingInCommon, format!("the server says {alert:?}"))
+            TlsFailure::new(TlsFault::NothingInCommon, format!("the server sent the alert {alert:?}"))
         }
-        alert => TlsFailure::new(TlsFault::Violation, format!("the server says {alert:?}")),
+        alert => TlsFailure::new(TlsFault::Violation, format!("the server sent the alert {alert:?}")),
     }
 }
 
-/// `DnsName("localhost")` without what is of programs.
+/// `DnsName("localhost")` as plain text.
 fn plain(presented: &str) -> String {
     let inner = presented.split_once('(').and_then(|(_, inner)| inner.strip_suffix(')'));
     let inner = inner.unwrap_or(presented).trim_matches('"');
-    // Addresses of IPv6 have a form of their own there.
+    // IPv6 addresses have a different form there.
     inner.parse::<IpAddr>().map_or_else(|_| inner.to_owned(), |address| address.to_string())
 }
 
@@ -118,7 +117,8 @@ fn shown(name: &ServerName<'_>) -> String {
 
 /// The day in UTC, for example `2026-12-31`.
 fn day(time: UnixTime) -> String {
-    // Years are counted from March, so that the leap day is a year's last day, in cycles of 400 years.
+    // Years are counted from March, so that the leap day is the last day of a year, in cycles of 400
+    // years.
     let days = time.as_secs() / 86_400 + 719_468;
     let (cycle, day_of_cycle) = (days / 146_097, days % 146_097);
     let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;

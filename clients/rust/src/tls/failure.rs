@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::{message, text_of};
 
-/// What is wrong, in a form for programs.
+/// The kind of a TLS failure, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TlsFault {
@@ -12,7 +12,7 @@ pub enum TlsFault {
     Settings,
     /// The server's certificate was issued by an authority that is not trusted.
     UnknownAuthority,
-    /// The server's certificate was issued by nobody but itself, and is not trusted.
+    /// The server's certificate is self-signed and not trusted.
     SelfSigned,
     /// The server's certificate is for other names.
     NameMismatch,
@@ -20,23 +20,23 @@ pub enum TlsFault {
     Expired,
     /// The server's certificate is not valid yet, or the clock of this machine is wrong.
     NotYetValid,
-    /// The server's certificate has been revoked, or nothing says that it has not.
+    /// The server's certificate has been revoked, or its revocation status is unknown.
     Revoked,
     /// The server's certificate cannot be used for another reason.
     Certificate,
-    /// The server asks for a certificate of this client, which has none.
+    /// The server requests a certificate of this client, which has none.
     ClientCertificateRequired,
     /// The server does not accept this client's certificate.
     ClientCertificateRefused,
     /// The server does not speak TLS at this port.
     NotSpoken,
-    /// The server speaks TLS at this port, and the address does not ask for it.
+    /// The server speaks TLS at this port, but the address does not use TLS.
     Needed,
-    /// The server ended the connection before the handshake was over.
+    /// The server closed the connection before the handshake was complete.
     Closed,
-    /// There is no version, cipher suite or protocol (ALPN) that both have.
+    /// There is no version, cipher suite or protocol (ALPN) that both sides support.
     NothingInCommon,
-    /// What came breaks the rules of TLS, or was changed on its way.
+    /// The received data violates TLS, or was modified in transit.
     Violation,
 }
 
@@ -67,12 +67,12 @@ impl TlsFault {
     }
 }
 
-/// Why TLS failed: what is wrong, and what to do.
+/// Why TLS failed, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFailure {
-    /// What is wrong.
+    /// The kind of failure.
     pub fault: TlsFault,
-    /// What it was in this case, for people; empty where there is nothing to add.
+    /// The details of this case, for people; may be empty.
     pub detail: Box<str>,
 }
 

@@ -1,4 +1,4 @@
-//! One connection by rustls, which does no input and output of its own either.
+//! A TLS connection by rustls, without I/O of its own.
 
 use std::io::{Cursor, Read as _, Write as _};
 
@@ -16,7 +16,7 @@ impl TlsLayer {
         let name = tls.name(host)?;
         let connection = ClientConnection::new(tls.client_config()?, name);
         let mut connection = connection.map_err(|error| Error::Tls(explain(&error)))?;
-        // What is encrypted is taken at once, so the limits on output are those of the machine.
+        // Encrypted bytes are taken at once, so the output limits are those of the machine.
         connection.set_buffer_limit(None);
         Ok(TlsLayer(connection))
     }
@@ -38,7 +38,7 @@ impl TlsLayer {
                 break;
             }
             let processed = self.0.process_new_packets();
-            // Also after a failure: the alert that says why is among it.
+            // Also after a failure: the output includes the alert with the reason.
             self.take(out)?;
             let readable = processed.map_err(|error| Error::Tls(explain(&error)))?.plaintext_bytes_to_read();
             let start = plain.len();

@@ -1,4 +1,4 @@
-//! TLS: whom to trust, who to be, and what is wrong where it fails.
+//! TLS: trusted authorities, client certificates, and explanations of failures.
 
 #[cfg(feature = "tls")]
 mod explain;

@@ -1,4 +1,4 @@
-//! Who looks at the server's certificate.
+//! The verifiers of server certificates.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,15 +9,16 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 
-/// The usual one, which tells a self-signed certificate from one by an authority that is not known.
+/// The default verifier; it distinguishes a self-signed certificate from one by an unknown
+/// authority.
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub(super) usual: Arc<WebPkiServerVerifier>,
-    /// Certificates that are trusted by name, where it is not the system that says so.
+    /// Certificates that were set as trusted, if they are not the system's.
     pub(super) trusted: Vec<CertificateDer<'static>>,
 }
 
-/// A certificate was issued by itself.
+/// A certificate is self-signed.
 #[derive(Debug)]
 pub(super) struct SelfSigned;
 
@@ -75,11 +76,11 @@ fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
     webpki::EndEntityCert::try_from(certificate).is_ok_and(|parsed| parsed.issuer() == parsed.subject())
 }
 
-/// One that takes every certificate.
+/// A verifier that accepts every certificate.
 #[derive(Debug)]
-pub(super) struct TakesAny(pub(super) Arc<CryptoProvider>);
+pub(super) struct AcceptAnyVerifier(pub(super) Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TakesAny {
+impl ServerCertVerifier for AcceptAnyVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! What stands between packets and the socket: nothing, TLS, WebSocket, or both. No input and output of its own.
+//! The layers between packets and the socket: none, TLS, WebSocket, or both. Without I/O of their own.
 
 #[cfg(feature = "websocket")]
 mod websocket;
@@ -7,7 +7,7 @@ mod websocket;
 use crate::tls::{TlsFailure, TlsFault, TlsLayer};
 use crate::{Error, Options};
 
-/// One connection's layers, from the socket upwards.
+/// The layers of one connection, from the socket upwards.
 pub(crate) struct Wire {
     #[cfg(feature = "tls")]
     tls: Option<TlsLayer>,
@@ -16,15 +16,15 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// The layers that the address asks for.
+    /// Creates the layers for the scheme of the address.
     pub(crate) fn new(options: &Options) -> Result<Wire, Error> {
         let scheme = options.server.scheme;
         #[cfg(feature = "tls")]
         if !scheme.is_tls() && !options.tls.is_default() {
-            return Err(Error::Options("settings of TLS are for mqtts:// and wss://".into()));
+            return Err(Error::Options("TLS settings are only valid for mqtts:// and wss://".into()));
         }
         if !options.headers.is_empty() && !scheme.is_websocket() {
-            return Err(Error::Options("headers are for ws:// and wss://".into()));
+            return Err(Error::Options("WebSocket headers are only valid for ws:// and wss://".into()));
         }
         Ok(Wire {
             #[cfg(feature = "tls")]
@@ -34,7 +34,7 @@ impl Wire {
         })
     }
 
-    /// Whether packets go to the socket as they are.
+    /// Whether packets are written to the socket unchanged.
     pub(crate) fn is_plain(&self) -> bool {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
@@ -47,16 +47,16 @@ impl Wire {
         true
     }
 
-    /// What it means that the server has closed the connection without a word.
+    /// The error if the server closes the connection without DISCONNECT.
     pub(crate) fn ended(&self) -> Error {
         #[cfg(feature = "tls")]
         if self.tls.as_ref().is_some_and(|tls| !tls.is_ready()) {
-            return Error::Tls(TlsFailure::new(TlsFault::Closed, "or this is not its port for TLS"));
+            return Error::Tls(TlsFailure::new(TlsFault::Closed, "or this is not its TLS port"));
         }
         Error::lost("the server closed it")
     }
 
-    /// Whether packets may be sent: all handshakes are over.
+    /// Whether packets may be sent: all handshakes are complete.
     pub(crate) fn is_ready(&self) -> bool {
         #[cfg(feature = "websocket")]
         if let Some(websocket) = &self.websocket {
@@ -69,7 +69,7 @@ impl Wire {
         true
     }
 
-    /// What is to be sent first.
+    /// Writes the first bytes of the connection.
     pub(crate) fn begin(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         #[cfg(feature = "websocket")]
         let first = self.websocket.as_ref().map(websocket::WebSocketLayer::request).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Wire {
         self.encrypt(&first, out)
     }
 
-    /// Bytes for the socket that carry `packets`.
+    /// Encodes `packets` for the socket.
     pub(crate) fn encode(&mut self, packets: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         #[cfg(feature = "websocket")]
         if let Some(websocket) = &mut self.websocket {
@@ -89,7 +89,7 @@ impl Wire {
         self.encrypt(packets, out)
     }
 
-    /// Packets out of what came from the socket. What the layers themselves have to answer goes to `out`.
+    /// Decodes packets from received bytes. Replies of the layers are written to `out`.
     pub(crate) fn decode(&mut self, bytes: &[u8], packets: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), Error> {
         #[cfg(feature = "tls")]
         let decrypted = match &mut self.tls {
@@ -112,7 +112,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The last bytes of the layers, after the last packet.
+    /// Writes the closing bytes of the layers, after the last packet.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         #[cfg(feature = "websocket")]
         if let Some(websocket) = &mut self.websocket {

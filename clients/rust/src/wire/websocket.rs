@@ -1,16 +1,16 @@
-//! The client's side of WebSocket (RFC 6455) as far as MQTT needs it (MQTT 5.0 section 6): binary frames, which carry
-//! packets without regard to their bounds [MQTT-6.0.0-2].
+//! The client side of WebSocket (RFC 6455) as far as MQTT needs it (MQTT 5.0 section 6): binary frames that carry
+//! packets independent of packet boundaries [MQTT-6.0.0-2].
 
 use std::hash::{BuildHasher as _, RandomState};
 
 use crate::options::Headers;
 use crate::{Error, Options};
 
-/// The most that a server's answer to the handshake may have.
+/// The maximum size of the server's handshake response.
 const RESPONSE_MAX_BYTES: usize = 16 << 10;
-/// The most that a control frame carries (section 5.5 of the RFC).
+/// The maximum payload of a control frame (section 5.5 of the RFC).
 const CONTROL_MAX_BYTES: usize = 125;
-/// What is put behind the key before it is hashed (section 1.3 of the RFC).
+/// Appended to the key before it is hashed (section 1.3 of the RFC).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 const FINAL: u8 = 0x80;
@@ -29,25 +29,25 @@ pub(super) struct WebSocketLayer {
     key: String,
     is_ready: bool,
     is_closed: bool,
-    /// What has come and is not yet dealt with: part of the answer to the handshake, or of a frame's header.
+    /// Received bytes that are not yet handled: a partial handshake response or frame header.
     pending: Vec<u8>,
     frame: Option<Frame>,
-    /// A message has begun whose last frame has not come.
+    /// A fragmented message has begun and is not complete.
     in_message: bool,
     max_frame_bytes: u64,
     masks: Masks,
 }
 
-/// The frame whose payload is coming.
+/// The frame whose payload is being received.
 struct Frame {
     opcode: u8,
     left: u64,
-    /// Payload of a control frame so far.
+    /// The payload of a control frame so far.
     control: Vec<u8>,
 }
 
-/// Masking keys. They must not be foreseen by what makes the payload (section 10.3 of the RFC), so each comes out of a
-/// keyed hash whose key is random for each connection.
+/// Masking keys. They must be unpredictable for the author of the payload (section 10.3 of the RFC), so each is the
+/// output of a keyed hash with a random key for each connection.
 struct Masks {
     hasher: RandomState,
     count: u64,
@@ -76,7 +76,7 @@ impl WebSocketLayer {
             pending: Vec::new(),
             frame: None,
             in_message: false,
-            // A frame may carry several packets, but none need be larger than all that a server sends at once.
+            // A frame may carry several packets, but a larger one than this is never needed.
             max_frame_bytes: u64::from(options.maximum_packet_size_bytes).max(1 << 30),
             masks: Masks { hasher: RandomState::new(), count: 0 },
         }
@@ -86,7 +86,7 @@ impl WebSocketLayer {
         self.is_ready
     }
 
-    /// The request that turns HTTP into WebSocket, with the subprotocol that MQTT demands [MQTT-6.0.0-3].
+    /// The upgrade request, with the subprotocol that MQTT requires [MQTT-6.0.0-3].
     pub(super) fn request(&self) -> Vec<u8> {
         format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {}\r\n\
@@ -99,21 +99,21 @@ impl WebSocketLayer {
         .into_bytes()
     }
 
-    /// One masked binary frame of `packets`.
+    /// Appends one masked binary frame with `packets`.
     pub(super) fn frame(&mut self, packets: &[u8], out: &mut Vec<u8>) {
         if !packets.is_empty() && !self.is_closed {
             self.write(BINARY, packets, out);
         }
     }
 
-    /// A Close frame: normal closure.
+    /// Appends a Close frame: normal closure.
     pub(super) fn close(&mut self, out: &mut Vec<u8>) {
         if self.is_ready && !std::mem::replace(&mut self.is_closed, true) {
             self.write(CLOSE, &1000u16.to_be_bytes(), out);
         }
     }
 
-    /// Packets out of what came. What WebSocket itself has to answer goes to `out`.
+    /// Reads packets from received bytes. Replies of WebSocket itself are written to `out`.
     pub(super) fn read(&mut self, bytes: &[u8], packets: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), Error> {
         if self.is_ready && self.pending.is_empty() {
             let rest = self.read_frames(bytes, packets, out)?;
@@ -125,7 +125,7 @@ impl WebSocketLayer {
         if !self.is_ready {
             let Some(end) = all.windows(4).position(|four| four == b"\r\n\r\n") else {
                 if all.len() > RESPONSE_MAX_BYTES {
-                    return Err(failed("the answer to the handshake is too long"));
+                    return Err(failed("the handshake response is too long"));
                 }
                 self.pending = all;
                 return Ok(());
@@ -140,12 +140,12 @@ impl WebSocketLayer {
     }
 
     fn check_response(&self, response: &[u8]) -> Result<(), Error> {
-        let text = std::str::from_utf8(response).map_err(|_| failed("the answer to the handshake is not text"))?;
+        let text = std::str::from_utf8(response).map_err(|_| failed("the handshake response is not text"))?;
         let mut lines = text.split("\r\n");
         let status = lines.next().unwrap_or_default();
         if status.split(' ').nth(1) != Some("101") || !status.starts_with("HTTP/1.1") {
             let shown: String = status.chars().filter(|c| !c.is_control()).take(80).collect();
-            return Err(failed(format!("it answers {shown}")));
+            return Err(failed(format!("the server answered {shown}")));
         }
         let fields: Vec<(String, &str)> = lines
             .filter_map(|line| line.split_once(':'))
@@ -159,7 +159,7 @@ impl WebSocketLayer {
             return Err(failed("the server did not upgrade the connection"));
         }
         if field("sec-websocket-accept") != Some(accept_key(&self.key).as_str()) {
-            return Err(failed("the server's answer is not to this request"));
+            return Err(failed("the server's response does not match this request (Sec-WebSocket-Accept)"));
         }
         if field("sec-websocket-protocol") != Some("mqtt") {
             // [MQTT-6.0.0-4]
@@ -171,7 +171,7 @@ impl WebSocketLayer {
         Ok(())
     }
 
-    /// Reads frames; gives how many bytes at the end are the beginning of a header.
+    /// Reads frames; returns how many bytes at the end are a partial header.
     fn read_frames(&mut self, mut bytes: &[u8], packets: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<usize, Error> {
         loop {
             let mut frame = match self.frame.take() {
@@ -202,7 +202,7 @@ impl WebSocketLayer {
                 CLOSE => {
                     self.close(out);
                     let code = frame.control.first_chunk::<2>().map_or(1005, |code| u16::from_be_bytes(*code));
-                    // What came before is still to be heard; the end of the connection follows.
+                    // Deliver earlier packets first; the end of the connection follows.
                     if packets.is_empty() {
                         return Err(Error::lost(format_args!("the server closed the WebSocket with code {code}")));
                     }
@@ -217,10 +217,10 @@ impl WebSocketLayer {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         let (opcode, is_final) = (first & 0x0F, first & FINAL != 0);
         if first & RESERVED != 0 {
-            return Err(Error::Protocol("a WebSocket frame with reserved bits set"));
+            return Err(Error::Protocol("WebSocket frame with reserved bits set"));
         }
         if second & MASKED != 0 {
-            return Err(Error::Protocol("a WebSocket frame that is masked"));
+            return Err(Error::Protocol("masked WebSocket frame"));
         }
         let (left, header_len) = match second & 0x7F {
             126 => match rest.first_chunk::<2>() {
@@ -238,10 +238,10 @@ impl WebSocketLayer {
             CONTINUATION if self.in_message => self.in_message = !is_final,
             CLOSE | PING | PONG if is_final && left <= CONTROL_MAX_BYTES as u64 => {}
             // [MQTT-6.0.0-1]
-            _ => return Err(Error::Protocol("a WebSocket frame that is not due")),
+            _ => return Err(Error::Protocol("unexpected WebSocket frame")),
         }
         if left > self.max_frame_bytes {
-            return Err(Error::Protocol("a WebSocket frame that is too large"));
+            return Err(Error::Protocol("WebSocket frame too large"));
         }
         Ok(Some((Frame { opcode, left, control: Vec::new() }, header_len)))
     }
@@ -280,8 +280,8 @@ fn failed(what: impl Into<Box<str>>) -> Error {
     Error::WebSocketRefused(what.into())
 }
 
-/// What a server that has read `key` answers (section 4.2.2 of the RFC). The hash protects nothing: it shows that the
-/// server speaks WebSocket.
+/// The server's response to `key` (section 4.2.2 of the RFC). The hash protects nothing: it shows that the server
+/// speaks WebSocket.
 fn accept_key(key: &str) -> String {
     base64(&sha1_smol::Sha1::from(format!("{key}{GUID}")).digest().bytes())
 }

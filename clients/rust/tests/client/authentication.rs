@@ -1,4 +1,4 @@
-//! Authenticators that may wait use the client in the middle of an exchange.
+//! Authenticators that may wait and use the client in the middle of an exchange.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use tautwire_client::{Authenticator, Client, Error, Options, blocking};
 
 use crate::support::{PATIENCE, any_port};
 
-/// What the client needs of the two fronts.
+/// The client functions that both APIs share.
 trait Look: Send + 'static {
     fn look(&self);
 }
@@ -26,7 +26,7 @@ impl Look for Client {
     }
 }
 
-/// Waits for the client before it begins, and uses it in each step, which takes the client's lock.
+/// Waits for the client before it begins, and takes the client's lock in each step.
 struct Slow<C> {
     client: Receiver<C>,
     known: Option<C>,
@@ -67,7 +67,7 @@ impl<C: Look> Authenticator for Slow<C> {
     }
 }
 
-/// A packet with a first part, and the properties of an authentication.
+/// A packet with a variable header and the properties of an authentication.
 fn packet(first: u8, start: &[u8], data: &str) -> Vec<u8> {
     let mut properties = vec![0x15, 0, 4];
     properties.extend(b"SLOW");
@@ -80,7 +80,7 @@ fn packet(first: u8, start: &[u8], data: &str) -> Vec<u8> {
     packet
 }
 
-/// Reads until `data` has come.
+/// Reads until `data` has arrived.
 fn expect(stream: &mut TcpStream, data: &str) {
     let mut said = Vec::<u8>::new();
     while !said.windows(data.len()).any(|part| part == data.as_bytes()) {
@@ -89,7 +89,7 @@ fn expect(stream: &mut TcpStream, data: &str) {
     }
 }
 
-/// Reads what has come, at least one byte; 0 at the end of the connection.
+/// Reads available bytes, at least one; 0 at the end of the connection.
 fn read(stream: &mut TcpStream, said: &mut Vec<u8>) -> usize {
     let mut buffer = [0; 1024];
     loop {
@@ -98,19 +98,19 @@ fn read(stream: &mut TcpStream, said: &mut Vec<u8>) -> usize {
                 said.extend(&buffer[..count]);
                 return count;
             }
-            // With a timeout the kernel does not restart the call of a process that was stopped.
+            // With a timeout the kernel does not restart the system call of a stopped process.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => panic!("the client neither sends nor closes: {error}"),
         }
     }
 }
 
-/// Two challenges, the end of the exchange and a message at once, and a re-authentication.
+/// Sends two challenges, then the end of the exchange with a message, and a re-authentication.
 fn serve(listener: &TcpListener) {
     let (mut stream, _) = listener.accept().expect("a client");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
     expect(&mut stream, "SLOW\x16\0\x05hello");
-    // The second challenge comes before the first is answered, and in two pieces.
+    // The second challenge is sent before the first is answered, and in two pieces.
     let second = packet(0xf0, &[0x18], "two");
     stream.write_all(&[packet(0xf0, &[0x18], "one"), second[..3].to_vec()].concat()).expect("it reads");
     expect(&mut stream, "one");
@@ -120,7 +120,7 @@ fn serve(listener: &TcpListener) {
     expect(&mut stream, "hello");
     stream.write_all(&[packet(0xf0, &[0x18], "three"), packet(0xf0, &[0], "again")].concat()).expect("it reads");
     expect(&mut stream, "three");
-    // Until the client goes.
+    // Until the client disconnects.
     while read(&mut stream, &mut Vec::new()) > 0 {}
 }
 

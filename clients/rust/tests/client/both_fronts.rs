@@ -1,4 +1,4 @@
-//! Everything once, on threads and on tokio.
+//! Every feature once, blocking and async.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ fn a_subscription_of_which_a_filter_is_refused_is_none() {
             let what = Refused::Subscription(deep.as_str().into());
             assert!(matches!(&refused, Error::Refused { what: said, .. } if *said == what), "{refused}");
         }
-        // Nothing of it is left at the server, but for what another subscription wants.
+        // Nothing of it remains on the server, except the filter of another subscription.
         for (topic, expected) in [("ok", ReasonCode::NoMatchingSubscribers), ("held", ReasonCode::Success)] {
             let published = client.publish(Publication::new(topic, "x").qos(QoS::AtLeastOnce)).expect("taken").wait();
             assert_eq!(published.expect("acknowledged").reason, expected, "{topic}, lasting: {lasting}");
@@ -135,7 +135,7 @@ fn a_dropped_stream_ends_its_subscription() {
     let broker = Running::start();
     let client = blocking::Client::connect(broker.options()).expect("connects");
     drop(client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce)).expect("granted"));
-    // Later than the UNSUBSCRIBE on the same connection.
+    // Sent after the UNSUBSCRIBE on the same connection.
     let published = client.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)).expect("taken").wait();
     assert_eq!(published.expect("acknowledged").reason, ReasonCode::NoMatchingSubscribers);
 }
@@ -217,7 +217,7 @@ fn a_will_is_published_for_a_client_that_is_gone_without_a_word() {
     eventually("it does not come back", || matches!(client.status(), Status::Closed(Error::Lost(_))));
 }
 
-/// Options for a name that is too long for any name service to be asked.
+/// Options with a host name that is too long for a name lookup.
 fn unknown() -> tautwire_client::Options {
     tautwire_client::Options::new(&format!("mqtt://{}.invalid", "x".repeat(64))).expect("an address")
 }
@@ -225,7 +225,8 @@ fn unknown() -> tautwire_client::Options {
 #[test]
 fn the_first_failure_is_told_at_once() {
     let listener = std::net::TcpListener::bind(crate::support::any_port()).expect("a port");
-    // The near end of a connection: nobody listens there, and nobody else gets the port meanwhile.
+    // The local end of a connection: its port has no listener, and nothing else can bind it
+    // meanwhile.
     let taken = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
     let nobody = taken.local_addr().expect("bound");
     let error = blocking::Client::connect(options(nobody)).expect_err("nobody listens");
@@ -242,7 +243,7 @@ async fn the_first_failure_is_told_at_once_on_tokio() {
     assert!(matches!(error, Error::NameNotFound { .. }), "{error}");
 }
 
-/// A server that takes the connection and says nothing: one time for all of the attempt.
+/// A server that accepts the connection and sends nothing: one time limit covers the whole attempt.
 #[test]
 fn an_attempt_ends_when_its_time_is_over() {
     let silent = std::net::TcpListener::bind(crate::support::any_port()).expect("a port");
@@ -304,7 +305,7 @@ fn times_may_be_longer_than_any_clock_can_show() {
     client.watch().next_timeout(Duration::MAX).expect("a status");
     client.events().next_timeout(Duration::MAX).expect("an event");
     client.disconnect().expect("ends cleanly");
-    // Nobody listens there any more, so it pauses.
+    // The listener is closed, so the client waits to reconnect.
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let options = Options::new(&format!("mqtt://{nowhere}")).expect("an address").reconnect(Some(for_ever));
     let client = blocking::Client::start(options).expect("a thread");

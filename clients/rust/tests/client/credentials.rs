@@ -1,4 +1,4 @@
-//! Credentials that are asked for at each connection, against a server that keeps what it was told.
+//! Credentials that are requested for each connection, against a server that records them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -13,7 +13,7 @@ use crate::support::{PATIENCE, any_port, options, soon};
 /// User name and password.
 type Said = (Option<String>, Option<Vec<u8>>);
 
-/// Lets each client in, tells of what it has said, and ends the connection.
+/// Accepts each client, reports its credentials, and closes the connection.
 fn server() -> (SocketAddr, Receiver<Said>) {
     let listener = TcpListener::bind(any_port()).expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -46,9 +46,9 @@ fn each_connection_asks_again_on_threads() {
         let count = asked.fetch_add(1, Ordering::SeqCst);
         std::future::ready(Ok(Credentials::user_name("ann").password(format!("token-{count}"))))
     });
-    let _client = blocking::Client::connect(options).expect("let in");
+    let _client = blocking::Client::connect(options).expect("accepted");
     for count in 0..3 {
-        let said = told.recv_timeout(PATIENCE).expect("it comes back");
+        let said = told.recv_timeout(PATIENCE).expect("it reconnects");
         assert_eq!(said, (Some("ann".to_owned()), Some(format!("token-{count}").into_bytes())));
     }
 }
@@ -60,10 +60,10 @@ async fn each_connection_asks_again_on_tokio() {
         tokio::task::yield_now().await;
         Ok(Credentials::token("token"))
     });
-    let client = soon(Client::connect(options)).await.expect("let in");
+    let client = soon(Client::connect(options)).await.expect("accepted");
     tokio::task::spawn_blocking(move || {
         for _ in 0..2 {
-            assert_eq!(told.recv_timeout(PATIENCE).expect("it comes back"), (None, Some(b"token".to_vec())));
+            assert_eq!(told.recv_timeout(PATIENCE).expect("it reconnects"), (None, Some(b"token".to_vec())));
         }
     })
     .await

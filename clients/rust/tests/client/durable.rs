@@ -10,7 +10,7 @@ use tautwire_client::{FileStore, Limits, Options, Publication, QoS, Subscribe, b
 
 use crate::support::{PATIENCE, Relay, Running, any_port, eventually};
 
-/// Where the child connects, its store, its first message, and how many it publishes.
+/// The server of the child, its store, its first message, and how many it publishes.
 const CHILD: &str = "TAUTWIRE_TEST_CHILD";
 
 struct Folder(PathBuf);
@@ -39,7 +39,8 @@ fn options(address: &str, store: &Path) -> Options {
     Options::new(address).expect("an address").client_id("durable").store(store).reconnect(Some(quick))
 }
 
-/// The process that is killed: it publishes numbers at QoS 2, and prints each that is acknowledged. It is no test of its own.
+/// The child process that is killed: it publishes numbers at QoS 2, and prints each acknowledged one. It is not a test
+/// itself.
 #[test]
 fn child() {
     let Ok(words) = std::env::var(CHILD) else { return };
@@ -52,7 +53,7 @@ fn child() {
     for number in first..first.saturating_add(count) {
         let payload = number.to_be_bytes();
         let publication = Publication::new("numbers", &payload).qos(QoS::ExactlyOnce);
-        // Said before: the next process must not use a number again that this one has published.
+        // Printed first: the next process must not reuse a number that this one has published.
         println!("publishing {number}");
         handles.push((number, client.publish(publication).expect("taken")));
         if handles.len() > 40 && count > 100 {
@@ -83,7 +84,7 @@ fn number_of(message: &tautwire_client::Message) -> u32 {
 #[test]
 fn messages_that_wait_when_the_process_is_killed_are_sent_by_the_next_one() {
     let folder = Folder::new("queued");
-    // A port where nobody listens.
+    // A port without a listener.
     let nobody = std::net::TcpListener::bind(any_port()).and_then(|listener| listener.local_addr()).expect("a port");
     let mut child = spawn(&format!("mqtt://{nobody}"), &folder.file(), 0, 100);
     // The header, and for each message a record of 20 bytes and a packet of 18.
@@ -104,11 +105,11 @@ fn messages_that_wait_when_the_process_is_killed_are_sent_by_the_next_one() {
     }
     client.disconnect().expect("ends cleanly");
     assert!(numbers.try_next().is_none(), "each once");
-    // Whoever has been told that the client has ended may open its store.
+    // The store may be opened as soon as the client has ended.
     FileStore::open(folder.file()).expect("nobody has it open");
 }
 
-/// Killed again and again while messages are in flight: what was acknowledged has arrived, and nothing arrives twice.
+/// Killed repeatedly while messages are in flight: acknowledged messages have arrived, and nothing arrives twice.
 #[test]
 fn qos_2_messages_are_delivered_once_although_their_publisher_is_killed_again_and_again() {
     const KILLS: u32 = 12;
@@ -140,7 +141,7 @@ fn qos_2_messages_are_delivered_once_although_their_publisher_is_killed_again_an
                     }
                 }
             }
-            // At another moment each time. What it had said before is read to its end.
+            // At a different moment each time. Its earlier output is read completely.
             if seen == 30 + 7 * round {
                 child.kill().expect("it runs");
             }

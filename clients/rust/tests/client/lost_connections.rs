@@ -1,4 +1,4 @@
-//! Connections that are cut, servers that are away, sessions that are gone.
+//! Lost connections, unavailable servers and lost sessions.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -21,15 +21,15 @@ fn a_persistent_session_loses_and_doubles_nothing_over_many_cuts() {
             let mut handles = Vec::new();
             for number in 0..2000u32 {
                 handles.push(publisher.publish(Publication::new("t", &number.to_be_bytes()).qos(qos)).expect("taken"));
-                // Not all at once, so that there is something to cut.
+                // Pauses leave time to cut the connection.
                 if number % 50 == 49
                     && let Some(handle) = handles.pop()
                 {
-                    handle.wait().expect("acknowledged in the end");
+                    handle.wait().expect("acknowledged eventually");
                 }
             }
             for handle in handles {
-                handle.wait().expect("acknowledged in the end");
+                handle.wait().expect("acknowledged eventually");
             }
         });
         let (mut next, mut cuts) = (0, 0);
@@ -48,7 +48,7 @@ fn a_persistent_session_loses_and_doubles_nothing_over_many_cuts() {
         }
         sending.join().expect("no panic");
         assert!(client.counters().machine.connections > 5, "{:?}", client.counters());
-        // The last cut may not have been noticed yet. What is published after it is acknowledged by a connection that lives.
+        // The last cut may not have been noticed yet. A message published now is acknowledged on a live connection.
         client.publish(Publication::new("end", "").qos(qos)).expect("taken").wait().expect("acknowledged");
         client.disconnect().expect("ends cleanly");
     }
@@ -61,7 +61,7 @@ fn a_session_that_ends_with_its_connection_is_subscribed_again() {
     let client = blocking::Client::connect(relay.options().session_expiry(Duration::ZERO)).expect("connects");
     let mut stream = client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce)).expect("granted");
     relay.cut();
-    eventually("it is back", || client.counters().machine.connections == 2);
+    eventually("it has reconnected", || client.counters().machine.connections == 2);
     // On the same connection as the subscription, so after it.
     client.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)).expect("taken").wait().expect("acknowledged");
     assert_eq!(stream.next_timeout(PATIENCE).expect("arrives").payload(), b"x");
@@ -98,7 +98,7 @@ async fn what_is_published_and_subscribed_without_a_connection_waits_for_one() {
     });
     relay.refuse(false);
     for handle in handles {
-        soon(handle).await.expect("sent and acknowledged in the end");
+        soon(handle).await.expect("sent and acknowledged eventually");
     }
     witnessing.await.expect("nothing is missing");
     client.disconnect().await.expect("ends cleanly");
@@ -119,7 +119,7 @@ fn a_full_queue_refuses_those_who_do_not_wait() {
     let waiting = client.clone();
     let waiter = std::thread::spawn(move || waiting.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)));
     relay.refuse(false);
-    waiter.join().expect("no panic").expect("room in the end").wait().expect("acknowledged");
+    waiter.join().expect("no panic").expect("room eventually").wait().expect("acknowledged");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn messages_of_an_earlier_life_wait_for_the_stream_that_asks_for_them() {
     }
     let client = blocking::Client::connect(options()).expect("connects");
     assert!(matches!(client.status(), Status::Online { session_present: true }));
-    eventually("they have come", || client.counters().machine.received == 5);
+    eventually("they have arrived", || client.counters().machine.received == 5);
     let mut stream = client.listen("t").expect("open");
     for number in 0..5 {
         assert_eq!(stream.next_timeout(PATIENCE).expect("arrives").payload(), [number]);
@@ -166,14 +166,14 @@ fn the_status_tells_of_each_step() {
     while !matches!(watch.next_timeout(PATIENCE), Ok(Status::Closed(Error::Closed))) {}
 }
 
-/// The session outlasts a lost connection, and nothing is left of it when the client is closed.
+/// The session survives a lost connection, and ends when the client disconnects.
 #[test]
 fn a_session_is_resumed_and_ends_with_its_client() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     let client = blocking::Client::connect(relay.options().client_id("resumed")).expect("connects");
     let mut events = client.events();
-    let mut next = || events.next_timeout(PATIENCE).expect("it comes").expect("not the end");
+    let mut next = || events.next_timeout(PATIENCE).expect("in time").expect("not the end");
     assert!(matches!(next(), ConnectionEvent::Connected { session_present: false }));
     relay.cut();
     assert!(matches!(next(), ConnectionEvent::Disconnected(Error::Lost(_))));
@@ -235,9 +235,9 @@ fn a_client_that_is_away_can_be_closed_at_once() {
     let client = blocking::Client::connect(relay.options()).expect("connects");
     relay.refuse(true);
     relay.cut();
-    eventually("it is away", || matches!(client.status(), Status::Offline(_) | Status::Connecting));
+    eventually("it is offline", || matches!(client.status(), Status::Offline(_) | Status::Connecting));
     let handle = client.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)).expect("taken");
     let _ = client.disconnect();
-    let unresolved = handle.wait_timeout(Duration::from_secs(10)).expect("it is told");
+    let unresolved = handle.wait_timeout(Duration::from_secs(10)).expect("resolved in time");
     assert!(unresolved.is_err());
 }

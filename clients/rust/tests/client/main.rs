@@ -1,4 +1,5 @@
-//! Whole clients against a real broker: both fronts, lost connections, TLS, WebSocket, and what must not hang.
+//! Complete clients against a real broker: async and blocking, lost connections, TLS, WebSocket, and
+//! deadlocks.
 
 mod authentication;
 mod both_fronts;

@@ -1,4 +1,4 @@
-//! What a handler does, or leaves undone, stops nothing; and nothing is left behind.
+//! Handlers cannot block the client, and nothing leaks.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tautwire_client::{Client, Overflow, Publication, QoS, Subscribe, blocking};
 
 use crate::support::{PATIENCE, Running, eventually, soon};
 
-/// Each message is answered by five more, each waited for, in the loop that takes messages from a stream of one place.
+/// Each message is answered by five more, each awaited in the loop that reads a stream of capacity 1.
 #[test]
 fn a_handler_may_publish_subscribe_and_wait_on_threads() {
     let broker = Running::start();
@@ -96,7 +96,7 @@ fn a_stream_may_drop_instead_of_waiting() {
         for number in 0..10u32 {
             client.publish(Publication::new("t", &number.to_be_bytes())).expect("taken");
         }
-        eventually("all have come", || client.counters().machine.received == 10);
+        eventually("all have arrived", || client.counters().machine.received == 10);
         for number in kept {
             assert_eq!(stream.next_timeout(PATIENCE).expect("kept").payload(), number.to_be_bytes(), "{overflow:?}");
         }
@@ -110,16 +110,16 @@ fn a_server_that_does_not_read_holds_publishers_up_and_does_not_keep_the_client_
     let address = listener.local_addr().expect("bound");
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("the client comes");
+        let (mut stream, _) = listener.accept().expect("the client connects");
         stream.write_all(&[0x20, 3, 0, 0, 0]).expect("CONNACK");
-        // Holds the connection open until the test is over.
+        // Keeps the connection open until the test ends.
         let _ = is_done.recv();
     });
     let patience = Duration::from_millis(100);
     let client =
         blocking::Client::connect(crate::support::options(address).disconnect_timeout(patience)).expect("let in");
     let large = vec![0; 100_000];
-    // What the sockets hold is not known; what the client holds is bounded.
+    // The buffers of the sockets are unknown; those of the client are bounded.
     let taken = (0..1000).take_while(|_| client.try_publish(Publication::new("t", &large)).is_ok()).count();
     let mut bounded = taken < 1000;
     while !bounded {
@@ -128,7 +128,7 @@ fn a_server_that_does_not_read_holds_publishers_up_and_does_not_keep_the_client_
     let waiting = client.clone();
     let waiter = std::thread::spawn(move || while waiting.publish(Publication::new("t", &vec![0; 100_000])).is_ok() {});
     let _ = client.disconnect();
-    waiter.join().expect("it is told that the client is closed");
+    waiter.join().expect("publishing fails when the client is closed");
     drop(done);
     server.join().expect("no panic");
 }
@@ -175,7 +175,7 @@ fn the_thread_ends_with_the_last_handle() {
         drop(client);
         drop(stream);
     }
-    // Other tests of this process have threads of the same name, which come and go.
+    // Other tests of this process have threads of the same name.
     eventually("no thread is left", || threads() <= before);
 }
 

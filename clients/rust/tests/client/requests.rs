@@ -1,4 +1,4 @@
-//! Requests, and what answers them.
+//! Requests and responders.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn responses_come_at_the_qos_of_their_requests_on_threads() {
     let server = answering.clone();
     let responder = answering
         .respond("reverse/+", move |request| {
-            // Waiting in a handler stops nothing.
+            // A handler may wait.
             server.publish(Publication::new("seen", "").qos(QoS::AtLeastOnce))?.wait()?;
             let reversed: Vec<u8> = request.payload().iter().rev().copied().collect();
             Ok(Response::new(reversed).content_type("text/plain").user_property("a", "b"))
@@ -81,7 +81,7 @@ impl std::error::Error for Wrapping {
     }
 }
 
-/// Only a sentence that is meant for the requester reaches it.
+/// Only text that is meant for the requester reaches it.
 #[test]
 fn a_responder_that_fails_says_so_and_keeps_its_secrets() {
     let broker = Running::start();
@@ -127,11 +127,11 @@ async fn a_handler_that_panics_on_tokio_is_a_failure() {
         matches!(&failed, Err(Error::RequestFailed(sentence)) if &**sentence == "the responder failed"),
         "{failed:?}"
     );
-    let fine = soon(requester.request(Publication::new("panics", "good"))).await.expect("it goes on");
+    let fine = soon(requester.request(Publication::new("panics", "good"))).await.expect("the responder continues");
     assert_eq!(fine.payload(), b"fine");
 }
 
-/// At QoS 0 the server does not say that nobody has subscribed.
+/// At QoS 0 the server does not report that there are no subscribers.
 #[test]
 fn where_nobody_answers_a_request_ends_at_once_or_in_its_time() {
     let broker = Running::start();
@@ -157,7 +157,7 @@ fn responses_that_come_late_or_twice_are_dropped_and_counted() {
         for _ in 0..2 {
             server.publish(request.reply("x").expect("a response topic")).expect("taken").wait().expect("acknowledged");
         }
-        // Without a response topic there is nobody to tell.
+        // Without a response topic there is no reply.
         let plain = requests.next_timeout(PATIENCE).expect("arrives");
         assert!(plain.reply("x").is_none());
     });
@@ -189,7 +189,7 @@ fn a_dropped_responder_ends_its_subscription() {
     let broker = Running::start();
     let client = connect(&broker);
     drop(client.respond("gone", |_| Ok(())).expect("granted"));
-    // A request that comes before the end of the subscription is not answered any more.
+    // A request that arrives before the end of the subscription is not answered.
     let requester = client.requester().expect("granted").timeout(Duration::from_millis(50));
     crate::support::eventually("it is gone", || {
         matches!(requester.request(Publication::new("gone", "x")), Err(Error::NoResponder))

@@ -1,4 +1,4 @@
-//! Several subscriptions to the same filter, which are one to the server.
+//! Several subscriptions to the same filter, which are one subscription for the server.
 
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
@@ -44,7 +44,8 @@ fn when_one_ends_the_other_gets_what_it_asked_for() {
     let mut low = client.subscribe(Subscribe::to("same").retain_handling(RetainHandling::DoNotSend)).expect("granted");
     let high = Subscribe::to("same").qos(QoS::ExactlyOnce).retain_handling(RetainHandling::DoNotSend);
     drop(client.subscribe(high).expect("granted"));
-    // After the SUBSCRIBE that takes back what the second wanted, on the same connection.
+    // This is sent after the SUBSCRIBE that reverts the options of the second, on the same
+    // connection.
     publish(&client, "other", "", QoS::AtLeastOnce);
     publish(&publisher, "same", "x", QoS::ExactlyOnce);
     assert_eq!(next(&mut low), ("x".into(), QoS::AtMostOnce), "not the retained message again, and at QoS 0");
@@ -60,7 +61,7 @@ fn no_local_holds_only_where_all_want_it() {
     publish(&client, "same", "own", QoS::AtLeastOnce);
     assert_eq!(next(&mut hears_itself).0, "own");
     assert_eq!(next(&mut other).0, "own", "the server has one subscription for both");
-    // The one that is left does not want to hear itself.
+    // The remaining subscription has No Local.
     hears_itself.unsubscribe().expect("ended");
     let publisher = connect(&broker);
     publish(&client, "same", "own again", QoS::AtLeastOnce);
@@ -81,7 +82,7 @@ fn retain_as_published_holds_where_one_wants_it() {
     }
 }
 
-/// The server has one identifier for the filter, whoever asked for it.
+/// The server has one identifier for the filter, whichever subscription set it.
 #[test]
 fn subscriptions_with_identifiers_of_their_own_both_get_the_messages() {
     let broker = Running::start();
@@ -106,7 +107,7 @@ fn several_filters_are_one_subscription_and_share_some() {
     publish(&publisher, "b", "2", QoS::AtLeastOnce);
     assert_eq!([next(&mut both), next(&mut both)], [("1".into(), QoS::AtLeastOnce), ("2".into(), QoS::AtLeastOnce)]);
     both.unsubscribe().expect("ended");
-    // `a` is left at QoS 0; of `b` nothing is.
+    // `a` remains at QoS 0; `b` has ended.
     publish(&client, "other", "", QoS::AtLeastOnce);
     publish(&publisher, "b", "3", QoS::AtLeastOnce);
     publish(&publisher, "a", "4", QoS::AtLeastOnce);
@@ -141,7 +142,7 @@ fn messages_that_are_put_back_come_again() {
         assert!(messages.iter().map(Message::payload).eq(expected), "{messages:?}");
         stream.put_back(messages);
     }
-    // The session lasts, and the next stream gets them.
+    // The session persists, and the next stream gets them.
     drop(stream);
     let messages = polled(&mut subscribe(), 3);
     assert!(messages.iter().map(Message::payload).eq(expected), "{messages:?}");

@@ -1,4 +1,4 @@
-//! A broker of one's own for each test, and a relay in front of it that cuts connections.
+//! A broker for each test, and a relay in front of it that cuts connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use tautwire_reactor::{AcceptOptions, Broker, ListenerConfig};
 use tautwire_router::RetainedLimits;
 use tautwire_session::AckLevel;
 
-/// Longer than anything here may take; a test that waits so long has failed.
+/// The time limit for every step; a test that exceeds it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A broker that is stopped when the test is over.
+/// A broker that is stopped at the end of the test.
 pub(crate) struct Running(Option<Broker>);
 
 impl Running {
@@ -24,7 +24,7 @@ impl Running {
     }
 
     pub(crate) fn listening(listen: ListenerConfig) -> Running {
-        // Without `$SYS` topics nothing wakes a thread by chance.
+        // Without `$SYS` topics no thread wakes by chance.
         let settings = Settings { sys_interval_s: 0, session_queue_messages: 100_000, ..Settings::default() };
         let retained = RetainedLimits { messages: 1000, bytes: 10 << 20 };
         Running(Some(
@@ -54,15 +54,15 @@ pub(crate) fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }
 
-/// Options for tests: quick to come back.
+/// Options for tests, with short reconnect delays.
 pub(crate) fn options(address: SocketAddr) -> Options {
     let quick = Reconnect { min: Duration::from_millis(2), max: Duration::from_millis(20) };
     Options::new(&format!("mqtt://{address}")).expect("an address").reconnect(Some(quick))
 }
 
-/// What must come, and soon.
+/// Awaits a future with a time limit.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it comes in time")
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
 }
 
 /// Waits until `condition` holds.
@@ -74,7 +74,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Passes bytes on in both directions, until it is told to cut.
+/// Forwards bytes in both directions, until the connection is cut.
 pub(crate) struct Relay {
     address: SocketAddr,
     connections: Arc<Mutex<Vec<[TcpStream; 2]>>>,
@@ -92,7 +92,7 @@ impl Relay {
         let (connections, refuses) = (relay.connections.clone(), relay.refuses.clone());
         std::thread::spawn(move || {
             for incoming in listener.incoming().map_while(Result::ok) {
-                // Held until both ends are in the list: what has been let through can be cut.
+                // Locked until both ends are in the list, so that every open connection can be cut.
                 let mut connections = connections.lock().expect("not poisoned");
                 if refuses.load(Ordering::SeqCst) {
                     continue;
@@ -117,7 +117,7 @@ impl Relay {
         options(self.address)
     }
 
-    /// Ends all connections without a word.
+    /// Closes all connections without DISCONNECT.
     pub(crate) fn cut(&self) {
         for [incoming, outgoing] in self.connections.lock().expect("not poisoned").drain(..) {
             let _ = incoming.shutdown(Shutdown::Both);
@@ -125,7 +125,7 @@ impl Relay {
         }
     }
 
-    /// Lets nobody through, or does so again.
+    /// Refuses new connections, or accepts them again.
     pub(crate) fn refuse(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::SeqCst);
     }

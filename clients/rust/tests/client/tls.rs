@@ -34,7 +34,7 @@ impl Authority {
     }
 }
 
-/// Ends TLS in front of a broker. With `clients`, their certificates are asked for.
+/// Terminates TLS in front of a broker. With `clients`, client certificates are required.
 fn terminator(target: SocketAddr, authority: &Authority, clients: bool) -> SocketAddr {
     let (chain, key) = authority.issue("localhost");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -60,12 +60,12 @@ fn terminator(target: SocketAddr, authority: &Authority, clients: bool) -> Socke
     address
 }
 
-/// One thread passes both ways in turns, with short waits for each side.
+/// One thread forwards both directions in turns, with short timeouts for each side.
 fn serve(mut incoming: TcpStream, target: SocketAddr, config: Arc<ServerConfig>) -> Option<()> {
     let mut tls = ServerConnection::new(config).ok()?;
     while tls.is_handshaking() {
         if tls.complete_io(&mut incoming).is_err() {
-            // The alert that says why.
+            // The alert with the reason.
             let _ = tls.write_tls(&mut incoming);
             return None;
         }
@@ -88,7 +88,7 @@ fn serve(mut incoming: TcpStream, target: SocketAddr, config: Arc<ServerConfig>)
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return None,
         }
-        // Some of it may have come with the handshake.
+        // Data may have arrived with the handshake.
         while let Ok(count @ 1..) = tls.reader().read(&mut bytes) {
             write_all(&mut outgoing, &bytes[..count])?;
         }

@@ -1,4 +1,4 @@
-//! Clients at a Unix socket.
+//! Clients on a Unix socket.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use tautwire_session::AckLevel;
 
 use crate::support::{PATIENCE, Running, any_port, soon};
 
-/// A place for a socket, and what is left of it goes when this is dropped.
+/// A path for a socket, removed on drop.
 struct Socket(PathBuf);
 
 impl Socket {
@@ -44,7 +44,7 @@ fn threads_speak_through_a_unix_socket_and_come_back_to_it() {
     assert_eq!(stream.next_timeout(PATIENCE).expect("arrives").payload(), large);
     drop(broker);
     let _broker = socket.serve();
-    // It subscribes again by itself: the session of before is gone.
+    // It subscribes again: the earlier session is gone.
     let again = client.publish(Publication::new("a", "again").qos(QoS::AtLeastOnce)).expect("taken");
     again.wait().expect("acknowledged by the new broker");
     client.disconnect().expect("ends cleanly");

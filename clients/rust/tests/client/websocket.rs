@@ -1,4 +1,4 @@
-//! WebSocket against the broker's own.
+//! WebSocket against the listener of the broker.
 
 use tautwire_client::{Client, Error, Options, Publication, QoS, Subscribe, blocking};
 use tautwire_reactor::ListenerConfig;

@@ -7,7 +7,7 @@ use tautwire_protocol::{
 
 use crate::scripted::{Script, options};
 
-/// Doubles what it is sent.
+/// Doubles its input.
 struct Doubling;
 
 impl Authenticator for Doubling {
@@ -47,7 +47,7 @@ fn connack<'p>(properties: &'p [Property<'p>]) -> Packet<'p> {
     Packet::ConnAck(ConnAck { session_present: false, reason: ConnectReason::Success, properties })
 }
 
-/// The one AUTH that was sent: its reason and its data.
+/// The reason and the data of the only AUTH that was sent.
 fn only_auth(script: &mut Script) -> (AuthReason, Vec<u8>) {
     let sent = script.sent();
     match &sent.iter().map(OwnedPacket::as_packet).collect::<Vec<_>>()[..] {

@@ -11,7 +11,7 @@ use tautwire_protocol::{
 
 use crate::scripted::{Script, id, options};
 
-/// A place for a store, which goes when it is dropped.
+/// A path for a store, removed on drop.
 struct Place(PathBuf);
 
 impl Place {
@@ -38,7 +38,7 @@ impl Drop for Place {
     }
 }
 
-/// What is sent, as `(kind, identifier, DUP, payload)`.
+/// The packets sent, as `(kind, identifier, DUP, payload)`.
 fn told(script: &mut Script) -> Vec<(&'static str, u16, bool, Vec<u8>)> {
     let sent = script.sent();
     let told = sent.iter().map(|packet| match packet.as_packet() {
@@ -134,7 +134,7 @@ fn messages_come_back_whole() {
     assert_eq!(publish.properties.message_expiry_interval(), Some(9));
 }
 
-/// A message that was received and answered is not handed over again; one that was not answered is.
+/// An acknowledged message is not delivered again; an unacknowledged one is.
 #[test]
 fn received_qos_2_messages_are_remembered_once_they_are_acknowledged() {
     let place = Place::new();
@@ -163,7 +163,7 @@ fn received_qos_2_messages_are_remembered_once_they_are_acknowledged() {
     for number in 2..=3 {
         script.says(&message(number, true)).expect("taken");
     }
-    assert_eq!(script.seen.messages.len(), 1, "the third alone: nobody had dealt with it");
+    assert_eq!(script.seen.messages.len(), 1, "only the third: it had not been acknowledged");
     assert_eq!(told(&mut script), [("PUBREC", 2, false, vec![])]);
     script.says(&message(1, false)).expect("another message with a free identifier");
     assert_eq!(script.seen.messages.len(), 2);
@@ -185,7 +185,7 @@ fn a_session_that_the_server_has_lost_is_sent_anew_but_for_qos_2() {
     }
 }
 
-/// What has lost its session and could not be sent again yet waits, and has no identifier.
+/// Messages of a lost session that could not be sent again are queued without an identifier.
 #[test]
 fn messages_of_a_lost_session_that_were_not_sent_again_wait() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! The machine without input and output: against a server that checks every rule and loses connections at every point, and
-//! against scripts.
+//! The machine without I/O: against a server that checks every rule and loses connections at every point, and against
+//! scripts.
 
 mod authentication;
 mod durable;

@@ -54,7 +54,7 @@ impl Script {
         Script { machine, seen: Seen::default(), version, now_ms: 0 }
     }
 
-    /// Connected, to a server that says `properties`.
+    /// Connected to a server with `properties` in its CONNACK.
     fn open(options: Options, properties: &[Property<'_>]) -> Script {
         let mut script = Script::new(options, ProtocolVersion::V5);
         script.connect(false, properties);
@@ -172,7 +172,7 @@ fn connect_says_what_the_options_say() {
 fn before_5_0_a_session_without_an_identifier_cannot_be_kept() {
     let kept = options().client_id("").clean_start(false);
     let mut script = Script::new(kept, ProtocolVersion::V3_1_1);
-    let error = script.machine.opened(0).expect_err("nobody could find it again");
+    let error = script.machine.opened(0).expect_err("the session could not be resumed");
     assert!(error.is_permanent(), "{error}");
     assert!(script.sent().is_empty());
 }
@@ -214,7 +214,7 @@ fn a_refusal_tells_reason_text_and_other_server() {
     assert!(error.is_permanent());
     assert_eq!(
         error.to_string(),
-        "the server names another one: connect there (Server moved (0x9D): no, use elsewhere) [redirected]"
+        "the server redirects to another server: connect there (Server moved (0x9D): no, use elsewhere) [redirected]"
     );
 }
 
@@ -223,8 +223,8 @@ fn a_server_that_knows_3_1_1_alone_is_understood() {
     for (code, says) in [(1, "unsupported_protocol_version"), (2, "connection_refused"), (4, "connection_refused")] {
         let mut script = Script::new(options(), ProtocolVersion::V5);
         script.machine.opened(0).expect("CONNECT can be written");
-        // In two pieces, as it may come.
-        script.machine.receive(&[0x20, 2, 0], 0, &mut script.seen).expect("not whole");
+        // In two pieces, as it may arrive.
+        script.machine.receive(&[0x20, 2, 0], 0, &mut script.seen).expect("incomplete");
         let error = script.machine.receive(&[code], 0, &mut script.seen).expect_err("refused");
         assert_eq!((error.code(), error.is_permanent()), (says, true), "{error}");
     }
@@ -343,7 +343,7 @@ fn aliases_stand_for_topics_once_the_server_knows_them() {
     assert_eq!(script.only_publish(), (None, false, Some(1), None));
     script.publish(&Publication::new("other", "x"), 0).expect("sent");
     assert_eq!(script.only_publish(), (Some("other".into()), false, None, None));
-    // An alias of the application's own takes the number over.
+    // An alias of the application takes over the number.
     let own = Publication::new("mine", "x").property(Property::TopicAlias(NonZeroU16::MIN));
     script.publish(&own, 0).expect("sent");
     assert_eq!(script.only_publish(), (Some("mine".into()), false, Some(1), None));
@@ -503,7 +503,7 @@ fn a_connack_that_does_not_come_is_a_timeout() {
     assert_eq!(script.machine.deadline_ms(), Some(20_005));
     let error = script.machine.on_time(20_005, true).expect_err("it is late");
     assert_eq!(error.code(), "connect_timeout");
-    assert!(error.to_string().contains("(server:1883: CONNACK did not come)"), "{error}");
+    assert!(error.to_string().contains("(server:1883: timed out waiting for CONNACK)"), "{error}");
 }
 
 #[test]
@@ -558,7 +558,7 @@ fn a_refused_qos_2_message_is_told_and_frees_its_identifier() {
 #[test]
 fn the_servers_disconnect_says_why_and_whether_to_come_back() {
     for (reason, permanent) in
-        // One who is banned is told so by the next CONNACK.
+        // A banned client gets the reason in the next CONNACK.
         [
             (DisconnectReason::SessionTakenOver, true),
             (DisconnectReason::ServerShuttingDown, false),

@@ -1,4 +1,4 @@
-//! A server that takes nothing for granted: it notes what it is sent and fails where a rule is broken.
+//! A strict server: it records the client's packets and fails if a rule is violated.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,16 +27,16 @@ impl Random {
 
 pub(crate) struct Server {
     version: ProtocolVersion,
-    /// What the server allows the client to have under way.
+    /// The limit of in-flight messages for the client.
     receive_maximum: u16,
     client_receive_maximum: usize,
     has_session: bool,
     is_open: bool,
     input: Vec<u8>,
     pub(crate) output: Vec<u8>,
-    /// Payload numbers taken over, in order, by QoS.
+    /// Payload numbers accepted, in order, by QoS.
     pub(crate) received: [Vec<u32>; 3],
-    /// QoS 2 identifiers for which PUBREC was sent and PUBREL has not come.
+    /// QoS 2 identifiers for which PUBREC was sent and PUBREL has not arrived.
     received_ids: BTreeSet<u16>,
     /// Identifiers of SUBSCRIBE seen on this connection.
     pub(crate) subscribed: usize,
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// The session is gone, with everything in it.
+    /// The session is lost, with everything in it.
     pub(crate) fn forget(&mut self) {
         self.has_session = false;
         self.received_ids.clear();
@@ -184,7 +184,7 @@ impl Server {
         self.pump();
     }
 
-    /// [MQTT-2.2.1-3]: an identifier is not used for two things at once.
+    /// [MQTT-2.2.1-3]: an identifier is not in use twice.
     fn check_free(&self, id: PacketId) {
         assert!(!self.received_ids.contains(&id.get()), "identifier {} is in use for a message", id.get());
     }
@@ -215,7 +215,7 @@ impl Server {
         }
     }
 
-    /// [MQTT-4.6.0-2] [MQTT-4.6.0-3]: answers come in the order of the messages.
+    /// [MQTT-4.6.0-2] [MQTT-4.6.0-3]: acknowledgements arrive in the order of the messages.
     fn check_order(&self, id: PacketId, qos: QoS) {
         let first = self.window.iter().find(|outgoing| outgoing.qos == qos && outgoing.sent && !outgoing.released);
         let released = self.window.iter().any(|outgoing| outgoing.id == id.get() && outgoing.released);
@@ -238,7 +238,7 @@ impl Server {
                 self.next_id = self.next_id.wrapping_add(1);
             }
             let id = self.next_id;
-            // Few identifiers, so that they are used again soon.
+            // Few identifiers, so that they are reused soon.
             self.next_id = self.next_id % 40 + 1;
             self.window.push_back(Outgoing { id, number, qos, sent: false, released: false, ever_sent: false });
             self.send(self.window.len() - 1);

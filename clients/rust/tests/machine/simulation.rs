@@ -1,5 +1,5 @@
-//! Long random lives: messages both ways at every QoS, acknowledgements withheld, connections lost in the middle of
-//! anything, and in the end nothing is missing, doubled or out of order.
+//! Long random runs: messages in both directions at every QoS, withheld acknowledgements, connections lost at any point. In
+//! the end no message is missing, duplicated or out of order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ const RECEIVE_MAXIMUM: u16 = 8;
 /// What the application has seen.
 #[derive(Default)]
 struct Application {
-    /// Messages that came, by QoS, in order.
+    /// Received messages, by QoS, in order.
     received: BTreeMap<QoS, Vec<u32>>,
     /// Not yet acknowledged.
     tokens: Vec<AckToken>,
@@ -105,7 +105,7 @@ impl World {
         self.losses += 1;
     }
 
-    /// Lets some bytes travel, in pieces of any size.
+    /// Transfers some bytes, in pieces of any size.
     fn travel(&mut self, all: bool) {
         let output = self.machine.take_output(Vec::new(), self.now_ms, &mut self.application);
         self.to_server.extend_from_slice(&output);
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// Until nothing is under way any more.
+    /// Runs until nothing is in flight.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             if !self.connected {
@@ -138,7 +138,7 @@ impl World {
                 return;
             }
         }
-        panic!("it does not come to rest");
+        panic!("messages are still in flight");
     }
 }
 
@@ -163,7 +163,7 @@ fn assert_each_once(numbers: &[u32], of: impl Iterator<Item = u32>, what: &str) 
     assert_eq!(numbers, of.collect::<Vec<_>>(), "{what}");
 }
 
-/// Each number at least once; leaving out repetitions, in order.
+/// Each number at least once; without repetitions, in order.
 fn assert_each_in_order(numbers: &[u32], of: impl Iterator<Item = u32>, what: &str) {
     let mut seen = BTreeSet::new();
     let first: Vec<u32> = numbers.iter().copied().filter(|number| seen.insert(*number)).collect();
@@ -232,7 +232,7 @@ fn every_message_gets_an_answer_also_where_the_server_loses_sessions() {
             match world.random.below(12) {
                 0 => {
                     world.lose();
-                    // A client that was not told of the loss cannot tell the session that has been made since from its own.
+                    // A client that has not noticed the loss cannot distinguish the new session from its own.
                     if world.application.connected == told {
                         world.server.forget();
                     }

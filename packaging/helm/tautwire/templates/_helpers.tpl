@@ -24,7 +24,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end -}}
 
-{{/* The port names of the service that the values ask for: with TLS those of TLS, without it the others. */}}
+{{/* The port names of the service: with TLS the TLS ports, without TLS the others. */}}
 {{- define "tautwire.ports" -}}
 {{- $ports := list -}}
 {{- $of := ternary (dict "mqtts" .Values.service.mqtts "websocket-tls" .Values.service.websocketTls) (dict "mqtt" .Values.service.mqtt "websocket" .Values.service.websocket) (ne .Values.tls.secret "") -}}
@@ -36,7 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- dict "ports" $ports | toJson -}}
 {{- end -}}
 
-{{/* The port at which the pod serves each of them. */}}
+{{/* The container port of each of them. */}}
 {{- define "tautwire.containerPort" -}}
 {{- get (dict "mqtt" 1883 "mqtts" 8883 "websocket" 8083 "websocket-tls" 8084) . -}}
 {{- end -}}
@@ -45,7 +45,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- get (dict "mqtt" "mqtt" "mqtts" "mqtts" "websocket" "ws" "websocket-tls" "wss") . -}}
 {{- end -}}
 
-{{/* What is mounted below /etc/tautwire, by the name of its folder. Not by subPath: such mounts never change. */}}
+{{/* Volumes mounted below /etc/tautwire, by directory name. Without subPath, because such mounts are never updated. */}}
 {{- define "tautwire.secrets" -}}
 {{- $mounts := dict -}}
 {{- with .Values.users.secret -}}{{- $_ := set $mounts "users" (dict "secret" (dict "secretName" . "defaultMode" 288)) -}}{{- end -}}
@@ -60,7 +60,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $mounts | toJson -}}
 {{- end -}}
 
-{{/* A probe: the admin API's answer where there is one, else whether the port of MQTT is open. */}}
+{{/* A probe: of the admin API if it is on, otherwise of the MQTT port. */}}
 {{- define "tautwire.probe" -}}
 {{- $root := index . 0 -}}
 {{- if $root.Values.admin.tokenSecret -}}
@@ -73,7 +73,7 @@ tcpSocket:
 {{- end -}}
 {{- end -}}
 
-{{/* The keys of `config` that stand before its first table, and the tables: in TOML, what follows a table belongs to it. */}}
+{{/* Splits `config` into the keys before its first table, and the tables: in TOML, keys after a table header belong to the table. */}}
 {{- define "tautwire.config" -}}
 {{- $keys := list -}}
 {{- $tables := list -}}

@@ -1,4 +1,4 @@
-// Aedes on a port that the kernel picks; the line `listening on mqtt://HOST:PORT` says which.
+// Runs Aedes on a port that the kernel picks, printed in the line `listening on mqtt://HOST:PORT`.
 
 import { createServer } from "node:net";
 import { Aedes } from "aedes";

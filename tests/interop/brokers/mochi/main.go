@@ -1,4 +1,4 @@
-// Command mochi runs a mochi-mqtt broker on a port that the kernel picks; the line `listening on mqtt://HOST:PORT` says which.
+// Command mochi runs a mochi-mqtt broker on a port that the kernel picks, printed in the line `listening on mqtt://HOST:PORT`.
 package main
 
 import (

@@ -187,7 +187,7 @@ async fn no_will_on_disconnect(run: &Run, version: Version) -> Outcome {
     let mut watcher = Peer::plain(run, version).await?;
     watcher.subscribe(1, &[&topic]).await?;
     Peer::connect(run, version, dying(run, "leaving", &topic, 1, false)).await?.disconnect().await?;
-    // The same client id again: its CONNACK proves that the broker is done with the first connection.
+    // The same client id again: its CONNACK proves that the broker has closed the first connection.
     let again = Options { client_id: run.client_id("leaving"), ..Options::default() };
     Peer::connect(run, version, again).await?.publish(&topic, "fence", 1).await?;
     expect_equal(texts(&watcher.receive_until("fence").await?), [""; 0], "wills after DISCONNECT")
@@ -206,7 +206,7 @@ async fn shared_subscription(run: &Run, version: Version) -> Outcome {
     for (number, job) in sent.iter().enumerate() {
         publisher.publish(&run.topic(format!("work/{}", number % 7)), job.as_str(), 1).await?;
     }
-    // Members end their share first: what is theirs is sent by then, and the fence comes after it.
+    // Members unsubscribe first: their messages have been sent by then, and the fence follows.
     for member in &mut members {
         member.unsubscribe(&share).await?;
     }
@@ -224,7 +224,7 @@ async fn shared_subscription(run: &Run, version: Version) -> Outcome {
 
 async fn large_payload(run: &Run, version: Version) -> Outcome {
     let topic = run.topic("large");
-    // A multiplicative sequence: no two places look alike, and the topic makes each run differ.
+    // A multiplicative sequence: no two places are alike, and the topic makes each run differ.
     let seed = topic.bytes().fold(1_u32, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
     let payload: Vec<u8> = (0..LARGE_PAYLOAD_BYTES)
         .map(|place| (place.wrapping_add(seed).wrapping_mul(0x9E37_79B1) >> 24) as u8)
@@ -271,7 +271,7 @@ async fn persistent_session_after_cut(run: &Run, version: Version) -> Outcome {
     client.cut().await?;
     let sent = numbered(MESSAGES, "message");
     publisher.publish_all(&topic, &sent, 2).await?;
-    // The same event loop comes back, as applications poll it on after an error.
+    // The same event loop reconnects, as applications continue to poll it after an error.
     client.resume().await?;
     expect(client.session_present, "no session present after reconnection")?;
     publisher.publish(&topic, "fence", 2).await?;

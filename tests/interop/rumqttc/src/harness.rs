@@ -1,4 +1,4 @@
-//! What every case shares: names nobody else uses, a deadline and expectations.
+//! Shared by all cases: unique names, a deadline and expectations.
 
 use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
@@ -11,10 +11,10 @@ use tokio::task::LocalSet;
 use crate::Case;
 use crate::peer::Version;
 
-/// A case that takes longer has failed.
+/// The time limit for a case.
 pub const CASE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a case ends with.
+/// The result of a case.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 /// The broker, or the client, did not do what the case expects.
@@ -36,7 +36,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A topic name under a level that belongs to this run alone.
+    /// A topic name below a level that only this run uses.
     pub fn topic(&self, suffix: impl Display) -> String {
         format!("interop/{}/{suffix}", self.tag)
     }
@@ -50,15 +50,15 @@ impl Run {
         format!("$share/group-{}/{filter}", self.tag)
     }
 
-    /// Notes what is awaited, for the failure's text when it never comes.
+    /// Records what is awaited, for the failure text on timeout.
     pub fn waits_for(&self, what: impl Into<String>) {
         *self.waiting_for.borrow_mut() = what.into();
     }
 }
 
-/// Runs one case against the broker, with all its clients gone at the end.
+/// Runs one case with the broker; all its clients are dropped at the end.
 pub async fn attempt(host: &str, port: u16, version: Version, case: Case) -> Outcome {
-    // The hasher's keys are random for each instance, which is all the randomness a name needs.
+    // The hasher's keys are random for each instance, which is random enough for a name.
     let tag = format!("{:016x}", RandomState::new().build_hasher().finish());
     let run = Run { host: host.to_owned(), port, tag, waiting_for: RefCell::default() };
     let result = LocalSet::new().run_until(tokio::time::timeout(CASE_TIMEOUT, case(&run, version))).await;
@@ -85,7 +85,7 @@ pub fn expect_balanced(shares: &[Vec<String>], total: usize) -> Outcome {
     )
 }
 
-/// Lets time pass where passing time is what is tested (expiry, delays); never used to wait for an event.
+/// Sleeps, only to test the passing of time (expiry, delays); never to wait for an event.
 pub async fn let_pass(duration: Duration) {
     tokio::time::sleep(duration).await;
 }

@@ -1,4 +1,4 @@
-//! Proves a broker with rumqttc: its `v4` client speaks MQTT 3.1.1, its `v5` client MQTT 5.0.
+//! Tests a broker with rumqttc: its `v4` client for MQTT 3.1.1, its `v5` client for MQTT 5.0.
 //! Run as `HOST PORT [CASE…]` or `--list`.
 
 mod both_versions;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use harness::{Outcome, Run};
 use peer::Version;
 
-/// One thing to prove. Cases of one version ignore the version that they are given.
+/// One test case. Cases of one version ignore the given version.
 type Case = for<'a> fn(&'a Run, Version) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
 #[tokio::main(flavor = "current_thread")]
@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     if let Some(unknown) = chosen.iter().find(|wanted| !cases.iter().any(|(name, ..)| name == *wanted)) {
-        eprintln!("no such case: {unknown}");
+        eprintln!("unknown case: {unknown}");
         return ExitCode::from(2);
     }
     let mut status = ExitCode::SUCCESS;

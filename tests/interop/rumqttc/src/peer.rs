@@ -1,4 +1,4 @@
-//! One connection whose every step is awaited, whichever of rumqttc's two clients carries it.
+//! One connection with awaited steps, for both of rumqttc's clients.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use crate::harness::{Failure, Outcome, Run, expect};
 use crate::{v3, v5};
 
-/// What every will of these cases says.
+/// The payload of every will.
 pub const WILL_PAYLOAD: &str = "gone";
 
 /// rumqttc refuses packets beyond its limit, which by default is far below the large payload.
@@ -25,7 +25,7 @@ pub enum Version {
 #[derive(Default)]
 pub struct Options {
     pub client_id: String,
-    /// Asks for a session that outlives the connection.
+    /// Requests a session that outlives the connection.
     pub persistent: bool,
     /// Leaves messages unacknowledged unless the case acknowledges them.
     pub manual_acks: bool,
@@ -62,14 +62,14 @@ impl Message {
     }
 }
 
-/// The library's own packet, which it wants back to acknowledge it.
+/// The library's own packet, which it needs to acknowledge it.
 #[derive(Debug)]
 pub enum Original {
     V3(rumqttc::Publish),
     V5(rumqttc::v5::mqttbytes::v5::Publish),
 }
 
-/// What the network side reports.
+/// Events from the network side.
 #[derive(Debug)]
 pub enum Event {
     Connected {
@@ -88,15 +88,15 @@ pub enum Event {
     },
 }
 
-/// What the network side is told.
+/// Commands to the network side.
 pub enum Command {
-    /// End the TCP connection without a DISCONNECT packet, as a crash does.
+    /// Close the TCP connection without DISCONNECT, like a crash.
     Cut,
-    /// Connect again as the same client, with what it has in flight.
+    /// Reconnect the same client, with its in-flight messages.
     Resume,
 }
 
-/// rumqttc's two event loops seen alike.
+/// The common interface of rumqttc's two event loops.
 pub trait EventLoop {
     async fn next(&mut self) -> Option<Event>;
     fn cut(&mut self);
@@ -188,7 +188,7 @@ impl<'a> Peer<'a> {
         .await
     }
 
-    /// Publishes and waits until the exchange of its QoS is over; at QoS 0 there is nothing to wait for.
+    /// Publishes and waits until its exchange is complete; at QoS 0 there is nothing to wait for.
     pub async fn publish(&mut self, topic: &str, payload: impl Into<Vec<u8>>, qos: u8) -> Outcome {
         self.send(topic, payload.into(), qos, false).await?;
         self.published(u8::from(qos > 0).into()).await.map(drop)
@@ -273,7 +273,7 @@ impl<'a> Peer<'a> {
         requested.map_err(Failure)
     }
 
-    /// Leaves with a DISCONNECT packet.
+    /// Sends DISCONNECT and closes.
     pub async fn disconnect(&mut self) -> Outcome {
         let requested = match &self.client {
             Client::V3(client) => client.disconnect().await.map_err(|error| error.to_string()),
@@ -304,7 +304,7 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// The MQTT 5.0 client, for what 3.1.1 does not have. Only cases of 5.0 ask for it.
+    /// The MQTT 5.0 client. Only 5.0 cases use it.
     pub fn v5(&self) -> &rumqttc::v5::AsyncClient {
         match &self.client {
             Client::V5(client) => client,
@@ -335,7 +335,7 @@ impl<'a> Peer<'a> {
         self.commands.send(command).map_err(|_| Failure("the client has ended already".to_owned()))
     }
 
-    /// The first event that `pick` takes; others stay for whoever waits for them.
+    /// Returns the first event that `pick` accepts; others stay queued.
     async fn other<T>(&mut self, what: &str, pick: impl Fn(Event) -> Result<T, Event>) -> Outcome<T> {
         loop {
             for _ in 0..self.others.len() {
@@ -373,7 +373,7 @@ pub fn texts(messages: &[Message]) -> Vec<String> {
     messages.iter().map(Message::text).collect()
 }
 
-/// Polls rumqttc, which does all its work in there, until the connection ends or the peer is dropped.
+/// Polls rumqttc, which does all its work there, until the connection ends or the peer is dropped.
 async fn drive(
     mut event_loop: impl EventLoop,
     events: UnboundedSender<Event>,

@@ -1,8 +1,8 @@
-//! TLS, where the environment names files for it.
+//! TLS, if the environment sets its files.
 
 use rumqttc::{TlsConfiguration, Transport};
 
-/// TLS that trusts `TAUTWIRE_TLS_CA` and shows `TAUTWIRE_TLS_CERT` with `TAUTWIRE_TLS_KEY`.
+/// TLS that trusts `TAUTWIRE_TLS_CA` and uses `TAUTWIRE_TLS_CERT` with `TAUTWIRE_TLS_KEY`.
 pub fn tls() -> Option<Transport> {
     let file = |variable| std::env::var_os(variable).map(|path| std::fs::read(path).expect("the file can be read"));
     let ca = file("TAUTWIRE_TLS_CA")?;

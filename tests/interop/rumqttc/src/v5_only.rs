@@ -1,4 +1,4 @@
-//! Cases of what MQTT 5.0 adds.
+//! Cases that need MQTT 5.0.
 
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ async fn message_expiry(run: &Run) -> Outcome {
     let mut away = Peer::connect(run, V5, Options { will, ..persistent(run, "away") }).await?;
     away.subscribe(1, &[&topic]).await?;
     away.cut().await?;
-    // By its will the broker tells that the client is offline: from here on messages are queued, not sent.
+    // The will shows that the client is offline: from here on messages are queued, not sent.
     watcher.receive().await?;
     for (payload, expiry_s) in [("short-lived", 1), ("long-lived", 60)] {
         let expiring = PublishProperties { message_expiry_interval: Some(expiry_s), ..PublishProperties::default() };
@@ -238,7 +238,7 @@ async fn retain_handling(run: &Run) -> Outcome {
     let topic = run.topic("retained");
     let mut publisher = Peer::plain(run, V5).await?;
     publisher.retain(&topic, "value", 1).await?;
-    // How many retained messages a first and a second SUBSCRIBE with each Retain Handling bring.
+    // The number of retained messages after a first and a second SUBSCRIBE with each Retain Handling.
     let rules = [
         (RetainForwardRule::OnEverySubscribe, [1, 1]),
         (RetainForwardRule::OnNewSubscribe, [1, 0]),
@@ -277,7 +277,7 @@ async fn receive_maximum(run: &Run) -> Outcome {
     subscriber.subscribe(0, &[&fence]).await?;
     let sent: Vec<String> = (0..10).map(|number| number.to_string()).collect();
     publisher.publish_all(&topic, &sent, 1).await?;
-    // QoS 0 is not subject to the receive maximum, so the fence passes what is held back.
+    // QoS 0 is not subject to the receive maximum, so the fence overtakes messages that wait.
     publisher.publish(&fence, "fence", 0).await?;
     let unacknowledged = subscriber.receive_until("fence").await?;
     expect_equal(texts(&unacknowledged), &sent[..3], "messages sent without an acknowledgement")?;

@@ -12,16 +12,16 @@ use crate::nats::{NatsPublisher, Rate};
 use crate::net::{Connection, Poller, ReadBuffer, Role};
 use crate::system::{Load, Meter};
 
-/// Clients publish at QoS 1 to one broker, and nobody listens: how many messages are acknowledged, with so many under way. Where
-/// there are nats-servers, a bare client of NATS takes turns with them, which publishes the same to the same servers.
+/// Clients publish at QoS 1 to one broker, without subscribers: how many messages are acknowledged, with this many in flight. If
+/// there are nats-servers, a plain NATS client that publishes the same to the same servers alternates with them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Acknowledged {
-    /// Messages not yet acknowledged, of all clients together.
+    /// Unacknowledged messages of all clients together.
     pub window: usize,
-    /// At most; no more than the window.
+    /// The maximum number of clients; not more than the window.
     pub clients: usize,
-    /// So that the partitions of a log have about as much to do each.
+    /// Enough topics that the partitions of a log have about the same load.
     pub topics_of_each: usize,
     pub payload_bytes: usize,
     pub slices: u32,
@@ -87,7 +87,7 @@ struct Publishers {
     poller: Poller,
     buffer: ReadBuffer,
     acknowledged: u64,
-    /// From PUBLISH to PUBACK, of each client's oldest message.
+    /// The time from PUBLISH to PUBACK of each client's oldest message.
     times: Histogram,
     account: Account,
 }
@@ -95,7 +95,7 @@ struct Publishers {
 struct Client {
     connection: Connection,
     publishes: Publishes,
-    /// Which of its topics comes next.
+    /// The index of its next topic.
     next: usize,
     window: usize,
     in_flight: PacketIds,
@@ -119,7 +119,7 @@ impl Publishers {
                 connection,
                 publishes: Publishes::encode(context.version, QoS::AtLeastOnce, &form, topics)?,
                 next: 0,
-                // What does not divide goes to the first ones.
+                // The remainder goes to the first ones.
                 window: plan.window / count + usize::from(number < plan.window % count),
                 in_flight: PacketIds::new(),
                 sent: 0,
@@ -132,7 +132,7 @@ impl Publishers {
         Ok(Self { clients, poller, buffer, acknowledged: 0, times, account })
     }
 
-    /// Keeps the window full for `duration`, then waits until all is acknowledged.
+    /// Keeps the window full for `duration`, then waits until everything is acknowledged.
     fn publish(&mut self, context: &Context<'_>, duration: Duration) -> Result<()> {
         let (begun, mut last_progress) = (Instant::now(), Instant::now());
         for number in 0..self.clients.len() {
@@ -151,7 +151,7 @@ impl Publishers {
                 last_progress = Instant::now();
             }
             if last_progress.elapsed() > STALL_TIMEOUT || begun.elapsed() > duration + DRAIN_TIMEOUT {
-                return Err(Failure::new("the broker acknowledges nothing any more"));
+                return Err(Failure::new("the broker has stopped acknowledging"));
             }
         }
         Ok(())

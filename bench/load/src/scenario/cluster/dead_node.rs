@@ -13,18 +13,18 @@ use crate::net::{Connection, Poller, ReadBuffer, begin_connecting_from};
 use crate::system::Meter;
 
 const CLIENT_IDS: &str = "bench-orphan";
-/// `lease_ms` of the cluster: how long a node serves after its last beat.
+/// `lease_ms` of the cluster: how long a node serves after its last heartbeat.
 const LEASE: Duration = Duration::from_secs(6);
-/// A client that was refused, or cut off, tries again after so long.
+/// The delay before a refused or disconnected client retries.
 const AGAIN: Duration = Duration::from_millis(200);
 const ALL_BACK: Duration = Duration::from_secs(120);
 
-/// Very many sessions of one broker, which is killed; all clients connect to the others, again and again, until they are let in.
+/// Very many sessions of one broker, which is killed; all clients connect to the others repeatedly, until they are accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct DeadNode {
     pub sessions: u64,
-    /// Clients that wait for an answer at the same time.
+    /// The number of clients that wait for a response concurrently.
     pub parallel: u64,
 }
 
@@ -38,10 +38,10 @@ impl DeadNode {
     pub(crate) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         let cluster = context.broker.cluster()?;
         let [dead, observer, ..] = cluster.brokers.as_slice() else {
-            return Err(Failure::new("somebody must be left"));
+            return Err(Failure::new("the cluster needs at least two brokers"));
         };
         if self.sessions == 0 || self.parallel == 0 {
-            return Err(Failure::new("there must be sessions, and clients that come back"));
+            return Err(Failure::new("sessions and parallel must not be 0"));
         }
         let steps = Steps {
             subscribe: Some(Topic::OwnPersistent),
@@ -135,23 +135,23 @@ impl DeadNode {
     }
 }
 
-/// How all came back, from the kill on.
+/// The reconnection of all clients, from the kill on.
 struct ReconnectTimes {
     first: Duration,
     last: Duration,
-    /// Attempts in vain.
+    /// Failed attempts.
     refused: u64,
-    /// Sessions that were not there.
+    /// Sessions that did not exist.
     sessions_lost: u64,
 }
 
-/// A client whose broker is dead.
+/// A client whose broker was killed.
 enum ClientState {
     Offline {
         since: Option<Instant>,
     },
     Connecting(Connection),
-    /// It stays.
+    /// The connection is accepted.
     Reconnected(#[expect(dead_code, reason = "it is held open")] Connection),
 }
 
@@ -174,7 +174,7 @@ fn ask(context: &Context<'_>, address: std::net::SocketAddr, number: u64) -> Res
     Ok(connection)
 }
 
-/// `None` while nothing has come.
+/// Returns `None` if nothing has arrived.
 fn answer_of(
     connection: &mut Connection,
     buffer: &mut ReadBuffer,
@@ -188,7 +188,7 @@ fn answer_of(
         Ok(())
     });
     match answer {
-        // A refusal may come together with the end of the connection.
+        // A refusal may arrive together with the end of the connection.
         Some(answer) => Ok(Some(answer)),
         None => read.map(|()| None),
     }

@@ -14,11 +14,11 @@ use crate::measure::{Account, Histogram, Measurement};
 use crate::mqtt::{self, Incoming, PacketIds, PayloadStamp, ProtocolVersion, Publishes, QoS};
 
 const PAYLOAD_BYTES: usize = 64;
-/// What a client waits for an answer before it tries elsewhere.
+/// How long a client waits for a response before it tries another broker.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A client that was refused, or cut off, tries the next broker after so long.
+/// The delay before a refused or disconnected client tries the next broker.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Before each kill everybody is where it belongs, and served.
+/// The time before each kill in which all clients are connected to their broker and served.
 const CALM: Duration = Duration::from_secs(2);
 const BEGIN_MAX: Duration = Duration::from_secs(60);
 
@@ -28,11 +28,11 @@ const BEGIN_MAX: Duration = Duration::from_secs(60);
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Kills {
     pub clients_of_each_node: usize,
-    /// From an acknowledgement to the next message.
+    /// The time from an acknowledgement to the next message.
     pub pause_ms: u64,
     pub brokers_killed: usize,
     pub leaders_killed: usize,
-    /// How long silences are looked for after a kill; no shorter than what the threshold allows.
+    /// How long gaps are recorded after a kill; not shorter than what the threshold allows.
     pub watch_ms: u64,
 }
 
@@ -102,7 +102,7 @@ impl Kills {
         let begun = Instant::now();
         while client_group.served.load(Ordering::Acquire) < clients {
             if begun.elapsed() > BEGIN_MAX {
-                return Err(Failure::new("not everybody is served at the beginning"));
+                return Err(Failure::new("not all clients are served at the start"));
             }
             thread::sleep(AGAIN);
         }
@@ -133,7 +133,7 @@ impl Kills {
     }
 }
 
-/// When somebody died, and which door that was; `None` for a leader behind them.
+/// The time of a kill, and the killed broker; `None` for a leader behind the brokers.
 struct KillEvent {
     at: Instant,
     node: Option<usize>,
@@ -144,20 +144,20 @@ fn kill(member: &Member) -> Result<Instant> {
     Ok(Instant::now())
 }
 
-/// Until each lets clients in.
+/// Waits until each accepts clients.
 fn await_all(members: &[Member]) -> Result<()> {
     members.iter().try_for_each(Member::await_clients)
 }
 
-/// What all clients know.
+/// The state that all clients share.
 struct SharedRun {
     version: ProtocolVersion,
     run: u32,
     client_nodes: Vec<SocketAddr>,
     pause: Duration,
-    /// How often everybody was called to where it began.
+    /// How often all clients were moved back to their first broker.
     calls: AtomicUsize,
-    /// Clients that have had their first acknowledgement.
+    /// The number of clients with a first acknowledgement.
     served: AtomicU64,
     is_over: AtomicBool,
 }
@@ -169,7 +169,7 @@ impl SharedRun {
     }
 }
 
-/// Where a client was served, and when.
+/// Where and when a client was served.
 struct ServiceLog {
     served: Vec<(Instant, usize)>,
     violations: u64,
@@ -180,7 +180,7 @@ impl ServiceLog {
         let home = number % client_group.client_nodes.len();
         let (mut life, mut node, mut calls) = (ServiceLog { served: Vec::new(), violations: 0 }, home, 0);
         while !client_group.is_over.load(Ordering::Acquire) {
-            // An error is what we are here for: it shows as a silence.
+            // An error is expected here: it shows as a gap.
             let _ = life.publish_until_cut_off(client_group, number, node, &mut calls);
             if calls != client_group.calls.load(Ordering::Acquire) {
                 (calls, node) = (client_group.calls.load(Ordering::Acquire), home);
@@ -204,7 +204,7 @@ impl ServiceLog {
         let connect =
             mqtt::connect_persistent(client_group.version, &format!("bench-steady-{number}"), mqtt::KEEP_ALIVE_S)?;
         if probe_client.connect(&connect)?.refusal != 0 {
-            return Err(Failure::new("the broker lets nobody in"));
+            return Err(Failure::new("the broker accepts no client"));
         }
         let topic = format!("bench/steady/{number}");
         let mut publish = Publishes::encode(
@@ -220,7 +220,7 @@ impl ServiceLog {
             probe_client.send(publish.bytes(0..1))?;
             let as_it_should_be = probe_client.next(|_, incoming| match incoming {
                 Incoming::PubAck { packet_id, refused: false } => Ok(packet_ids.remove(packet_id)),
-                other => Err(Failure::new(format!("the broker answered PUBLISH with {other:?}"))),
+                other => Err(Failure::new(format!("unexpected response to PUBLISH: {other:?}"))),
             })?;
             self.violations += u64::from(!as_it_should_be);
             if self.served.is_empty() {
@@ -232,7 +232,7 @@ impl ServiceLog {
         Ok(())
     }
 
-    /// The longest time without an acknowledgement of which a part is after `at`, and where the client was then.
+    /// The longest gap between acknowledgements that ends after `at`, and the broker of the client then.
     fn silence_after(&self, at: Instant, watch: Duration) -> (Duration, usize) {
         let until = at + watch;
         let before = self.served.iter().rev().find(|(time, _)| *time <= at);

@@ -15,14 +15,14 @@ use crate::system::{Meter, resident_bytes};
 const LOOK: Duration = Duration::from_millis(5);
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// Very many retained messages, and a broker that joins: from the start of its process until it lets the first client in, which it does
-/// when it has all of them. One that has joined before there were any says what of that is the start itself.
+/// Very many retained messages, and a broker that joins: from the start of its process until it accepts the first client, which it does
+/// when it has all of them. A broker that joined before there were any shows the cost of the start itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Mirror {
     pub messages: u64,
     pub payload_bytes: usize,
-    /// Unacknowledged publishes (QoS 1), at most.
+    /// The maximum number of unacknowledged publishes (QoS 1).
     pub window: usize,
 }
 
@@ -35,12 +35,12 @@ impl Default for Mirror {
 impl Mirror {
     pub(crate) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         if self.messages == 0 || self.window == 0 {
-            return Err(Failure::new("there must be messages, and a window"));
+            return Err(Failure::new("messages and window must not be 0"));
         }
         let form = plain_payload(self.payload_bytes)?;
         let mut spare = context.broker.cluster()?.spare.clone();
         let [empty, fresh, ..] = spare.as_mut_slice() else {
-            return Err(Failure::new("there are not enough brokers to start"));
+            return Err(Failure::new("not enough brokers to start"));
         };
         // Each ends with the value that its start gives.
         let (empty_s, _empty) = first_service(context, empty)?;
@@ -63,7 +63,7 @@ impl Mirror {
     }
 }
 
-/// Starts a broker, and waits until it lets a client in.
+/// Starts a broker, and waits until it accepts a client.
 fn first_service(context: &Context<'_>, member: &mut Member) -> Result<(f64, crate::broker::RunningProcess)> {
     let address = member.mqtt()?;
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What several brokers cost that are one to their clients, and what clients notice when one of them dies.
+//! The cost of a cluster, and the effect on clients when one of its processes dies.
 
 mod acknowledged;
 mod dead_node;
@@ -20,7 +20,7 @@ pub(crate) use takeover::Takeover;
 use super::Context;
 use crate::failure::Result;
 
-/// Where clients may connect to.
+/// The addresses for clients.
 fn client_nodes(context: &Context<'_>) -> Result<Vec<SocketAddr>> {
     match &context.broker.cluster {
         None => Ok(vec![context.broker.address]),

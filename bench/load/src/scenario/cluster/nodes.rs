@@ -9,14 +9,14 @@ use crate::measure::Measurement;
 use crate::mqtt::QoS;
 use crate::system::{Meter, resident_bytes};
 
-/// What grows with the number of brokers: what they cost when nobody is there, and what a message costs from one of them to others.
+/// Costs that grow with the number of brokers: when idle, and for a message from one of them to others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Nodes {
     pub idle_ms: u64,
     pub flood_ms: u64,
     pub payload_bytes: usize,
-    /// Of the fan-out, spread over all brokers.
+    /// The subscribers of the fan-out, spread over all brokers.
     pub subscribers: usize,
 }
 
@@ -43,7 +43,7 @@ impl Nodes {
         }
         let one_to_one = Flood { payload_bytes: self.payload_bytes, duration_ms: self.flood_ms, ..Flood::default() };
         let fan_out = Flood { subscribers: self.subscribers, outstanding: 100, ..one_to_one.clone() };
-        // Pairs, so that more than one partition of a log has something to do.
+        // Pairs, so that more than one partition of a log has load.
         let acknowledged = Flood { qos: QosLevel(QoS::AtLeastOnce), pairs: 10, outstanding: 100, ..one_to_one.clone() };
         for (name, flood) in [("qos0", one_to_one), ("qos0_fan_out", fan_out), ("qos1", acknowledged)] {
             let part = flood.run(context)?;

@@ -1,4 +1,4 @@
-//! A client that does one thing after the other, blocking: for who must not share its time with others.
+//! A blocking client that performs one operation at a time, for measurements that must not share a thread.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ pub(super) struct ProbeClient {
     v5: bool,
 }
 
-/// How a broker has answered CONNECT.
+/// The broker's response to CONNECT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ConnackResult {
     pub refusal: u8,
@@ -24,7 +24,7 @@ pub(super) struct ConnackResult {
 }
 
 impl ProbeClient {
-    /// A connection of TCP, on which nothing waits longer than `stall_timer`.
+    /// A TCP connection on which nothing waits longer than `stall_timer`.
     pub(super) fn reach(address: SocketAddr, v5: bool, stall_timer: Duration) -> Result<Self> {
         let stream = connect_from(None, address)?;
         stream.set_read_timeout(Some(stall_timer))?;
@@ -40,11 +40,11 @@ impl ProbeClient {
         self.send(packet)?;
         self.next(|_, incoming| match incoming {
             Incoming::ConnAck { refusal, session_present } => Ok(ConnackResult { refusal, session_present }),
-            other => Err(Failure::new(format!("the broker answered CONNECT with {other:?}"))),
+            other => Err(Failure::new(format!("unexpected response to CONNECT: {other:?}"))),
         })
     }
 
-    /// The next packet, by its first byte and what it means.
+    /// Reads the next packet: its first byte and its meaning.
     pub(super) fn next<T>(&mut self, take: impl FnOnce(u8, Incoming<'_>) -> Result<T>) -> Result<T> {
         let mut chunk = [0; CHUNK_BYTES];
         loop {

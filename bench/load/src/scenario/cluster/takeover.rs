@@ -11,19 +11,19 @@ use crate::measure::{Account, Histogram, Measurement};
 use crate::mqtt::{self, Incoming, PacketId, QoS};
 use crate::system::Meter;
 
-/// How long a broker may take to answer; a claim that has to wait for a lease is answered before.
+/// The timeout for a response of a broker; a claim that has to wait for a lease is answered before.
 const PATIENCE: Duration = Duration::from_secs(20);
 const DISCONNECT: u8 = 0xE0;
-/// Then it is another client's turn: our broker holds back whose connections break off 60 times in a minute.
+/// Then another client continues, because Tautwire delays clients whose connections break 60 times in a minute.
 const TAKEOVERS_OF_ONE: u64 = 50;
 
-/// A client with a session that lasts connects to one broker after the other, while it is connected to the last one: from
-/// CONNECT to CONNACK. TCP is open before. Where there is one broker alone, the client takes its session over there.
+/// A client with a persistent session connects to one broker after the other, while it is connected to the last one: from
+/// CONNECT to CONNACK. TCP is connected before. With only one broker, the client takes its session over there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Takeover {
     pub takeovers: u64,
-    /// Not counted.
+    /// The warm-up, which is not counted.
     pub warm_up: u64,
 }
 
@@ -61,7 +61,7 @@ impl Takeover {
     }
 }
 
-/// One client, so many times. Returns how many answers were wrong.
+/// Runs one client for a number of takeovers. Returns how many responses were wrong.
 fn take_over(
     context: &Context<'_>,
     client_nodes: &[SocketAddr],
@@ -74,13 +74,13 @@ fn take_over(
     let mut former = ProbeClient::reach(client_nodes[0], v5, PATIENCE)?;
     let welcome = former.connect(&connect)?;
     if welcome.refusal != 0 || welcome.session_present {
-        return Err(Failure::new(format!("the first CONNECT was answered with {welcome:?}")));
+        return Err(Failure::new(format!("unexpected response to the first CONNECT: {welcome:?}")));
     }
     let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
     former.send(&mqtt::subscribe(context.version, id, [format!("bench/{client_id}").as_str()], QoS::AtLeastOnce)?)?;
     former.next(|_, incoming| match incoming {
         Incoming::SubAck { refused: false, .. } => Ok(()),
-        other => Err(Failure::new(format!("the broker answered SUBSCRIBE with {other:?}"))),
+        other => Err(Failure::new(format!("unexpected response to SUBSCRIBE: {other:?}"))),
     })?;
     let mut violations = 0;
     for number in 1..=count {
@@ -89,7 +89,7 @@ fn take_over(
         let welcome = probe_client.connect(&connect)?;
         times.record(begun.elapsed().as_nanos() as u64);
         violations += u64::from(welcome.refusal != 0 || !welcome.session_present);
-        // The older connection ends [MQTT-3.1.4-3], and a client of 5.0 is told why.
+        // The older connection ends [MQTT-3.1.4-3], and a 5.0 client gets the reason.
         let told = former.next(|first_byte, _| Ok(first_byte));
         violations += u64::from(v5 && !matches!(told, Ok(DISCONNECT)) || !v5 && told.is_ok());
         former = probe_client;

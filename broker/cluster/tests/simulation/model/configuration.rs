@@ -1,4 +1,4 @@
-//! The shared configuration: each revision is made on the one before it, so what was accepted stays.
+//! The shared configuration: each revision is based on the previous one, so accepted changes are kept.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use tautwire_cluster::record::{ConfigPart, ConfigRecord};
 
 #[derive(Default)]
 pub(crate) struct Configurations {
-    /// What has been proposed, and whether it was accepted.
+    /// The proposals, and whether they were accepted.
     proposed: BTreeMap<u64, bool>,
     last: u64,
-    /// What the store has.
+    /// The content of the store.
     pub(crate) held: Vec<u64>,
     pub(crate) number: u64,
 }
 
-/// A configuration is the list of the proposals that made it.
+/// A configuration is the list of the proposals that led to it.
 pub(crate) fn parts_of(list: &[u64]) -> Vec<ConfigPart> {
     vec![ConfigPart { name: "list".to_owned(), bytes: list.iter().flat_map(|one| one.to_le_bytes()).collect() }]
 }
@@ -48,11 +48,11 @@ impl Configurations {
         let is_there = self.held.contains(&ticket);
         match outcome {
             ProposalOutcome::Accepted(_) => {
-                assert!(is_there, "proposal {ticket} is accepted and not there");
+                assert!(is_there, "proposal {ticket} was accepted but is missing");
                 self.proposed.insert(ticket, true);
             }
             ProposalOutcome::Outdated(_) | ProposalOutcome::TooLarge => {
-                assert!(!is_there, "proposal {ticket} is refused and there: {outcome:?}");
+                assert!(!is_there, "proposal {ticket} was rejected but exists: {outcome:?}");
             }
             ProposalOutcome::Overtaken(_) | ProposalOutcome::Unavailable => {}
         }

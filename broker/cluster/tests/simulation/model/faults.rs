@@ -1,4 +1,4 @@
-//! What else happens in the world: nodes that are drained, configurations that change, and clocks of the store that jump.
+//! Other events: drained nodes, configuration changes, and jumps of the store's clock.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::shard::{SHARDS, SHARE};
 use crate::world::World;
 
-/// Shorter than in earnest, so that all of it happens in a minute.
+/// Shorter than in production, so that everything happens within a minute.
 pub(crate) fn settings(place: usize) -> Settings {
     Settings {
         shards: SHARDS,
@@ -41,7 +41,7 @@ fn shares_of(state: &[u8]) -> Option<Vec<String>> {
 }
 
 impl World {
-    /// The store's clock goes on. Sessions whose time has passed are gone.
+    /// Advances the store's clock. Expired sessions are removed.
     pub(crate) fn pass_time_of_store(&mut self) {
         self.store.now_ms = self.store.now_ms.max(self.now_ms + self.store_skew_ms);
         for client in self.store.expire() {
@@ -75,13 +75,13 @@ impl World {
         self.carry_out(place);
     }
 
-    /// What has to hold when all has been well for a long time.
+    /// Checks what must hold after a long time without faults.
     pub(crate) fn settle(&self) {
         self.ledger.retaining.settle();
         self.ledger.sessions.settle();
         for (key, _, _) in self.store.keys() {
             if let Key::Node(node) = key {
-                assert!(self.place_of(node).is_some(), "{key} is still there, and the node is dead");
+                assert!(self.place_of(node).is_some(), "{key} still exists although the node is dead");
             }
         }
         self.settle_group();
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// The group has those members whose sessions have the subscription. Without any, it is gone.
+    /// The members of the group are those whose sessions have the subscription. Without members, it is removed.
     fn settle_group(&self) {
         let sessions = self.store.keys().filter_map(|(key, _, value)| match key {
             Key::Session(client) => Some((client, SessionRecord::decode(value).expect("a record"))),
@@ -107,7 +107,7 @@ impl World {
         let group = self.store.keys().find(|(key, ..)| matches!(key, Key::Group(_)));
         let group = group.map(|(_, _, value)| ShareRecord::decode(value).expect("a record"));
         let members: BTreeSet<_> = group.iter().flat_map(|group| group.members.keys().copied()).collect();
-        assert_eq!(members, share, "the group has other members than those who have subscribed");
-        assert_eq!(group.is_some(), !members.is_empty(), "nobody removes the group");
+        assert_eq!(members, share, "the members of the group are not the subscribers");
+        assert_eq!(group.is_some(), !members.is_empty(), "the group is not removed");
     }
 }

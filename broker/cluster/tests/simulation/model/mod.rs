@@ -1,4 +1,4 @@
-//! What a cluster promises beside messages and clients: retained messages, wills, sessions that expire, one configuration for all.
+//! The guarantees of a cluster besides messages and clients: retained messages, wills, session expiry, one shared configuration.
 
 mod configuration;
 mod faults;

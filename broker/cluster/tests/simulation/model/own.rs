@@ -1,4 +1,4 @@
-//! Messages of operators: none is there twice, and what they are told of each is true.
+//! Messages of operators: none is duplicated, and the reported outcomes are true.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ enum Known {
 }
 
 impl OperatorPublishes {
-    /// The number of the next one, which is its ticket, too.
+    /// Returns the number of the next message, which is also its ticket.
     pub(crate) fn begin(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -24,10 +24,10 @@ impl OperatorPublishes {
 
     pub(crate) fn logged(&mut self, number: u64) {
         let before = self.known.insert(number, Known::Logged);
-        assert_eq!(before, None, "message {number} of an operator comes into the log");
+        assert_eq!(before, None, "message {number} of an operator is appended to the log");
     }
 
-    /// An operator is told.
+    /// The outcome of a message was reported.
     pub(crate) fn ended(&mut self, number: u64, is_stored: bool) {
         let told = if is_stored { Known::Stored } else { Known::Refused };
         let before = self.known.insert(number, told);

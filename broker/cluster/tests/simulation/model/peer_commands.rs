@@ -1,4 +1,4 @@
-//! What operators ask of one node by another one.
+//! The commands that operators give to one node through another.
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ pub(crate) struct PeerCommands {
 }
 
 impl PeerCommands {
-    /// The ticket of another one, which says who gives it as well.
+    /// Returns the ticket of a new command, which also identifies the operator.
     pub(crate) fn give(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    /// A node does what it was told.
+    /// A node executes a command.
     pub(crate) fn carried_out(&mut self, by: &str) {
-        let ticket = by.parse().expect("who gives an order is its ticket here");
-        assert!(self.done.insert(ticket), "order {ticket} is carried out twice");
+        let ticket = by.parse().expect("the operator is the ticket here");
+        assert!(self.done.insert(ticket), "command {ticket} is executed twice");
     }
 
     pub(crate) fn answered(&self, ticket: u64, outcome: PeerCommandOutcome) {
         let is_done = self.done.contains(&ticket);
-        assert!(outcome != PeerCommandOutcome::Taken || is_done, "order {ticket} is taken, and nobody does it");
+        assert!(outcome != PeerCommandOutcome::Taken || is_done, "command {ticket} was accepted but not executed");
         assert!(!matches!(outcome, PeerCommandOutcome::Unknown | PeerCommandOutcome::Ambiguous) || !is_done);
     }
 }

@@ -1,4 +1,4 @@
-//! Retained messages: for each topic one order, which is that of the log.
+//! Retained messages: each topic has one order, that of the log.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use tautwire_cluster::record::{Place, Retain, RetainedRecord};
 
 use crate::ledger::Message;
 
-/// How much a copy may be wrong about when a message expires, in milliseconds: the clock of the store jumps, and an answer takes time.
+/// The tolerance for the expiry time of a copy, in milliseconds: the clock of the store jumps, and an answer takes time.
 const EXPIRY_TOLERANCE_MS: i64 = 3500;
 
-/// What the log and the stream of retained messages have.
+/// The content of the log and of the stream of retained messages.
 #[derive(Default)]
 pub(crate) struct Retaining {
-    /// Of each message: where its first copy stands in the log.
+    /// For each message, the position of its first copy in the log.
     places: BTreeMap<(usize, u64, u64), Place>,
     /// The last message with RETAIN that the log has for each topic.
     logged: BTreeMap<String, Place>,
-    /// What the stream has, and since when.
+    /// The content of the stream, with the time of each change.
     kept: BTreeMap<String, (Place, u64)>,
-    /// The last place of each topic that somebody has been told of.
+    /// The last acknowledged position of each topic.
     acknowledged: BTreeMap<String, Place>,
 }
 
-/// What a search for retained messages has to see.
+/// What a scan of the retained messages must see at least.
 pub(crate) type Floor = BTreeMap<String, Place>;
 
 fn name(topic: u8) -> String {
@@ -37,16 +37,16 @@ impl Retaining {
         }
     }
 
-    /// The stream has something new.
+    /// The stream has a new entry.
     pub(crate) fn kept(&mut self, value: &[u8], now_ms: u64) {
         let record = RetainedRecord::decode(value).expect("a retained record");
         let before = self.kept.insert(record.topic.clone(), (record.place, now_ms)).map(|(place, _)| place);
-        assert!(before < Some(record.place), "{record:?} replaces what stands at {before:?}");
+        assert!(before < Some(record.place), "{record:?} replaces a record with position {before:?}");
         let is_logged = self.logged.get(&record.topic).is_some_and(|last| record.place <= *last);
         assert!(is_logged, "{record:?} is retained and not in the log");
     }
 
-    /// A publisher is told that its message is safe.
+    /// A publisher has received the acknowledgement of its message.
     pub(crate) fn acknowledged(&mut self, message: &Message) {
         if message.retain().is_none() {
             return;
@@ -54,7 +54,7 @@ impl Retaining {
         let topic = name(message.topic);
         let Some(place) = self.places.get(&(message.client, message.number, message.epoch)) else { return };
         let kept = self.kept.get(&topic).map(|(place, _)| *place);
-        assert!(kept >= Some(*place), "{message:?} is acknowledged, and {topic} retains what stands at {kept:?}");
+        assert!(kept >= Some(*place), "{message:?} is acknowledged, but {topic} retains position {kept:?}");
         let acknowledged = self.acknowledged.entry(topic).or_insert(*place);
         *acknowledged = (*acknowledged).max(*place);
     }
@@ -63,7 +63,7 @@ impl Retaining {
         self.acknowledged.clone()
     }
 
-    /// In the end, what is retained is the last that the log has.
+    /// In the end, the retained message is the last one in the log.
     pub(crate) fn settle(&self) {
         for (topic, place) in &self.logged {
             let kept = self.kept.get(topic).map(|(place, _)| *place);
@@ -90,7 +90,7 @@ impl Mirrored {
         now_ms: u64,
     ) {
         let before = self.topics.insert(record.topic.clone(), (record.place, sequence)).map(|(place, _)| place);
-        assert!(before < Some(record.place), "a copy has {before:?} and takes on {record:?}");
+        assert!(before < Some(record.place), "a copy with {before:?} applies {record:?}");
         let expected = match (record.retain, retaining.kept.get(&record.topic)) {
             (Retain::Seconds(seconds), Some((place, since_ms))) if *place == record.place => {
                 Some(*since_ms as i64 + i64::from(seconds) * 1000 - now_ms as i64)
@@ -111,7 +111,7 @@ impl Mirrored {
         self.topics.get(topic).map(|(_, sequence)| *sequence)
     }
 
-    /// A search begins: it sees at least what has been acknowledged by now.
+    /// A scan begins: it sees at least everything acknowledged so far.
     pub(crate) fn begin(&mut self, retaining: &Retaining) -> u64 {
         self.last_ticket += 1;
         self.floors.insert(self.last_ticket, retaining.floor());
@@ -119,14 +119,14 @@ impl Mirrored {
     }
 
     pub(crate) fn sync_retained(&mut self, ticket: u64) {
-        let floor = self.floors.remove(&ticket).expect("somebody asked");
+        let floor = self.floors.remove(&ticket).expect("a request");
         self.has(&floor);
     }
 
     pub(crate) fn has(&self, floor: &Floor) {
         for (topic, place) in floor {
             let found = self.topics.get(topic).map(|(place, _)| *place);
-            assert!(found >= Some(*place), "{topic} has {found:?}, and {place:?} was acknowledged before the search");
+            assert!(found >= Some(*place), "{topic} has {found:?}, and {place:?} was acknowledged before the scan");
         }
     }
 }

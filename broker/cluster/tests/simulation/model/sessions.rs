@@ -1,4 +1,4 @@
-//! The records of sessions, as they follow each other: nobody drops a will that is to be published, or a session that has not expired.
+//! Checks the sequence of session records: no due will and no unexpired session is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use tautwire_cluster::record::{NEVER_EXPIRES, SessionRecord, Will};
 
 use crate::ledger::Message;
 
-/// Clocks of nodes differ in speed by so much, in thousandths; and how much later than it should a session may go, in milliseconds.
+/// The speed difference of the nodes' clocks, in thousandths; and how late a session may expire, in milliseconds.
 const SPEED: u64 = 960;
 const EXPIRY_LATE_MS: u64 = 6000;
 
@@ -17,7 +17,7 @@ pub(crate) struct Sessions {
     wills: BTreeMap<(usize, u64), Given>,
     /// The will of each service.
     services: BTreeMap<(usize, u64), u64>,
-    /// When the client of a session was served last.
+    /// The last time at which the client of a session was served.
     served_at_ms: BTreeMap<usize, u64>,
     /// Clients whose sessions have ended.
     pub(crate) ended: BTreeSet<usize>,
@@ -26,12 +26,12 @@ pub(crate) struct Sessions {
     pub(crate) expired: u64,
 }
 
-/// A will that a client has given.
+/// A will that a client has set.
 struct Given {
     delay_ms: u64,
     served_at_ms: u64,
     is_published: bool,
-    /// The client has said DISCONNECT.
+    /// The client has sent DISCONNECT.
     is_disconnected: bool,
 }
 
@@ -75,22 +75,22 @@ impl Sessions {
         }
     }
 
-    /// A will has come into the log.
+    /// A will was appended to the log.
     pub(crate) fn published(&mut self, client: usize, number: u64, key: ClientKey) {
         let is_due = self.records.get(&key).is_some_and(|(record, _)| due(record).contains(&number));
         assert!(is_due, "will {number} of client {client} is published, and the record does not say so");
-        let given = self.wills.get_mut(&(client, number)).expect("somebody gave it");
+        let given = self.wills.get_mut(&(client, number)).expect("an operator");
         assert!(!given.is_published, "will {number} of client {client} is published twice");
         given.is_published = true;
         self.published += 1;
     }
 
-    /// A record has been written. Gives the client whose session has ended by that, if one has.
+    /// A record was written. Returns the client whose session has ended by that, if any.
     pub(crate) fn written(&mut self, key: ClientKey, value: &[u8], now_ms: u64) -> Option<usize> {
         let record = SessionRecord::decode(value).expect("a session record");
         let client = client_of(&record);
         let before = self.records.remove(&key);
-        // A claim that was written without its node hearing of it may be written again.
+        // A claim that was written without its node noticing may be written again.
         let is_other = |old: &SessionRecord| (old.owner, old.epoch) != (record.owner, record.epoch);
         let is_claim = record.owner.is_some() && before.as_ref().is_none_or(|(old, _)| is_other(old));
         let is_clean = is_claim && record.state.is_empty();
@@ -125,14 +125,14 @@ impl Sessions {
         has_ended.then(|| self.ended.insert(client)).map(|_| client)
     }
 
-    /// The store has removed a record, because it was told to, or because its time has passed.
+    /// The store has removed a record, on request or because it has expired.
     pub(crate) fn removed(&mut self, key: ClientKey, has_expired: bool, now_ms: u64) -> usize {
-        let (record, _) = self.records.remove(&key).expect("it was there");
+        let (record, _) = self.records.remove(&key).expect("existed");
         let client = client_of(&record);
         for number in pending(&record) {
             let given = &self.wills[&(client, number)];
             let is_settled = given.is_published || given.is_disconnected;
-            assert!(is_settled, "will {number} of client {client} goes with its session");
+            assert!(is_settled, "will {number} of client {client} is lost with its session");
         }
         if has_expired {
             assert_eq!(record.owner, None, "client {client} is served, and its session expires");
@@ -152,7 +152,7 @@ impl Sessions {
     pub(crate) fn settle(&self) {
         for (record, _) in self.records.values() {
             assert!(record.due.is_empty(), "wills of {} are due and not published", record.client_id);
-            assert!(record.owner.is_some(), "{} is connected, and its session is nobody's", record.client_id);
+            assert!(record.owner.is_some(), "{} is connected, but its session has no owner", record.client_id);
         }
     }
 }

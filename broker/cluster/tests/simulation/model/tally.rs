@@ -1,4 +1,4 @@
-//! What has happened of all this in a run.
+//! Counts the events of this model in a run.
 
 use std::ops::AddAssign;
 

@@ -1,21 +1,21 @@
-//! The content of a file: what is durable, and what is not yet.
+//! The content of a simulated file: the durable bytes and the unsynced ones.
 
 use std::collections::BTreeSet;
 use std::io;
 
 use super::Random;
 
-/// What a disk writes as a whole, or not.
+/// The unit that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct FileContent {
     durable: Vec<u8>,
-    /// What programs see.
+    /// The bytes that programs see.
     seen: Vec<u8>,
     /// Sectors that were written and not synced.
     written: BTreeSet<usize>,
-    /// Sectors that the disk has failed to keep, and that programs may still see.
+    /// Sectors that the disk failed to store, and that programs may still see.
     lost: BTreeSet<usize>,
 }
 
@@ -40,7 +40,7 @@ impl FileContent {
         let start = offset as usize;
         let end = start + bytes.len();
         if end > self.seen.len() {
-            // The file is longer at once, and full of zeros until it is synced.
+            // The new length is visible at once; the new bytes are zero until synced.
             self.seen.resize(end, 0);
             self.durable.resize(end, 0);
         }
@@ -62,12 +62,12 @@ impl FileContent {
         }
     }
 
-    /// A sync has failed: what was written counts as synced, and is not.
+    /// Simulates a failed sync: what was written counts as synced, but is lost.
     pub(super) fn forget(&mut self) {
         self.lost.append(&mut self.written);
     }
 
-    /// What was lost in a failed sync is read from the disk again.
+    /// Makes reads return the disk's content of sectors lost in a failed sync.
     pub(super) fn drop_unsynced(&mut self) {
         for sector in std::mem::take(&mut self.lost) {
             let range = self.sector(sector);

@@ -1,4 +1,4 @@
-//! A disk in memory that keeps what was synced, and of everything else whatever a seed says.
+//! A simulated disk in memory that keeps synced data; a seed decides about the rest.
 
 mod file;
 mod random;
@@ -11,14 +11,14 @@ use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use file::FileContent;
 pub use random::Random;
 
-/// What goes wrong before the next crash. Operations are counted from the last crash or from the beginning.
+/// The faults before the next crash. Operations are counted from the last crash, or from the creation of the disk.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// From the operation with this number on nothing works: the power is gone.
+    /// The power fails at the operation with this number; it and all later ones fail.
     pub power_lost_at: Option<u64>,
-    /// The operation with this number fails once, if it writes, syncs, creates, renames or removes.
+    /// The operation with this number fails once if it writes, syncs, creates, renames or removes.
     pub fails_at: Option<u64>,
-    /// Bytes that all files may have together; `StorageFull` beyond.
+    /// The capacity of the disk in bytes. Exceeding it gives `StorageFull`.
     pub capacity_bytes: Option<u64>,
     /// Reading these bytes of this file fails.
     pub unreadable: Option<(String, std::ops::Range<u64>)>,
@@ -26,10 +26,9 @@ pub struct Faults {
 
 /// A disk for tests. The same seed and the same calls give the same disk.
 ///
-/// Clones are the same disk. A write is kept when the file is synced, a name when the directory is. After
-/// [`FaultyDisk::crash`], each sector of 512 bytes that was written and not synced is as before, or new, or torn in its
-/// midst, or with a bit flipped; and each name that was made, changed or removed and not synced has changed or has not.
-/// After a failed sync the disk says that all is well and has lost what was to be synced.
+/// Clones share the disk. A write is durable when the file is synced, a name when the directory is synced. After [`FaultyDisk::crash`],
+/// each unsynced sector of 512 bytes is old, new, torn in the middle, or has a flipped bit; and each unsynced creation, rename or removal
+/// of a name happened or did not. After a failed sync the disk reports success and has lost the data.
 #[derive(Debug, Clone)]
 pub struct FaultyDisk(Arc<Mutex<State>>);
 
@@ -43,9 +42,9 @@ struct State {
     next_file: u64,
     /// The names that programs see.
     names: BTreeMap<String, u64>,
-    /// The names that will be there after a crash.
+    /// The names that survive a crash.
     durable_names: BTreeMap<String, u64>,
-    /// What was done to the names since.
+    /// Changes of names since the last directory sync.
     renamed: Vec<DirectoryChange>,
     locked: bool,
 }
@@ -58,7 +57,7 @@ enum DirectoryChange {
 }
 
 impl FaultyDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new(seed: u64) -> FaultyDisk {
         FaultyDisk(Arc::new(Mutex::new(State {
             random: Random::new(seed),
@@ -74,22 +73,22 @@ impl FaultyDisk {
         })))
     }
 
-    /// What is to go wrong from now on.
+    /// Replaces the faults.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
 
-    /// Operations since the last crash.
+    /// Returns the number of operations since the last crash.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// Syncs of files so far.
+    /// Returns the number of file syncs so far.
     pub fn syncs(&self) -> u64 {
         self.state().syncs
     }
 
-    /// The power goes, and comes back. Files that are open are so no more.
+    /// Simulates a power failure and restart. Open files become invalid.
     pub fn crash(&self) {
         let mut state = self.state();
         let State { random, files, names, durable_names, renamed, .. } = &mut *state;
@@ -106,12 +105,12 @@ impl FaultyDisk {
         state.restart();
     }
 
-    /// The process ends, and the machine goes on: what was written is there, be it on the disk or in memory.
+    /// Simulates the end of the process while the machine keeps running: all written data survives, synced or not.
     pub fn end_process(&self) {
         self.state().restart();
     }
 
-    /// Changes one bit of what is durable, as time does.
+    /// Flips one bit of the durable data, like bit rot.
     pub fn flip_bit(&self, name: &str, offset: u64, bit: u8) {
         let mut state = self.state();
         if let Some(id) = state.names.get(name).copied()
@@ -121,7 +120,7 @@ impl FaultyDisk {
         }
     }
 
-    /// Overwrites a part of a file with zeros, or cuts the file off at its beginning: what a failing disk or a wrong command does.
+    /// Overwrites a range of a file with zeros, or truncates the file at its beginning, like a failing disk or an operator's mistake.
     pub fn clear(&self, name: &str, bytes: std::ops::Range<u64>, cuts: bool) {
         let mut state = self.state();
         if let Some(id) = state.names.get(name).copied()
@@ -145,9 +144,9 @@ impl FaultyDisk {
         state.operations += 1;
         let is_this = |at: Option<u64>| at == Some(state.operations);
         let result = if state.faults.power_lost_at.is_some_and(|at| state.operations >= at) {
-            Err(io::Error::new(io::ErrorKind::BrokenPipe, "the power is gone"))
+            Err(io::Error::new(io::ErrorKind::BrokenPipe, "the power has failed"))
         } else if is_this(state.faults.fails_at) && operation != Operation::Sync {
-            Err(io::Error::other("the disk says no"))
+            Err(io::Error::other("simulated disk failure"))
         } else {
             change(&mut state)
         };
@@ -177,7 +176,7 @@ impl State {
 }
 
 impl DirectoryChange {
-    /// Does nothing where an earlier change that it rests on has been lost.
+    /// Does nothing if an earlier change that it depends on was lost.
     fn apply(&self, names: &mut BTreeMap<String, u64>) {
         match self {
             DirectoryChange::Set(name, id) => {
@@ -267,7 +266,7 @@ impl Disk for FaultyDisk {
     }
 }
 
-/// Holds a [`FaultyDisk`] until it is dropped.
+/// The lock of a [`FaultyDisk`], held until dropped.
 #[derive(Debug)]
 pub struct FaultyDiskLock(FaultyDisk);
 
@@ -297,7 +296,7 @@ impl DiskFile for FaultyDiskFile {
                 && offset < range.end
                 && range.start < offset + bytes.len() as u64
             {
-                return Err(io::Error::other("the disk does not read this"));
+                return Err(io::Error::other("simulated read failure"));
             }
             state.content(self.id)?.read(offset, bytes)
         })
@@ -308,7 +307,7 @@ impl DiskFile for FaultyDiskFile {
             let mut state = self.disk.state();
             let next = Some(state.operations + 1);
             let State { faults, random, .. } = &mut *state;
-            // A write that fails may have got some of its way; of one in which the power goes a crash makes what it likes.
+            // A failed write may be partial; a write during a power failure is complete in memory and subject to the crash.
             let torn = (faults.fails_at == next).then(|| random.below(bytes.len() as u64 + 1) as usize);
             torn.or((faults.power_lost_at == next).then_some(bytes.len()))
         };
@@ -323,7 +322,7 @@ impl DiskFile for FaultyDiskFile {
             state.syncs += 1;
             if state.faults.fails_at == Some(state.operations) {
                 state.content(self.id)?.forget();
-                return Err(io::Error::other("the disk says no"));
+                return Err(io::Error::other("simulated disk failure"));
             }
             state.content(self.id)?.sync();
             Ok(())

@@ -1,16 +1,16 @@
-//! Numbers that look random and follow from a seed.
+//! Pseudorandom numbers from a seed.
 
-/// A small generator (SplitMix64), for tests alone.
+/// A small generator (SplitMix64), for tests only.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers that follow from `seed`.
+    /// Creates a generator with this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -19,12 +19,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `limit - 1`; 0 where `limit` is 0.
+    /// Returns a number from 0 to `limit - 1`, or 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         if limit == 0 { 0 } else { self.next_u64() % limit }
     }
 
-    /// True once in `n` times.
+    /// Returns true with probability 1/n.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

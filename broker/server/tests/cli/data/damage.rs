@@ -43,7 +43,7 @@ fn bytes_that_have_changed_are_named_and_the_rest_is_served() {
     let segment = world.flip_message(17);
     let text = expect_reported_and_refused(&world);
     assert!(text.contains(&format!("\ndamage: segment {segment}, bytes ")), "{text}");
-    assert!(text.contains("frames are lost, behind position "), "{text}");
+    assert!(text.contains("frames are lost, after position "), "{text}");
     assert!(text.contains("  sessions: \"first\"\n  topics: \"t/17\"\n"), "{text}");
     let json = world.data("check", &["--json"]).expect(2).text();
     assert!(json.contains(&format!("\"kind\":\"frames_lost\",\"segment\":{segment},\"from_byte\":")), "{json}");
@@ -93,7 +93,10 @@ fn records_of_a_session_whose_beginning_is_lost_are_passed_over() {
     let text = expect_reported_and_refused(&world);
     assert!(text.contains("skipped, because related records are lost: 1 records of unknown sessions"), "{text}");
     let log = world.serve(&["--recover"]).stop();
-    assert!(log.contains("1 records of unknown sessions") && log.contains("sessions: number 3"), "{log}");
+    assert!(
+        log.contains("skipped inconsistent records: 1 of unknown sessions") && log.contains("sessions: number 3"),
+        "{log}"
+    );
     expect_clean_check(&world);
 }
 
@@ -104,7 +107,7 @@ fn a_log_that_was_cut_short_is_damage_and_the_rest_is_served() {
     let file = fs::OpenOptions::new().write(true).open(world.path().join(&last)).expect("is there");
     file.set_len(8_192 + 4_096).expect("can be cut");
     let text = expect_reported_and_refused(&world);
-    assert!(text.contains(&format!("bytes 12288 to {SEGMENT_MIN_BYTES}: the disk does not read")), "{text}");
+    assert!(text.contains(&format!("bytes 12288 to {SEGMENT_MIN_BYTES}: the disk cannot read the data")), "{text}");
     let broker = world.serve(&["--recover"]);
     assert_eq!(receive(&broker, "first", 30), topics(0..30));
     broker.stop();
@@ -143,7 +146,7 @@ fn of_a_damaged_snapshot_the_rest_is_served() {
     let broker = world.serve(&["--recover"]);
     assert_eq!(receive(&broker, "first", 15), topics(0..15));
     let log = broker.stop();
-    assert!(log.contains(&format!("{name} is damaged")) && log.contains("lost of the snapshot"), "{log}");
+    assert!(log.contains(&format!("{name} is damaged")) && log.contains("lost bytes of the snapshot"), "{log}");
     expect_clean_check(&world);
 }
 
@@ -173,8 +176,8 @@ fn a_torn_tail_is_reported_and_truncated() {
     let broker = world.serve(&[]);
     assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
     let log = broker.stop();
-    assert!(log.contains("the last write is not whole and was cut off: 4096 bytes of segment "), "{log}");
-    assert!(log.contains("if the disk has damaged it since, it may have been acknowledged"), "{log}");
+    assert!(log.contains("cut off an incomplete last write: 4096 bytes of segment "), "{log}");
+    assert!(log.contains("if the disk has damaged it later, it may have been acknowledged"), "{log}");
 }
 
 /// The broker was idle when it was killed, so the last frame is not an interrupted write.
@@ -185,7 +188,7 @@ fn damage_to_the_last_frame_of_a_killed_broker_is_reported() {
     let (name, last) = last_frame(&world);
     world.flip(&name, last + 49);
     let text = expect_reported_and_refused(&world);
-    assert!(text.contains("frames are lost, behind position "), "{text}");
+    assert!(text.contains("frames are lost, after position "), "{text}");
     let broker = world.serve(&["--recover"]);
     assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
     broker.stop();
@@ -202,7 +205,7 @@ fn the_end_of_a_log_that_was_closed_in_order_is_missed() {
         bytes[last as usize - 4_096..].fill(0);
         fs::write(&path, bytes).expect("can be written");
         let text = expect_reported_and_refused(&world);
-        assert!(text.contains("frames are lost, behind position "), "{text}");
+        assert!(text.contains("frames are lost, after position "), "{text}");
         world.serve(&["--recover"]).stop();
         expect_clean_check(&world);
     }
@@ -214,7 +217,7 @@ fn a_last_segment_that_is_missing_is_named() {
         let (name, _) = last_frame(&world);
         fs::remove_file(world.path().join(&name)).expect("is there");
         let text = expect_reported_and_refused(&world);
-        assert!(text.contains(": the file is missing, behind position "), "{text}");
+        assert!(text.contains(": the file is missing, after position "), "{text}");
         let broker = world.serve(&["--recover"]);
         assert!(receive(&broker, "first", 30).starts_with(&topics(0..30)));
         broker.stop();
@@ -238,7 +241,7 @@ fn a_first_segment_that_is_missing_is_named_although_nothing_is_behind_it() {
     drop(broker);
     fs::remove_file(world.path().join(segment_name(1))).expect("is there");
     let text = expect_reported_and_refused(&world);
-    assert!(text.contains("\ndamage: segment 1: the file is missing, behind position 0 and before "), "{text}");
+    assert!(text.contains("\ndamage: segment 1: the file is missing, after position 0 and before "), "{text}");
     world.serve(&["--recover"]).stop();
     expect_clean_check(&world);
 }
@@ -270,5 +273,5 @@ fn a_whole_directory_is_served_with_recover_too() {
     let broker = world.serve(&["--recover"]);
     assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
     let log = broker.stop();
-    assert!(!log.contains("lost") && !log.contains("passed over"), "{log}");
+    assert!(!log.contains("lost") && !log.contains("skipped inconsistent records"), "{log}");
 }

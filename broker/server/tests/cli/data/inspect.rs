@@ -51,7 +51,7 @@ fn what_is_no_data_directory_is_said_to_be_none() {
     std::fs::create_dir(&folder).expect("can be made");
     for command in ["check", "stats", "dump", "compact"] {
         let stderr_text = run(&["data", command, "--data", &folder]).expect(1).stderr;
-        assert!(stderr_text.contains("there is no state in the directory [journal_empty]"), "{command}: {stderr_text}");
+        assert!(stderr_text.contains("the directory contains no journal [journal_empty]"), "{command}: {stderr_text}");
         let stderr_text = world.data(command, &[]).expect(1).stderr;
         assert!(stderr_text.contains("directory not found"), "{command}: {stderr_text}");
     }

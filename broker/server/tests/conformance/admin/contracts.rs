@@ -142,8 +142,8 @@ fn a_bad_contract_is_refused_whole_with_line_and_column_and_the_old_one_stays() 
         &["\"file\":\"m.json\",\"line\":2,"],
     );
     refused(r#"{"topics": "new/#/a", "format": "json", "schema": "{}"}"#, "contract_value", &["topics: "]);
-    refused(r#"{"topics": "new/#", "format": "xml", "schema": "{}"}"#, "contract_value", &["format is one of"]);
-    refused(r#"{"topics": "$SYS/#", "format": "json", "schema": "{}"}"#, "contract_value", &["belong to the broker"]);
+    refused(r#"{"topics": "new/#", "format": "xml", "schema": "{}"}"#, "contract_value", &["format must be one of"]);
+    refused(r#"{"topics": "$SYS/#", "format": "json", "schema": "{}"}"#, "contract_value", &["are reserved"]);
     refused(r#"{"topics": "new/#", "format": "json", "schema_file": "gone.json"}"#, "contract_schema", &["gone.json"]);
     refused(r#"{"topics": "new/#", "format": "json", "schema_file": "../token"}"#, "contract_schema", &["../token"]);
     refused(

@@ -108,13 +108,13 @@ fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
     assert_eq!(subscriber.receive().text(), "for ever");
     assert_eq!(subscriber.receive().text(), "gone");
     let log = broker.end();
-    assert!(log.contains("has been set back by 8"), "{log}");
+    assert!(log.contains("was set back by at least 8"), "{log}");
 
     // Once more, with the clock right again.
     clock.set(0);
     let broker = clock.start();
     assert!(is_there(&broker, "subscriber"));
-    assert!(!broker.end().contains("has been set back"));
+    assert!(!broker.end().contains("was set back"));
 }
 
 /// A clock set forward is indistinguishable from a long time without a broker.

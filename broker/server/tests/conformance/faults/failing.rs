@@ -48,7 +48,7 @@ fn a_failure_is_final(injection: &str, more: &[&str]) {
     drop(faults);
     expect_failed(&broker);
     let log = broker.end();
-    assert!(log.contains("nothing becomes durable any more") && log.contains("Input/output error"), "{log}");
+    assert!(log.contains("nothing is persisted any more") && log.contains("Input/output error"), "{log}");
 
     // An unacknowledged message may be there or not.
     let broker = start(&settings);
@@ -101,7 +101,7 @@ fn a_sync_of_the_log_that_fails_is_final() {
     assert_eq!(witness.expect_disconnect(), 0x97);
     drop(faults);
     expect_failed(&broker);
-    assert!(broker.end().contains("cannot make durable what was written to segment-"));
+    assert!(broker.end().contains("cannot sync segment-"));
     expect_starts_with(&start(&settings), 20);
 }
 

@@ -101,7 +101,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     disk.make_room("other");
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
     let log = broker.end();
-    assert!(log.contains("no space for the next segment") && log.contains("nothing becomes durable any more"), "{log}");
+    assert!(log.contains("no space for the next segment") && log.contains("nothing is persisted any more"), "{log}");
 
     expect_stored(&start_by(&disk.wrapper(), &settings), 0..refused);
 }
@@ -265,13 +265,13 @@ fn commands_without_space_say_where_and_leave_everything_as_it_was() {
     let before = disk.names("");
     let target = disk.path("backup");
     let stderr = refusal(&run(&["data", "backup", "--data", &elsewhere, &target]), 1);
-    for part in [&target[..], "No space left on device", "make room there"] {
+    for part in [&target[..], "No space left on device", "make room on the disk"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     assert!(!stderr.contains(&elsewhere) && stderr.lines().count() == 1, "{stderr}");
     assert_eq!(disk.names(""), before, "nothing is left");
     let stderr = refusal(&run(&["data", "restore", "--data", &target, &elsewhere]), 1);
-    assert!(stderr.contains(&target) && stderr.contains("make room there"), "{stderr}");
+    assert!(stderr.contains(&target) && stderr.contains("make room on the disk"), "{stderr}");
     assert_eq!(disk.names(""), before, "nothing is left");
 
     let data = disk.path("data");
@@ -280,7 +280,10 @@ fn commands_without_space_say_where_and_leave_everything_as_it_was() {
     }
     disk.fill("other", 1 << 20);
     let stderr = refusal(&run(&["data", "compact", "--data", &data]), 1);
-    assert!(stderr.contains(&data) && stderr.contains("make room there") && stderr.lines().count() == 1, "{stderr}");
+    assert!(
+        stderr.contains(&data) && stderr.contains("make room on the disk") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
     assert!(!disk.names("data").iter().any(|name| name.ends_with(".new")), "{:?}", disk.names("data"));
     disk.make_room("other");
     for data in [elsewhere, data] {

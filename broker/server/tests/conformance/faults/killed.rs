@@ -246,7 +246,7 @@ fn a_restore_keeps_what_one_of_the_same_process_number_has_put_aside() {
     assert!(output.status.success(), "{output:?}");
     expect_queued(&disk, &data, 20, "the data directory");
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (_, replaced) = stdout.split_once("what was there is in ").expect("the message names it");
+    let (_, replaced) = stdout.split_once("the old directory is in ").expect("the message names it");
     expect_queued(&disk, replaced.trim(), 30, "the state set aside");
     let kept = disk.names("").into_iter().filter(|name| disk.names(name) == ["earlier"]).count();
     assert_eq!(kept, 2, "{:?}", disk.names(""));

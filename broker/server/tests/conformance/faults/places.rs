@@ -37,7 +37,7 @@ fn a_path_that_is_not_a_directory_is_refused_with_advice() {
     let file = folder.path().join("file").display().to_string();
     for path in [file.clone(), format!("{file}/below")] {
         let stderr = refused_by(&plain(), &settings(&folder, &path, &[]));
-        expect_parts(&stderr, &[&path, "Not a directory", "name a directory", "[journal_disk]"]);
+        expect_parts(&stderr, &[&path, "Not a directory", "use a directory", "[journal_disk]"]);
         for command in ["check", "stats", "dump", "compact"] {
             let stderr = refusal(&run_by(&plain(), &["data", command, "--data", &path]), 1);
             expect_parts(&stderr, &[&path, "Not a directory"]);
@@ -70,7 +70,13 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
         let stderr = refused_by(&nobody, &settings);
         expect_parts(
             &stderr,
-            &[&data, "cannot ", "Permission denied", "the user that runs this program must own", "[journal_disk]"],
+            &[
+                &data,
+                "cannot ",
+                "Permission denied",
+                "make the user that runs this program the owner",
+                "[journal_disk]",
+            ],
         );
     }
     // One file left behind by a command of another user is enough.
@@ -82,7 +88,7 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
     own("0:0");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the permissions are changed");
     let stderr = refused_by(&nobody, &settings);
-    expect_parts(&stderr, &[&data, &segment, "Permission denied", "must own the directory and all that is in it"]);
+    expect_parts(&stderr, &[&data, &segment, "Permission denied", "the owner of the directory and of its files"]);
     own("65534:65534");
     expect_stored(&start_by(&nobody, &settings), 0..10);
 }
@@ -106,7 +112,7 @@ fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
     let stderr = refused_by(&disk.wrapper(), &settings);
     expect_parts(
         &stderr,
-        &[&disk.path("data"), "Read-only file system", "have the file system mounted so", "[journal_disk]"],
+        &[&disk.path("data"), "Read-only file system", "mount the file system read-write", "[journal_disk]"],
     );
     let run = |command: &str, more: &[&str]| {
         let data = disk.path("data");
@@ -162,7 +168,7 @@ fn two_brokers_never_have_one_directory() {
     for path in [data, other_path.display().to_string()] {
         let before = folder.names("data");
         let stderr = refused_by(&plain(), &settings(&folder, &path, &[]));
-        expect_parts(&stderr, &[&path, "another broker uses it", "stop that one", "data.path"]);
+        expect_parts(&stderr, &[&path, "another broker uses it", "stop that broker", "data.path"]);
         assert_eq!(folder.names("data"), before);
     }
     publish(&first, 5..10, 100);

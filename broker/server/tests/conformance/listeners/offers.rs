@@ -79,7 +79,7 @@ fn assigned_identifiers_begin_as_configured() {
         broker.connecting(V5, &id).open().ping();
     });
     let stderr = Broker::refused(&["mqtt.assigned_client_id_prefix=a-long-prefix-", "limits.client_id_bytes=23"]);
-    assert!(stderr.contains("client identifiers of 30 bytes, and limits.client_id_bytes is 23"), "{stderr}");
+    assert!(stderr.contains("client identifiers of 30 bytes, but limits.client_id_bytes is 23"), "{stderr}");
 }
 
 /// `mqtt.max_qos` of a listener: CONNACK announces it [MQTT-3.2.2-9], SUBSCRIBE of any QoS is accepted [MQTT-3.2.2-10], and a PUBLISH above

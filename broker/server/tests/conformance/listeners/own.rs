@@ -93,7 +93,7 @@ fn explain_names_the_rules_of_a_listener() {
     let (code, text) = explain("common", "common/a");
     assert!(code == Some(0) && text.contains("all.toml:3, role all"), "{text}");
     let (code, text) = explain("nowhere", "a");
-    assert!(code == Some(1) && text.contains("there is no listener \"nowhere\"; there are own, common"), "{text}");
+    assert!(code == Some(1) && text.contains("unknown listener \"nowhere\"; configured are own, common"), "{text}");
 }
 
 /// The keys of the table override those of `[mqtt]`, which apply to other listeners.

@@ -64,7 +64,9 @@ fn a_listener_has_a_limit_of_its_own() {
     connect(address, "fourth").ping();
     let log = broker.end();
     assert!(
-        log.contains("refused connection: its limit on connections is reached listener=few address=127.0.0.1:"),
+        log.contains(
+            "refused connection: the connection limit of the listener is reached listener=few address=127.0.0.1:"
+        ),
         "{log}"
     );
 }

@@ -100,11 +100,11 @@ fn a_socket_that_is_left_over_is_replaced_and_one_in_use_is_not() {
     broker.end();
     let other = UnixListener::bind(&path).expect("the address is free");
     let stderr = Broker::refused_with_listeners(&folder, &table(&folder, ""));
-    assert!(stderr.contains("another program listens there"), "{stderr}");
+    assert!(stderr.contains("another program listens on the socket"), "{stderr}");
     drop(other);
     fs::remove_file(&path).expect("the socket file exists");
     fs::write(&path, "text").expect("writes");
     let stderr = Broker::refused_with_listeners(&folder, &table(&folder, ""));
-    assert!(stderr.contains("something is there that is no socket"), "{stderr}");
+    assert!(stderr.contains("the path exists and is not a socket"), "{stderr}");
     assert_eq!(fs::read_to_string(&path).expect("the file still exists"), "text");
 }

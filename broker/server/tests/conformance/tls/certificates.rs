@@ -55,7 +55,7 @@ fn certificates_of_clients_are_required_and_looked_at() {
                         refused.contains("CertificateRequired") || refused.contains("HandshakeFailure"),
                         "{refused}"
                     );
-                    broker.wait_for("the client showed no certificate");
+                    broker.wait_for("the client presented no certificate");
                 }
             }
         }

@@ -1,4 +1,4 @@
-// One entry for each library: how it connects, publishes at QoS 0 as fast as it offers to, and receives.
+// One entry for each library: how it connects, publishes at QoS 0 in its fastest way, and receives.
 
 import { once } from "node:events";
 
@@ -6,7 +6,7 @@ async function tautwire(port, version) {
   const { connect } = await import("@tautwire/client");
   const client = await connect(`mqtt://127.0.0.1:${port}`, { protocolVersion: version });
   return {
-    /** Sends so many messages without a promise for each, with a pause when the client says that the network is behind. */
+    /** Sends messages without a promise for each, and pauses when the client reports congestion. */
     async flood(topic, payload, count) {
       for (let sent = 0; sent < count; ) {
         if (client.send(topic, payload)) {
@@ -43,7 +43,7 @@ async function mqttjs(port, version) {
   const client = mqtt.connect({ host: "127.0.0.1", port, protocolVersion: version, reconnectPeriod: 0 });
   await once(client, "connect");
   return {
-    /** Callbacks, with a pause when the stream has more than it should hold. */
+    /** Uses callbacks, and pauses when the stream's buffer is full. */
     async flood(topic, payload, count) {
       for (let sent = 0; sent < count; sent++) {
         client.publish(topic, payload);

@@ -1,4 +1,4 @@
-// Measures one thing with one library in a process of its own and writes JSON. CPU time is that of this process, user and
+// Measures one operation of one library in a separate process and writes JSON. The CPU time is that of this process, user and
 // system, from the first message to the last.
 
 import { LIBRARIES } from "./libraries.mjs";
@@ -25,7 +25,7 @@ const publishing = (way) => async () => {
   return measure(() => run(count));
 };
 
-/** A feeder elsewhere keeps a window of messages on their way: `bench/go` lets it send another part. */
+/** An external feeder keeps a window of messages in flight: `bench/go` lets it send another part. */
 const receiving = (way) => async () => {
   const PART = 10_000;
   let received = 0;
@@ -68,7 +68,7 @@ async function feeding() {
   return new Promise(() => {});
 }
 
-/** One message there and back at a time: to itself, or to another process that sends it back. */
+/** One round trip at a time: to itself, or to another process that sends the message back. */
 const pinging = (there, back) => async () => {
   let onPong = () => {};
   await library.subscribe(back, () => onPong());

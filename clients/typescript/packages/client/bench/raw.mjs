@@ -1,5 +1,5 @@
-// What round trips cost without MQTT: TCP sockets of Node.js through a process that sends back what it gets (`relay`), or
-// through one that passes it on to another process that sends it back, as a broker does (`pass`).
+// The cost of round trips without MQTT: TCP sockets of Node.js through a process that echoes (`relay`), or
+// through one that forwards to another process that echoes, like a broker (`pass`).
 
 import { connect, createServer } from "node:net";
 

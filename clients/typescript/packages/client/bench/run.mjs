@@ -1,5 +1,5 @@
 // Compares this package with MQTT.js over the broker of this repository and prints the figures of each round as JSON.
-// ROUNDS (5) of each, by turns. COUNT (400000): messages of a run; TRIPS (20000): round trips.
+// ROUNDS (5) of each, alternating. COUNT (400000): messages of a run; TRIPS (20000): round trips.
 
 import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -29,7 +29,7 @@ function start(script, ...args) {
   return child;
 }
 
-/** The next message of a child. */
+/** Resolves with the next message of a child process. */
 const said = async (child) => (await once(child, "message"))[0];
 
 async function finished(child) {

@@ -1,5 +1,4 @@
-// The size of what a bundler makes of this package for browsers, codec included, minified and with gzip, against its budget
-// in bytes.
+// Checks the size of this package and its codec, bundled for browsers, minified and gzipped, against its budget in bytes.
 
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";

@@ -1,4 +1,4 @@
-// The client in a real browser, against the real broker.
+// The client in a real browser, with the real broker.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -9,7 +9,7 @@ import { startChromium } from "./chromium.mjs";
 import { startSite } from "./site.mjs";
 import { Tab } from "./tab.mjs";
 
-/** What the browser itself says when a connection fails, whatever the page does about it. */
+/** The errors that the browser itself logs when a connection fails. */
 const CONNECTION_FAILED = /^console: WebSocket connection to \S+ failed/;
 
 let browser;
@@ -25,7 +25,7 @@ after(async () => {
   site?.stop();
 });
 
-/** Runs the body with a broker and a tab of its own. At the end nothing may have gone wrong unseen. */
+/** Runs the body with a broker and a tab. Fails if the page has logged an unexpected error. */
 function inTab(title, body) {
   test(title, async () => {
     const context = new Context();
@@ -44,18 +44,18 @@ function inTab(title, body) {
 }
 
 class Context {
-  /** Whether the connection of the page fails in this test. */
+  /** Whether the test makes the connection of the page fail. */
   isCut = false;
   #peers = [];
 
-  /** A client in Node.js at the same broker. */
+  /** A client in Node.js, connected to the same broker. */
   async peer() {
     const peer = await connect(this.broker.urls[1]);
     this.#peers.push(peer);
     return peer;
   }
 
-  /** Ends the broker; the result starts it again at the same address. */
+  /** Stops the broker. The returned function starts it again at the same address. */
   async stopBroker(signal) {
     this.isCut = true;
     const listen = [`ws://127.0.0.1:${this.broker.port}/mqtt`, "127.0.0.1:0"];
@@ -73,7 +73,7 @@ class Context {
   }
 }
 
-/** In the page: a client under `globalThis.client` that tells what happens to it. */
+/** In the page: creates a client under `globalThis.client` that reports its events. */
 async function connectInPage({ url, options = {}, filter = "page/#" }) {
   const { tautwire, tell } = globalThis;
   const diagnostics = (event) => {
@@ -88,7 +88,7 @@ async function connectInPage({ url, options = {}, filter = "page/#" }) {
   tell(`subscribed with QoS ${granted}`);
 }
 
-/** In the page: ends its client and says how it went. */
+/** In the page: closes its client and reports the result. */
 async function closeInPage() {
   const { client } = globalThis;
   const { connections } = client.counters;
@@ -159,7 +159,7 @@ for (const [signal, how] of [
 
 inTab("a tab in the background keeps its connection with slow timers", async (context) => {
   const { tab, broker } = context;
-  // The broker waits for 3 s. Its messages do not count: only the page's own timer, which fires once a second, keeps it.
+  // The broker waits for 3 s. Its messages do not count: only the page's own timer, which fires once a second, keeps it connected.
   await tab.run(connectInPage, { url: broker.url, options: { keepAliveS: 2 } });
   await tab.hide();
   await tab.told("received pingresp", 3, 20_000);
@@ -218,7 +218,7 @@ inTab("a server that is not there is an error that can be caught, and no fault o
   await context.stopBroker("SIGKILL");
   const code = await tab.run(async (url) => {
     const { connect, createClient } = globalThis.tautwire;
-    // Its promises are let go of.
+    // Drops the references to its promises.
     const abandoned = createClient(url);
     void abandoned.publish("t", "x", { qos: 1 });
     void abandoned.subscribe("t").ready;

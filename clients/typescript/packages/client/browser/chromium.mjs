@@ -1,4 +1,4 @@
-// Chromium as its users have it: tabs that are not in front are hidden, and their timers slow.
+// Chromium as users run it: background tabs are hidden, and their timers throttled.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -24,14 +24,14 @@ const START_MS = 30_000;
 const INTERRUPTS = ["SIGINT", "SIGTERM"];
 
 /**
- * Starts the browser. It is started here and not by the library, whose own settings would show every tab as if it were in
- * front, with timers at full speed. With `authority`, the file of a certificate, it trusts what that has issued.
+ * Starts the browser. The library does not start it, because its settings would treat every tab as visible, with timers at full
+ * speed. `authority`: the file of a certificate to trust.
  */
 export async function startChromium(flags = [], { authority } = {}) {
   assert.ok(existsSync(CHROMIUM), `there is no ${CHROMIUM}: run \`apt-get install -y chromium\`, or set CHROMIUM to its path`);
   const profile = mkdtempSync(join(tmpdir(), "tautwire-chromium-"));
   const args = [...FLAGS, ...flags, `--user-data-dir=${profile}`, "about:blank"];
-  // A group of its own: it is many processes.
+  // In a process group, because it has many processes.
   const env = authority === undefined ? process.env : { ...process.env, HOME: homeThatTrusts(authority, profile) };
   const child = spawn(CHROMIUM, args, { stdio: ["ignore", "ignore", "pipe"], detached: true, env });
   const exited = once(child, "exit");
@@ -45,7 +45,7 @@ export async function startChromium(flags = [], { authority } = {}) {
     for (const name of INTERRUPTS) process.off(name, onInterrupt);
     kill();
     await exited;
-    // Its children may write for a moment longer.
+    // Its child processes may write for a moment longer.
     rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   };
   try {
@@ -53,7 +53,7 @@ export async function startChromium(flags = [], { authority } = {}) {
     const context = browser.contexts()[0];
     return {
       context,
-      /** Stops all of its processes, as a machine that sleeps does, or has them go on. */
+      /** Stops all of its processes, like a suspended machine, or continues them. */
       setAsleep: (isAsleep) => signal(isAsleep ? "SIGSTOP" : "SIGCONT"),
       async stop() {
         await stop();
@@ -66,7 +66,7 @@ export async function startChromium(flags = [], { authority } = {}) {
   }
 }
 
-/** A home directory with a store of certificates as users have it, in which this authority is trusted. */
+/** Creates a home directory with a certificate store that trusts this authority. */
 function homeThatTrusts(authority, profile) {
   const store = join(profile, "home", ".pki", "nssdb");
   mkdirSync(store, { recursive: true });

@@ -1,4 +1,4 @@
-// What the scripts of the tests find in the page.
+// The objects that the scripts of the tests use in the page.
 
 import * as tautwire from "@tautwire/client";
 import { IndexedDbStore } from "@tautwire/client/indexeddb-store";

@@ -1,4 +1,4 @@
-// The pages of the tests: one that has the client, under a policy that allows no evaluation, and a worker that has it.
+// The pages of the tests: one with the client, under a policy that forbids eval, and a worker with the client.
 
 import { once } from "node:events";
 import { createServer } from "node:http";

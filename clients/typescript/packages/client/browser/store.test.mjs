@@ -1,4 +1,4 @@
-// The store of browsers in a real one, against the real broker. Tabs end without a word.
+// The store for browsers in a real browser, with the real broker. Tabs are closed abruptly.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ after(async () => {
 
 const open = () => Tab.open(browser.context, site.url);
 
-/** The session of that name as the page finds it, with plain arrays. */
+/** Loads the session of that name in the page, with plain arrays. */
 function sessionIn(tab, name) {
   return tab.run(async (name) => {
     const store = await globalThis.IndexedDbStore.open(name);
@@ -39,7 +39,7 @@ function sessionIn(tab, name) {
   }, name);
 }
 
-test("what was recorded is there when the session is opened again", async () => {
+test("recorded changes are restored when the session is opened again", async () => {
   const tab = await open();
   try {
     const changes = CHANGES.map((change) => ("packet" in change ? { ...change, packet: Array.from(change.packet) } : change));
@@ -63,7 +63,7 @@ test("what was recorded is there when the session is opened again", async () => 
   }
 });
 
-test("one tab at a time has a session, and its end frees it", async () => {
+test("one tab at a time can open a session, and its end releases it", async () => {
   const [first, second] = [await open(), await open()];
   try {
     const attempt = () => globalThis.IndexedDbStore.open("shared").then(() => "open", ({ code }) => code);
@@ -71,7 +71,7 @@ test("one tab at a time has a session, and its end frees it", async () => {
     assert.equal(await second.run(attempt), "store_in_use");
     await first.close();
     let found;
-    // The browser frees locks a moment later.
+    // The browser releases locks a moment later.
     for (let n = 0; n < 1_000 && found !== "open"; n++) found = await second.run(attempt);
     assert.equal(found, "open");
   } finally {
@@ -79,7 +79,7 @@ test("one tab at a time has a session, and its end frees it", async () => {
   }
 });
 
-test("nothing is lost and QoS 2 arrives once, though tabs that publish are closed and the broker is killed", async () => {
+test("nothing is lost and QoS 2 arrives once, while tabs are closed and the broker is killed", async () => {
   const LIVES = 6;
   const broker = await MortalBroker.start(join(folder, "data"), ["ws://127.0.0.1:0/mqtt", "127.0.0.1:0"]);
   const peer = await connect(broker.urls[1], { clientId: "witness", sessionExpiryS: 600, reconnect: FAST });
@@ -133,7 +133,7 @@ test("nothing is lost and QoS 2 arrives once, though tabs that publish are close
     await tab.close();
     assert.deepEqual(left, { queued: 0, inflight: 0 });
     assert.deepEqual([...safe].filter((name) => !arrived.includes(name)), []);
-    // Odd numbers were of QoS 2.
+    // Odd numbers have QoS 2.
     const twice = arrived.filter((name, at) => /[13579]$/.test(name) && arrived.indexOf(name) !== at);
     assert.deepEqual(twice, []);
     assert.ok(safe.size > LIVES * 30);

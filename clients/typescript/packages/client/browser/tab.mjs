@@ -1,10 +1,10 @@
 import { within } from "../dist/test/support/waiting.js";
 
-/** A tab with the client. Its scripts report by `tell(line)`: a hidden tab has no timers worth polling with. */
+/** A tab with the client. Its scripts report with `tell(line)`, because a hidden tab has no timers for polling. */
 export class Tab {
-  /** What the page told. */
+  /** The lines that the page has reported. */
   lines = [];
-  /** Everything that should not be: errors and warnings of the console, exceptions, rejections that nobody handled. */
+  /** Unexpected events: errors and warnings of the console, exceptions, unhandled rejections. */
   faults = [];
   #waiting = new Set();
 
@@ -39,7 +39,7 @@ export class Tab {
     return [`The page told ${JSON.stringify(this.lines)}`, ...this.faults].join("\n");
   }
 
-  /** Waits until the page has told this line so many times. */
+  /** Waits until the page has reported this line `count` times. */
   async told(line, times = 1, limitMs = 10_000) {
     let look;
     const found = new Promise((resolve) => {
@@ -58,7 +58,7 @@ export class Tab {
     }
   }
 
-  /** Puts another tab in front of this one. */
+  /** Shows another tab in front of this one. */
   async hide() {
     const other = await this.page.context().newPage();
     await other.bringToFront();
@@ -79,7 +79,7 @@ export class Tab {
     await this.page.bringToFront();
   }
 
-  /** Stops all of the page's tasks, as browsers do to hidden tabs to save energy, or has them go on. */
+  /** Freezes all tasks of the page, as browsers do with hidden tabs to save energy, or unfreezes them. */
   async setFrozen(isFrozen) {
     this.cdp ??= await this.page.context().newCDPSession(this.page);
     await this.cdp.send("Page.setWebLifecycleState", { state: isFrozen ? "frozen" : "active" });

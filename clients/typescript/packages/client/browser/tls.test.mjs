@@ -1,4 +1,4 @@
-// The client in a real browser, against the real broker by wss.
+// The client in a real browser, with the real broker over wss.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -32,7 +32,7 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A broker with the certificate of an authority; its addresses for pages and for programs. */
+/** Starts a broker with a certificate of an authority. Returns its addresses for pages and for programs. */
 async function start(name) {
   const settings = [`tls.certificate=${file(`${name}/server.pem`)}`, `tls.key=${file(`${name}/server.key`)}`];
   const broker = await RealBroker.start(["wss://127.0.0.1:0/mqtt", "mqtts://127.0.0.1:0"], settings);
@@ -40,7 +40,7 @@ async function start(name) {
   return { broker, wss, mqtts };
 }
 
-test("messages travel by wss where the browser trusts the broker's authority", async () => {
+test("messages pass over wss if the browser trusts the broker's authority", async () => {
   const { broker, wss, mqtts } = await start("known");
   const tab = await Tab.open(browser.context, site.url);
   const peer = await connect(mqtts, { tls: { ca: readFileSync(file("known/ca.pem")) } });
@@ -64,7 +64,7 @@ test("messages travel by wss where the browser trusts the broker's authority", a
   }
 });
 
-test("a broker of an authority that the browser does not know is not talked to", async () => {
+test("a broker with an unknown authority is refused", async () => {
   const { broker, wss } = await start("strange");
   const tab = await Tab.open(browser.context, site.url);
   try {

@@ -1,4 +1,4 @@
-// A worker that says what it hears. It has neither window nor document.
+// A worker that reports the messages that it receives. It has neither window nor document.
 
 import { connect } from "@tautwire/client";
 

@@ -1,4 +1,4 @@
-// Shows with any broker what a user of this client sees: `driver.mjs HOST PORT [CASE…]` or `driver.mjs --list`. Prints
+// Tests this client with any broker: `driver.mjs HOST PORT [CASE…]` or `driver.mjs --list`. Prints
 // `ok NAME` or `FAIL NAME: reason` for each case.
 
 import assert from "node:assert/strict";
@@ -7,7 +7,7 @@ import { connect } from "@tautwire/client";
 
 const CASE_TIMEOUT_MS = 20_000;
 
-/** One run of one case: names that nobody else uses, and clients that end with it. */
+/** One run of one case: unique names, and clients that are closed at its end. */
 class Context {
   #tag = randomBytes(6).toString("hex");
   #clients = [];
@@ -37,7 +37,7 @@ class Context {
   }
 }
 
-/** A subscription whose messages are taken one by one. */
+/** A subscription whose messages are read one by one. */
 async function receive(client, filter, options) {
   const subscription = client.subscribe(filter, options);
   await subscription.ready;
@@ -54,7 +54,7 @@ async function connects(context) {
   assert.equal(client.state, "closed");
 }
 
-/** A hundred messages arrive once each, in order, with that QoS. */
+/** Checks that a hundred messages arrive once each, in order, with that QoS. */
 const delivers = (qos) => async (context) => {
   const topic = context.topic("t");
   const [sender, receiver] = await Promise.all([context.connect(), context.connect()]);
@@ -144,7 +144,7 @@ async function carriesProperties(context) {
       ["", "ü"],
     ],
   };
-  // QoS 0: one broker answers user properties with a PUBACK that the standard does not know.
+  // QoS 0, because one broker answers user properties with an invalid PUBACK.
   await client.publish(topic, "text", { qos: 0, properties: { ...properties, messageExpiryInterval: 600 } });
   const { properties: got } = await messages.next();
   const { messageExpiryInterval, subscriptionIdentifiers, ...rest } = got;

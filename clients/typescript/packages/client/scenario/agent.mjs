@@ -1,4 +1,4 @@
-// The agent of TypeScript for the scenarios: `agent.mjs ADDRESS`. What it reads and prints, tests/scenario/README.md says.
+// The TypeScript agent for the scenarios: `agent.mjs ADDRESS`. tests/scenario/README.md describes its input and output.
 
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -6,17 +6,17 @@ import process from "node:process";
 import { connect, createClient, request, respond, ResponseFailure } from "@tautwire/client";
 
 const STDOUT = 1;
-/** The first pause between attempts, unless the longest one is shorter. */
+/** The first delay between attempts, unless the maximum is shorter. */
 const MIN_DELAY_MS = 500;
 
 const address = process.argv[2];
 let client;
 let timeoutMs;
-/** Newest last. */
+/** The subscriptions, newest last. */
 const subscriptions = [];
-/** Messages that wait for `acknowledge`, by payload. */
+/** Messages that wait for the command `acknowledge`, by payload. */
 const held = new Map();
-/** Commands that are under way. */
+/** The running commands. */
 const running = new Set();
 
 function print(...words) {
@@ -42,7 +42,7 @@ function settings(words) {
   };
 }
 
-/** Prints what happens to the connection without being asked. */
+/** Prints events of the connection. */
 function watch() {
   let lost;
   client.on("connected", ({ sessionPresent }) => print("connected", Number(sessionPresent)));
@@ -75,7 +75,7 @@ async function subscribed(subscription) {
   print("subscribed", filter, qos);
 }
 
-/** The rest of a line behind so many words. */
+/** The rest of a line after `count` words. */
 const rest = (words, count) => words.slice(count).join(" ");
 
 const RESPONDERS = {
@@ -133,7 +133,7 @@ const COMMANDS = {
   },
 };
 
-/** Runs a command and tells of its failure. */
+/** Runs a command and prints its failure. */
 async function run([command, ...words]) {
   try {
     await COMMANDS[command](words);
@@ -148,7 +148,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const command = run(words);
   running.add(command);
   void command.finally(() => running.delete(command));
-  // Whatever comes next is for this client.
+  // The following commands are for this client.
   if (words[0] === "connect") await command;
 }
 await client?.close();

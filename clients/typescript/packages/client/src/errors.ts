@@ -1,8 +1,7 @@
 import type { UserProperty } from "@tautwire/mqtt-codec";
 
 /**
- * A stable name for each way in which something of this package can fail. `TEXTS` of `@tautwire/client/texts` says what each
- * means, and what to do.
+ * A stable code for each kind of failure. `TEXTS` of `@tautwire/client/texts` says what each means, and what to do.
  */
 export type MqttErrorCode =
   | "invalid_options"
@@ -18,12 +17,12 @@ export type MqttErrorCode =
   | "unreachable"
   | "connect_timeout"
   | "handshake_failed"
-  /** `status` is that of HTTP, if the server answered with one. */
+  /** `status` is the HTTP status, if the server sent one. */
   | "websocket_refused"
   | "connection_refused"
   /** `protocolVersion: "auto"` tries 5.0, and then 3.1.1. */
   | "unsupported_protocol_version"
-  /** `serverReference` names the other server, if this one says its name. */
+  /** `serverReference` names the other server, if the server sent it. */
   | "redirected"
   | "authentication_failed"
   | "connection_lost"
@@ -33,9 +32,9 @@ export type MqttErrorCode =
   | "protocol_error"
   | "session_lost"
   | "store_failed"
-  /** Another process, another tab, or another client of this program has it open. */
+  /** Another process, tab, or client of this program has the store open. */
   | "store_in_use"
-  /** It stays as it is. */
+  /** The file is left unchanged. */
   | "store_corrupt"
   | "queue_full"
   | "dropped"
@@ -49,7 +48,7 @@ export type MqttErrorCode =
   | "unsubscribe_refused"
   | "unsubscribed"
   | "request_timeout"
-  /** `detail` is what the responder said. */
+  /** `detail` is the message of the responder. */
   | "request_failed"
   | "no_responder"
   | "payload_invalid"
@@ -68,7 +67,7 @@ export type MqttErrorCode =
   | "tls_closed"
   | "tls_settings";
 
-/** What else is known of a failure. */
+/** The optional fields of an {@link MqttError}. */
 export interface ErrorDetails {
   cause?: unknown;
   reason?: number | undefined;
@@ -78,48 +77,48 @@ export interface ErrorDetails {
   status?: number | undefined;
 }
 
-/** The fixed parts of messages, by code: those of `@tautwire/client/texts`, where it is loaded. */
+/** The fixed part of each message, by code: empty unless `@tautwire/client/texts` is loaded. */
 let texts: Readonly<Record<string, string>> = {};
-/** Answers which of the known names was probably meant, or nothing. */
-let meant: (name: string, known: readonly string[]) => string = () => "";
+/** Returns the known name that was probably intended, or an empty string. */
+let suggest: (name: string, known: readonly string[]) => string = () => "";
 
-export function setWords(table: typeof texts, guess: typeof meant): void {
+export function setTexts(table: typeof texts, suggestion: typeof suggest): void {
   texts = table;
-  meant = guess;
+  suggest = suggestion;
 }
 
-/** What is wrong with an option that does not exist. */
+/** The detail of the error for an unknown option. */
 export function unknownName(name: string, known: readonly string[]): string {
-  const other = meant(name, known);
-  return `there is no option ${name}${other && `: do you mean ${other}?`}`;
+  const other = suggest(name, known);
+  return `there is no option ${name}${other && `: did you mean ${other}?`}`;
 }
 
 /**
- * Every failure of this package. The message is `TEXT (DETAIL) [CODE]`: what is wrong and what to do, what it was in this case, and
- * the code. In browsers the text is there only if the program imports `@tautwire/client/texts`. Never holds a payload or
- * a password.
+ * The error class of this package. The message is `TEXT (DETAIL) [CODE]`: what is wrong and what to do, the details of this case, and
+ * the code. In browsers the text is included only if the program imports `@tautwire/client/texts`. An error never contains a payload
+ * or a password.
  */
 export class MqttError extends Error {
   override readonly name: string;
-  /** Which failure it is; stable over versions. */
+  /** The kind of failure; stable across versions. */
   readonly code: MqttErrorCode;
-  /** What it was in this case, such as the topic filter or the address; may be empty. */
+  /** The details of this case, such as the topic filter or the address; may be empty. */
   readonly detail: string;
-  /** The MQTT 5.0 reason code of the packet that brought it, if one did. */
+  /** The MQTT 5.0 reason code, if a packet of the server caused the error. */
   readonly reason: number | undefined;
-  /** What the server said for people to read. */
+  /** The reason string of the server. */
   readonly reasonString: string | undefined;
   /** Another server to use, with `redirected`. */
   readonly serverReference: string | undefined;
-  /** What the server added. */
+  /** The user properties of the server's packet. */
   readonly userProperties: readonly UserProperty[];
-  /** The status of HTTP with which the server refused the WebSocket. */
+  /** The HTTP status with which the server refused the WebSocket. */
   readonly status: number | undefined;
 
   constructor(code: MqttErrorCode, detail = "", details: ErrorDetails = {}) {
     const { cause, reason, reasonString } = details;
     super(messageFor(code, detail, reason, reasonString), cause === undefined ? undefined : { cause });
-    // What the platform's own functions are recognised by.
+    // The platform's own functions use `AbortError` for an aborted signal.
     this.name = code === "canceled" || code === "unacknowledged" ? "AbortError" : "MqttError";
     this.code = code;
     this.detail = detail;
@@ -139,7 +138,7 @@ function messageFor(code: string, detail: string, reason: number | undefined, re
   return [...parts, `[${code}]`].filter(Boolean).join(" ");
 }
 
-/** Anything that was thrown, as an error of this package. */
+/** Converts a thrown value to an error of this package. */
 export function asMqttError(thrown: unknown, code: MqttErrorCode, detail?: string): MqttError {
   return thrown instanceof MqttError ? thrown : new MqttError(code, detail ?? messageOf(thrown), { cause: thrown });
 }
@@ -148,7 +147,7 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);
 }
 
-/** `error`: what has ended the client, if its user has not. */
+/** The error of operations on a closed client. `error`: the reason, or null after `close()`. */
 export function closedBy(error: MqttError | null): MqttError {
   return new MqttError("closed", "", { cause: error ?? undefined });
 }

@@ -1,4 +1,4 @@
-// What both entries offer.
+// The exports that the entries for Node.js and for browsers share.
 
 export { ReasonCode } from "@tautwire/mqtt-codec";
 export type {
@@ -31,7 +31,7 @@ export { MqttError, type MqttErrorCode } from "./errors.js";
 export type { BackOffOptions } from "./session/back-off.js";
 export type { Counters } from "./session/counters.js";
 export type { FilterOptions } from "./session/filters.js";
-export type { Answer, QueueOptions } from "./session/outgoing.js";
+export type { PublishResult, QueueOptions } from "./session/outgoing.js";
 export type { PacketOutline } from "./session/trace.js";
 export { topic, type Topic, type TopicArguments, type TopicParams } from "./topics/topic.js";
 export type { TlsOptions, Transport, TransportEvents, TransportFactory, TransportOptions } from "./transport/transport.js";

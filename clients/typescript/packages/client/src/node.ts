@@ -22,12 +22,12 @@ const node: Platform = {
   checkAddress(url, { tls }) {
     const { protocol, pathname, search, hash } = url;
     checkNames(tls, TLS_NAMES);
-    // A program that gives them believes that the connection is secret.
+    // Ignoring them would leave a connection unencrypted that the program believes to be secure.
     if (Object.values(tls ?? {}).some((value) => value !== undefined) && !isSecure(url)) {
-      throw new MqttError("invalid_options", `tls is for mqtts and wss, and the address begins with ${protocol}//`);
+      throw new MqttError("invalid_options", `tls needs an mqtts:// or wss:// address, and the address begins with ${protocol}//`);
     }
     if (!protocol.startsWith("ws") && !/^\/?$/.test(pathname + search + hash)) {
-      throw new MqttError("invalid_options", "a path is for ws and wss");
+      throw new MqttError("invalid_options", "only ws:// and wss:// addresses have a path");
     }
   },
   defer: (callback) => {

@@ -4,14 +4,14 @@
  * @packageDocumentation
  */
 
-// First, so that the modules of the codec stand together in a bundle: that compresses better.
+// First, so that a bundle has the modules of the codec next to each other, which compresses better.
 export * from "./index.js";
 
 import { connectOn, createOn, type Connect, type CreateClient } from "./client/open.js";
 import type { Platform } from "./client/platform.js";
 import { webSocket } from "./transport/web-socket.js";
 
-/** What of a page says that it may have been asleep. Workers have less of it. */
+/** The events that tell that a page may have been suspended. Workers have fewer of them. */
 interface Page {
   addEventListener?(name: string, listener: () => void): void;
   removeEventListener?(name: string, listener: () => void): void;

@@ -1,15 +1,15 @@
 /**
- * Gives the messages of errors their words, those of the codec too: `import "@tautwire/client/texts"`. The entry for Node.js does it by
- * itself. In browsers it is the program's choice, because the words take more room than they save while all goes well.
+ * Adds the texts of error messages, also those of the codec: `import "@tautwire/client/texts"`. The entry for Node.js imports it.
+ * In browsers the program decides, because the texts make a bundle larger.
  *
  * @packageDocumentation
  */
 
 import "@tautwire/mqtt-codec/texts";
-import { setWords } from "./errors.js";
-import { meant } from "./meant.js";
+import { setTexts } from "./errors.js";
+import { suggest } from "./suggest.js";
 import { TEXTS } from "./texts.js";
 
-setWords(TEXTS, meant);
+setTexts(TEXTS, suggest);
 
 export { TEXTS };

@@ -14,7 +14,7 @@ const METHOD = { authenticationMethod: "M" };
 const step = (): undefined => undefined;
 
 describe("extended authentication", () => {
-  test("the steps of a method, and once more on request", async () => {
+  test("performs the steps of a method, and re-authenticates on request", async () => {
     const said: string[] = [];
     const bytes = (text: string) => new TextEncoder().encode(text);
     const read = (data: Uint8Array | undefined) => new TextDecoder().decode(data);
@@ -50,7 +50,7 @@ describe("extended authentication", () => {
     await client.close();
   });
 
-  test("a hook that throws ends the client", async () => {
+  test("an authentication function that throws ends the client", async () => {
     const { broker, client } = setup({
       authentication: {
         method: "M",
@@ -67,7 +67,7 @@ describe("extended authentication", () => {
     assert.equal(client.state, "closed");
   });
 
-  test("nothing goes to a server, and nothing of it is heard, before its proof has been checked", async () => {
+  test("sends and reads nothing before the server's proof has been checked", async () => {
     let believe: () => void = () => undefined;
     const finish = () => new Promise<void>((resolve) => (believe = resolve));
     const { broker, client } = setup({ authentication: { method: "M", step, finish } });
@@ -89,7 +89,7 @@ describe("extended authentication", () => {
     await client.close();
   });
 
-  test("a server that is not believed gets nothing, and ends the client", async () => {
+  test("a server that fails the check gets nothing, and the client ends", async () => {
     const finish = () => Promise.reject(new Error("another signature"));
     const { broker, client } = setup({ authentication: { method: "M", step, finish } });
     const publishing = failure(client.publish("t", "secret", { qos: 1 }));
@@ -118,7 +118,7 @@ describe("extended authentication", () => {
     }
   });
 
-  test("AUTH that is not due is refused, and so is a second re-authentication at a time", async () => {
+  test("an unexpected AUTH is refused, and so is a concurrent re-authentication", async () => {
     const give = async (reason: number, isConnected: boolean, method?: string) => {
       const authentication = method === undefined ? undefined : { method, step };
       const { broker, client } = setup({ authentication, reconnect: false });

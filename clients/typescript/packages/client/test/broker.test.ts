@@ -1,4 +1,4 @@
-// With the broker of this repository, over every transport.
+// Tests with the broker of this repository, over every transport.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const key = fixture("test-only-key.pem");
 
 const FAST = { minDelayMs: 10, maxDelayMs: 50 };
 
-/** Hands connections on to a port, whatever `accept` says they come by. */
+/** Listens on a port that the kernel chooses, and returns it. */
 async function listen(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return (server.address() as AddressInfo).port;
@@ -33,7 +33,7 @@ function pipeTo(port: number): (socket: Socket) => void {
   };
 }
 
-/** All that a transport has to carry. */
+/** Exercises a transport: publishing, subscribing, large payloads. */
 async function exercise(client: Client): Promise<void> {
   const id = Math.random().toString(36).slice(2);
   const subscription = client.subscribe(`t/${id}/#`, { qos: 2 });
@@ -114,7 +114,7 @@ describe("over every transport", { skip: noBroker }, () => {
     }
   });
 
-  test("TLS refuses a certificate that nobody vouches for, or for another name", async () => {
+  test("TLS refuses an untrusted certificate, or one for another name", async () => {
     assert.equal((await failure(connect(urls["mqtts"]!))).code, "tls_self_signed");
     const named = { tls: { ca: certificate, servername: "other.example" } };
     assert.equal((await failure(connect(urls["mqtts"]!, named))).code, "tls_name_mismatch");
@@ -122,7 +122,7 @@ describe("over every transport", { skip: noBroker }, () => {
     await blind.close();
   });
 
-  test("20,000 messages through a queue of 100, none lost and none twice", async () => {
+  test("20,000 messages through a queue of 100 arrive exactly once", async () => {
     const [sender, receiver] = await Promise.all([connect(urls["mqtt"]!), connect(urls["mqtt"]!)]);
     const subscription = receiver.subscribe("flood", { qos: 1, maxQueueMessages: 100 });
     await subscription.ready;
@@ -144,8 +144,8 @@ describe("over every transport", { skip: noBroker }, () => {
   });
 });
 
-describe("what a broker's failure does", { skip: noBroker }, () => {
-  test("it restarts: the client comes back by itself, subscribed, with nothing lost that waited", async () => {
+describe("failures of the broker", { skip: noBroker }, () => {
+  test("after a restart the client reconnects and resubscribes, and no queued message is lost", async () => {
     const first = await RealBroker.start();
     const client = await connect(first.url, { reconnect: FAST });
     const loop = client.subscribe("t", { qos: 1 })[Symbol.asyncIterator]();
@@ -164,7 +164,7 @@ describe("what a broker's failure does", { skip: noBroker }, () => {
     await second.stop();
   });
 
-  test("a connection that is lost in the middle of QoS 2 exchanges delivers each message once", async () => {
+  test("a connection lost during QoS 2 exchanges delivers each message once", async () => {
     const broker = await RealBroker.start();
     const sockets = new Set<Socket>();
     const pipe = pipeTo(broker.port);
@@ -201,7 +201,7 @@ describe("what a broker's failure does", { skip: noBroker }, () => {
     await broker.stop();
   });
 
-  test("a client takes the session of another: the other one ends and says so", async () => {
+  test("a client whose session is taken over ends with an error", async () => {
     const broker = await RealBroker.start();
     const one = await connect(broker.url, { clientId: "same" });
     const closed = event<{ error: { code: string } | null }>((l) => one.on("closed", l));
@@ -211,7 +211,7 @@ describe("what a broker's failure does", { skip: noBroker }, () => {
     await broker.stop();
   });
 
-  test("a session outlives the program: what came meanwhile is there when it subscribes before it is connected", async () => {
+  test("a session outlives the program: queued messages arrive if it subscribes before it is connected", async () => {
     const broker = await RealBroker.start();
     const options = { clientId: "durable", sessionExpiryS: 60 };
     const first = await connect(broker.url, options);
@@ -238,7 +238,7 @@ describe("what a broker's failure does", { skip: noBroker }, () => {
     await broker.stop();
   });
 
-  test("nobody listens: the promise says so at once", async () => {
+  test("without a subscriber, the promise resolves with 0x10 at once", async () => {
     const server = createServer();
     const port = await listen(server);
     await new Promise((resolve) => server.close(resolve));

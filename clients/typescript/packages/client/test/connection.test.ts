@@ -16,8 +16,8 @@ function setup(options: ClientOptions = {}) {
   return { broker, clock, client };
 }
 
-describe("connecting again", () => {
-  test("delays double, stay below the bound, and are jittered", async () => {
+describe("reconnecting", () => {
+  test("delays double up to the maximum, with jitter", async () => {
     const { broker, clock, client } = setup({ reconnect: { minDelayMs: 100, maxDelayMs: 1_000 } });
     broker.onConnection = () => false;
     const delays: number[] = [];
@@ -32,7 +32,7 @@ describe("connecting again", () => {
     assert.equal(clock.pending, 0);
   });
 
-  test("a connection that lasted begins with short delays again, one that ended at once does not", async () => {
+  test("a stable connection resets the delay, a short one does not", async () => {
     const { broker, clock, client } = setup({ reconnect: { minDelayMs: 100, maxDelayMs: 100_000 } });
     const delays: number[] = [];
     client.on("reconnecting", ({ delayMs }) => delays.push(delayMs));
@@ -51,7 +51,7 @@ describe("connecting again", () => {
     await client.close();
   });
 
-  test("it is never stuck: no answer to the attempt, no CONNACK, a CONNACK that is cut, a refusal, an end at once", async () => {
+  test("the client is never stuck: no response, no CONNACK, a truncated CONNACK, a refusal, a closed connection", async () => {
     const { broker, clock, client } = setup({ reconnect: { minDelayMs: 1, maxDelayMs: 1 }, connectTimeoutMs: 5_000 });
     const errors: string[] = [];
     client.on("reconnecting", ({ error }) => errors.push(error.code));
@@ -61,7 +61,7 @@ describe("connecting again", () => {
         case 0:
           return false;
         case 1:
-          // Opens never, fails never.
+          // Neither opens nor fails.
           connection.open = () => undefined;
           return true;
         case 2:
@@ -129,7 +129,7 @@ describe("connecting again", () => {
     });
   }
 
-  test("a server that goes on with a session that was to be new is not trusted", async () => {
+  test("a session that is present despite clean start is a protocol error", async () => {
     const { broker, client } = setup();
     const reconnecting = event<{ error: { code: string } }>((l) => client.on("reconnecting", l));
     await broker.accept({ sessionPresent: true });
@@ -137,7 +137,7 @@ describe("connecting again", () => {
     await client.close();
   });
 
-  test("shouldRetry decides in place of the client, and maxAttempts ends it", async () => {
+  test("shouldRetry overrides the client, and maxAttempts ends it", async () => {
     const seen: [string, boolean][] = [];
     const { broker, clock, client } = setup({
       reconnect: {
@@ -187,7 +187,7 @@ describe("connecting again", () => {
 });
 
 describe("versions", () => {
-  test("auto: a server that refuses 5.0 in the format of 3.1.1 is asked in 3.1.1, at once", async () => {
+  test("auto: after a 5.0 refusal in the format of 3.1.1, the client uses 3.1.1 at once", async () => {
     for (const refusal of ["v3", "v3 in pieces", "v5", "silence"]) {
       const { broker, client } = setup({ protocolVersion: "auto" });
       const first = await broker.next();
@@ -216,7 +216,7 @@ describe("versions", () => {
     assert.equal(client.state, "closed");
   });
 
-  test("a password that is refused in the format of 3.1.1 is no matter of the version", async () => {
+  test("a wrong password in the format of 3.1.1 does not change the version", async () => {
     const { broker, client } = setup({ protocolVersion: "auto" });
     const link = await broker.next();
     await link.expect("connect");
@@ -228,7 +228,7 @@ describe("versions", () => {
 });
 
 describe("keep alive", () => {
-  test("PINGREQ breaks a silence, and the connection is lost when it is not answered", async () => {
+  test("sends PINGREQ when idle, and drops the connection without a PINGRESP", async () => {
     const { broker, clock, client } = setup({ keepAliveS: 60, pingTimeoutMs: 5_000 });
     const link = await broker.accept();
     await client.connected();
@@ -246,7 +246,7 @@ describe("keep alive", () => {
     await client.close();
   });
 
-  test("a client that only sends sees that nobody is there any more", async () => {
+  test("a client that only sends detects a dead server", async () => {
     const { broker, clock, client } = setup({ keepAliveS: 60, pingTimeoutMs: 5_000 });
     await broker.accept();
     await client.connected();
@@ -259,7 +259,7 @@ describe("keep alive", () => {
     await client.close();
   });
 
-  test("with a keep alive shorter than the wait for an answer, every silence is broken in time", async () => {
+  test("with a keep alive shorter than the ping timeout, PINGREQ is always sent in time", async () => {
     const { broker, clock, client } = setup({ keepAliveS: 2, pingTimeoutMs: 10_000 });
     const link = await broker.accept();
     await client.connected();
@@ -275,7 +275,7 @@ describe("keep alive", () => {
     await client.close();
   });
 
-  test("0 means no PINGREQ ever", async () => {
+  test("0 disables PINGREQ", async () => {
     const { broker, clock, client } = setup({ keepAliveS: 0 });
     const link = await broker.accept();
     await client.connected();
@@ -292,7 +292,7 @@ describe("keep alive", () => {
     await client.connected();
     let last = clock.time;
     link.onPacket = (packet) => {
-      // What a server does: one and a half times the keep alive without a packet is the end [MQTT-3.1.2-22].
+      // Like a server: close the connection after one and a half times the keep alive without a packet [MQTT-3.1.2-22].
       assert.ok(clock.time - last <= 90_000, `silent for ${clock.time - last} ms`);
       last = clock.time;
       if (packet.type === "pingreq") link.give({ type: "pingresp" });
@@ -310,7 +310,7 @@ describe("keep alive", () => {
     await client.close();
   });
 
-  test("timers that do not fire at all: whatever arrives makes the client look at the clock", async () => {
+  test("if timers do not fire, arriving bytes make the client check the clock", async () => {
     const { broker, clock, client } = setup({ keepAliveS: 60 });
     const link = await broker.accept();
     await client.connected();
@@ -322,13 +322,13 @@ describe("keep alive", () => {
     await client.close();
   });
 
-  test("a machine that slept asks once more before it gives the connection up", async () => {
+  test("after a suspend, the client pings once more before it drops the connection", async () => {
     const { broker, clock, client } = setup({ keepAliveS: 60, pingTimeoutMs: 5_000 });
     const link = await broker.accept();
     await client.connected();
     await clock.advance(28_000);
     await link.expect("pingreq");
-    // The answer lies unread in the socket while the machine sleeps.
+    // The PINGRESP is unread in the socket while the machine is suspended.
     await clock.sleep(3_600_000);
     assert.equal(client.state, "connected");
     await link.expect("pingreq");
@@ -336,7 +336,7 @@ describe("keep alive", () => {
     await settled();
     await clock.advance(10_000);
     assert.equal(client.state, "connected");
-    // Nobody answers any more.
+    // The server no longer answers.
     await clock.sleep(3_600_000);
     const lost = event<{ error: { code: string } }>((l) => client.on("disconnected", l));
     await clock.advance(6_000);
@@ -344,7 +344,7 @@ describe("keep alive", () => {
     await client.close();
   });
 
-  test("a clock that is set back does no harm", async () => {
+  test("tolerates a clock that is set back", async () => {
     const { broker, clock, client } = setup({ keepAliveS: 60 });
     const link = await broker.accept();
     await client.connected();
@@ -358,7 +358,7 @@ describe("keep alive", () => {
   });
 });
 
-test("waking up: a page that is shown again, or online again, connects without waiting", async () => {
+test("a page that becomes visible or online reconnects at once", async () => {
   const broker = new FakeBroker();
   const clock = new FakeClock();
   let wake = (): void => undefined;
@@ -388,8 +388,8 @@ test("waking up: a page that is shown again, or online again, connects without w
   assert.equal(isListening, false);
 });
 
-describe("telling what happens", () => {
-  test("diagnostics see packets in outline, states and attempts, and no payload or password", async () => {
+describe("diagnostics and events", () => {
+  test("diagnostics get summaries of packets, states and attempts, without payloads and passwords", async () => {
     const events: DiagnosticEvent[] = [];
     const { broker, client } = setup({
       password: "pa55word",
@@ -413,7 +413,7 @@ describe("telling what happens", () => {
     assert.deepEqual(states, ["connecting", "connected", "closing", "closed"]);
   });
 
-  test("listeners that throw are reported, and break nothing", async () => {
+  test("listeners that throw are reported, and do not break the client", async () => {
     const { broker, client } = setup();
     const errors: unknown[] = [];
     client.on("connected", () => {
@@ -433,7 +433,7 @@ describe("telling what happens", () => {
 });
 
 describe("closing", () => {
-  test("waits for what is on its way, and not longer than it was told", async () => {
+  test("waits for pending messages, at most for drainMs", async () => {
     const { broker, clock, client } = setup();
     const link = await broker.accept();
     await client.connected();
@@ -459,7 +459,7 @@ describe("closing", () => {
     assert.equal(clock.pending + second.clock.pending, 0);
   });
 
-  test("a peer that does not end its side does not hold it up", async () => {
+  test("a server that does not close its side does not block it", async () => {
     const { broker, clock, client } = setup();
     const link = await broker.accept();
     await client.connected();

@@ -11,15 +11,15 @@ import { failure } from "./support/waiting.js";
 
 const cwd = fileURLToPath(new URL("../../", import.meta.url));
 
-test("the words are those of all languages", () => {
+test("the texts are those of all languages", () => {
   const toml = readFileSync(new URL("../../../../../../spec/errors/errors.toml", import.meta.url), "utf8");
-  // Codes with `only` are those of other languages.
+  // Codes with `only` belong to other languages.
   const words = [...toml.matchAll(/^\[client\.(\w+)\]\ntext = "(.*)"$(?!\nonly)/gm)].map(([, code, text]) => [code!, text!]);
   assert.ok(words.length > 40);
   assert.deepEqual({ ...TEXTS }, Object.fromEntries(words));
 });
 
-test("a message is text, detail, code, with what the server said", () => {
+test("a message is text, detail and code, with the server's reason string", () => {
   assert.equal(new MqttError("expired").message, `${TEXTS["expired"]!} [expired]`);
   const details = { reason: 0x87, reasonString: "not yours" };
   const error = new MqttError("subscribe_refused", "a/b", details);
@@ -27,7 +27,7 @@ test("a message is text, detail, code, with what the server said", () => {
   assert.deepEqual([error.code, error.detail, error.reason], ["subscribe_refused", "a/b", 0x87]);
 });
 
-describe("mistakes of the program are seen", () => {
+describe("programming errors are reported", () => {
   const MISTAKES: readonly (readonly [MqttErrorCode, (client: ReturnType<typeof createClient>) => Promise<unknown>])[] = [
     ["invalid_argument", (client) => client.publish("a/#", "x")],
     ["invalid_argument", (client) => client.publish("a/#", "x", { qos: 1 })],
@@ -47,7 +47,7 @@ describe("mistakes of the program are seen", () => {
     await client.close();
   });
 
-  test("also if nobody looks at them; then other rejections are not", () => {
+  test("also if they are not handled, unlike other rejections", () => {
     const script = `
       import { createClient } from "@tautwire/client";
       const unheard = [];
@@ -77,7 +77,7 @@ describe("mistakes of the program are seen", () => {
   });
 });
 
-test("a payload that no packet can hold is too large, and takes no memory", async () => {
+test("a payload larger than any packet is refused without allocating memory", async () => {
   const broker = new FakeBroker();
   const client = createClient("mqtt://x", { transport: broker.transport });
   await broker.accept();
@@ -86,7 +86,7 @@ test("a payload that no packet can hold is too large, and takes no memory", asyn
   for (const qos of [0, 1] as const) {
     const error = await failure(client.publish("t", payload, { qos }));
     assert.equal(error.code, "packet_too_large");
-    assert.match(error.message, /268435461 bytes, the most is 268435460/);
+    assert.match(error.message, /268435461 bytes, the maximum is 268435460/);
   }
   assert.throws(() => client.send("t", payload), { code: "packet_too_large" });
   await client.close();

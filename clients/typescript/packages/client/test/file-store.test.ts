@@ -21,7 +21,7 @@ function newFile(): string {
   return join(folder, `session ${++files}`);
 }
 
-/** The session in a file, which is closed again. */
+/** Opens the file, loads its session, and closes it again. */
 async function sessionIn(path: string): Promise<StoredSession> {
   const store = await FileStore.open(path);
   const session = store.load();
@@ -36,13 +36,13 @@ async function fill(path: string, options?: FileStoreOptions): Promise<FileStore
   return store;
 }
 
-test("what was recorded is there when the file is opened again", async () => {
+test("recorded changes are restored when the file is opened again", async () => {
   const path = newFile();
   await (await fill(path)).close();
   assert.deepEqual(plain(await sessionIn(path)), plain(SESSION));
 });
 
-test("a file of the clients in Go and Rust is read, and the same changes make the same file", async () => {
+test("reads a file of the clients in Go and Rust, and writes the same file for the same changes", async () => {
   const path = newFile();
   copyFileSync(OF_GO, path);
   assert.deepEqual(plain(await sessionIn(path)), plain(SESSION));
@@ -51,7 +51,7 @@ test("a file of the clients in Go and Rust is read, and the same changes make th
   assert.deepEqual(readFileSync(own), readFileSync(OF_GO));
 });
 
-test("a crash at any byte loses only what was not synced", async () => {
+test("a crash at any byte loses only unsynced changes", async () => {
   const path = newFile();
   const store = await FileStore.open(path, { sync: false });
   const model = new MemoryStore();
@@ -72,7 +72,7 @@ test("a crash at any byte loses only what was not synced", async () => {
     const torn = join(folder, "torn");
     const content = Buffer.concat([whole.subarray(0, length), Buffer.from(tail)]);
     writeFileSync(torn, content);
-    // The tail may be what was cut off.
+    // The removed bytes may equal the tail.
     const kept = ends.filter((end) => content.subarray(0, end).equals(whole.subarray(0, end))).length - 1;
     const again = await FileStore.open(torn, { sync: false });
     assert.deepEqual(plain(again.load()), states[Math.max(0, kept)], `cut at ${length}`);
@@ -86,7 +86,7 @@ test("a crash at any byte loses only what was not synced", async () => {
   }
 });
 
-test("what is no session file stays as it is", async () => {
+test("a file that is not a session store is left unchanged", async () => {
   const path = newFile();
   writeFileSync(path, "something that matters to somebody");
   const error = await failure(FileStore.open(path));
@@ -96,11 +96,11 @@ test("what is no session file stays as it is", async () => {
   assert.ok(!existsSync(`${path}.pid`), "the lock was given back");
 });
 
-test("a folder that is not there is an error of this package", async () => {
+test("a missing directory is an error of this package", async () => {
   assert.equal((await failure(FileStore.open(join(folder, "none", "session")))).code, "store_failed");
 });
 
-test("the file is written anew when most of it is useless, while changes go on", async () => {
+test("compacts the file when most of it is garbage, while changes continue", async () => {
   const path = newFile();
   const store = await fill(path, { compactBytes: 2_000 });
   const model = new MemoryStore();
@@ -114,7 +114,7 @@ test("the file is written anew when most of it is useless, while changes go on",
       const change = { kind, sequence, version: 5, packetId: sequence, packet } as const;
       store.record(change);
       model.record(change);
-      // Not awaited: some are recorded while the file is written anew.
+      // Not awaited, so that some changes are recorded during a compaction.
       if (sequence % 7 === 0) void store.sync();
     }
     if (sequence % 20 === 0) await store.sync();
@@ -127,7 +127,7 @@ test("the file is written anew when most of it is useless, while changes go on",
   assert.ok(!existsSync(`${path}.new`));
 });
 
-test("what a crash left of a file that was written anew is removed", async () => {
+test("removes the temporary file of an interrupted compaction", async () => {
   const path = newFile();
   await (await fill(path)).close();
   writeFileSync(`${path}.new`, "half");
@@ -135,7 +135,7 @@ test("what a crash left of a file that was written anew is removed", async () =>
   assert.ok(!existsSync(`${path}.new`));
 });
 
-test("one sync is for all that wait for it", async () => {
+test("one sync serves all waiters", async () => {
   const path = newFile();
   const store = await fill(path);
   const first = store.sync();
@@ -143,11 +143,11 @@ test("one sync is for all that wait for it", async () => {
   await first;
   await store.close();
   store.record({ kind: "completed", packetId: 3 });
-  assert.match((await failure(store.sync())).message, /it has been closed.*\[store_failed\]/);
+  assert.match((await failure(store.sync())).message, /the store is closed.*\[store_failed\]/);
   assert.deepEqual(plain(await sessionIn(path)), plain(SESSION));
 });
 
-test("nobody else opens a file that is open, in this process or another one", async () => {
+test("an open file cannot be opened again, in this process or another one", async () => {
   const path = newFile();
   const store = await FileStore.open(path);
   assert.equal((await failure(FileStore.open(path))).code, "store_in_use");
@@ -161,7 +161,7 @@ test("nobody else opens a file that is open, in this process or another one", as
   assert.deepEqual([stdout, stderr], ["", ""]);
 });
 
-test("the lock of a process that was killed holds nobody up", async () => {
+test("the lock of a killed process does not block others", async () => {
   const path = newFile();
   const script = `
     import { FileStore } from "@tautwire/client/file-store";
@@ -178,19 +178,19 @@ test("the lock of a process that was killed holds nobody up", async () => {
   assert.equal((await sessionIn(path)).clientId, "killed");
 });
 
-test("neither a process that has the number by chance nor a lock that was cut off holds anybody up", async () => {
+test("neither a reused process identifier nor a truncated lock file blocks others", async () => {
   const path = newFile();
   for (const content of [JSON.stringify({ pid: process.pid, began: "1", place: "elsewhere" }), '{"pid":', ""]) {
     writeFileSync(`${path}.pid`, content);
     await sessionIn(path);
   }
-  // Left by a process that was killed while it looked at the lock.
+  // The guard of a process that was killed while it held it.
   mkdirSync(`${path}.pid.guard`);
   utimesSync(`${path}.pid.guard`, 0, 0);
   await within(sessionIn(path), "session");
 });
 
-test("a file that a client in Go or Rust has open is in use", { skip: process.platform !== "linux" }, async () => {
+test("detects a file that a client in Go or Rust has open", { skip: process.platform !== "linux" }, async () => {
   const path = newFile();
   const child = spawn("flock", [`${path}.lock`, "-c", "echo locked; read line"]);
   await within(once(child.stdout, "data"), "lock");

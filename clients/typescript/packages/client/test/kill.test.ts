@@ -1,4 +1,4 @@
-// Processes with a store that are killed, in front of a broker that is killed, too.
+// Processes with a store that are killed, while the broker is killed, too.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -15,7 +15,7 @@ import { MortalBroker } from "./support/mortal-broker.js";
 import { noBroker } from "./support/real-broker.js";
 import { within } from "./support/waiting.js";
 
-/** More kills find more; TAUTWIRE_KILLS sets their number. */
+/** The number of kills; TAUTWIRE_KILLS sets it. */
 const KILLS = Number(process.env["TAUTWIRE_KILLS"] ?? 6);
 const SEED = Number(process.env["TAUTWIRE_SEED"] ?? Date.now() % 100_000);
 const LIMIT_MS = 60_000;
@@ -24,7 +24,7 @@ const FAST = { minDelayMs: 5, maxDelayMs: 20 };
 
 const folder = temporaryFolder();
 
-/** Numbers below 1, the same ones for each seed. */
+/** A generator of pseudo-random numbers below 1, reproducible by its seed. */
 function randomBy(seed: number): () => number {
   let state = seed;
   return () => {
@@ -33,7 +33,7 @@ function randomBy(seed: number): () => number {
   };
 }
 
-/** Runs the program until it has said so many lines, of which each is given to the function. */
+/** Runs the program until it has printed `count` lines, and passes each line to the function. */
 async function live(words: readonly string[], lines: number, onLine: (word: string, number: number) => void): Promise<void> {
   const child = spawn(process.execPath, [PROGRAM, ...words], { stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
@@ -43,14 +43,14 @@ async function live(words: readonly string[], lines: number, onLine: (word: stri
   for await (const line of createInterface(child.stdout)) {
     const [word, number] = line.split(" ");
     onLine(word!, Number(number));
-    // What it has said before it dies is read to its end.
+    // Read all output that it printed before it was killed.
     if (++count === lines) child.kill("SIGKILL");
   }
   const [, signal] = await within(exit, "end of the program", LIMIT_MS);
   assert.equal(signal, "SIGKILL", log);
 }
 
-/** Collects the numbers that arrive, over all restarts of the broker. */
+/** Collects the received numbers across restarts of the broker. */
 async function witness(url: string): Promise<{ client: Client; numbers: number[]; until: (number: number) => Promise<void> }> {
   const client = await connect(url, { clientId: "witness", sessionExpiryS: 600, reconnect: FAST });
   const numbers: number[] = [];
@@ -114,7 +114,7 @@ for (const version of ["5", "4"]) {
   });
 }
 
-test("a QoS 2 message that was accepted does not come to the next process", { skip: noBroker }, async (t) => {
+test("an accepted QoS 2 message is not delivered to the next process", { skip: noBroker }, async (t) => {
   const COUNT = 40;
   const random = randomBy(SEED);
   const broker = await MortalBroker.start(join(folder, "data of the receiver"));
@@ -125,7 +125,7 @@ test("a QoS 2 message that was accepted does not come to the next process", { sk
   const again: number[] = [];
   let isPublished = false;
   while (got.size < COUNT) {
-    // There are at least so many.
+    // At least this many must have been published.
     const lines = Math.min(2 + Math.floor(random() * 25), 1 + COUNT - got.size);
     await live(["receive", broker.url, join(folder, "session of the receiver"), "5", "0"], lines, (word, number) => {
       if (word === "kept") kept.add(number);

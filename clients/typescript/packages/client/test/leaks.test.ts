@@ -4,13 +4,13 @@ import { createClient } from "./support/clients.js";
 import { FakeBroker, obedient } from "./support/fake-broker.js";
 import { FakeClock } from "./support/fake-clock.js";
 
-/** Bytes in use after a collection; the collector is there because the test asks for it. */
+/** The bytes in use after a garbage collection, which the test exposes. */
 function used(): number {
   globalThis.gc!();
   return process.memoryUsage().heapUsed;
 }
 
-/** What the collector leaves at the least: compiled code and caches come and go. */
+/** The tolerance for compiled code and caches, which come and go. */
 async function leastUsed(): Promise<number> {
   let least = Infinity;
   for (let n = 0; n < 8; n++) {
@@ -62,7 +62,7 @@ test("10,000 reconnections leave no timers, listeners, connections or memory beh
   };
   await reconnect(2_000);
   const timers = clock.pending;
-  // A leak grows in each part. The engine compiles code when it likes, and so not in all of them.
+  // A leak grows in every part, whereas the engine compiles code only in some.
   let least = Infinity;
   for (let part = 0; part < 4; part++) {
     const before = await leastUsed();
@@ -78,7 +78,7 @@ test("10,000 reconnections leave no timers, listeners, connections or memory beh
   assert.equal(clock.pending, 0);
 });
 
-/** Takes the next timer out and moves the clock there. */
+/** Removes the next timer and moves the clock to it. */
 function soonest(clock: FakeClock): { callback: () => void } {
   const timers = (clock as unknown as { timers: Set<{ at: number; callback: () => void }> }).timers;
   assert.ok(timers.size <= 2, `${timers.size} timers`);

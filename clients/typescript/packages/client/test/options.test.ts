@@ -9,25 +9,25 @@ import {
   type RequestOptions,
   type ServerAddress,
 } from "@tautwire/client";
-import { meant } from "#esm/meant.js";
+import { suggest } from "#esm/suggest.js";
 import { connect, createClient } from "./support/clients.js";
 import { FakeBroker } from "./support/fake-broker.js";
 import { FakeClock } from "./support/fake-clock.js";
 import { event, failure, settled } from "./support/waiting.js";
 
-describe("options that do not exist", () => {
+describe("unknown options", () => {
   for (const [given, says] of [
-    [{ username: "u" }, "there is no option username: do you mean userName?"],
-    [{ keepalive: 30 }, "there is no option keepalive: do you mean keepAliveS?"],
-    [{ sesionExpiryS: 30 }, "there is no option sesionExpiryS: do you mean sessionExpiryS?"],
-    [{ clean: true }, "there is no option clean: do you mean cleanStart?"],
-    [{ rejectUnauthorized: false }, "there is no option rejectUnauthorized: do you mean tls.rejectUnauthorized?"],
+    [{ username: "u" }, "there is no option username: did you mean userName?"],
+    [{ keepalive: 30 }, "there is no option keepalive: did you mean keepAliveS?"],
+    [{ sesionExpiryS: 30 }, "there is no option sesionExpiryS: did you mean sessionExpiryS?"],
+    [{ clean: true }, "there is no option clean: did you mean cleanStart?"],
+    [{ rejectUnauthorized: false }, "there is no option rejectUnauthorized: did you mean tls.rejectUnauthorized?"],
     [{ quantum: 1 }, "there is no option quantum"],
-    [{ reconnect: { maxDelay: 1 } }, "there is no option maxDelay: do you mean maxDelayMs?"],
-    [{ queue: { maxMessage: 1 } }, "there is no option maxMessage: do you mean maxMessages?"],
+    [{ reconnect: { maxDelay: 1 } }, "there is no option maxDelay: did you mean maxDelayMs?"],
+    [{ queue: { maxMessage: 1 } }, "there is no option maxMessage: did you mean maxMessages?"],
     [{ qos: 1 }, "there is no option qos"],
-    [{ tls: { rejectUnauthorised: false } }, "there is no option rejectUnauthorised: do you mean rejectUnauthorized?"],
-    [{ will: { topic: "t", payload: "x", retian: true } }, "there is no option retian: do you mean retain?"],
+    [{ tls: { rejectUnauthorised: false } }, "there is no option rejectUnauthorised: did you mean rejectUnauthorized?"],
+    [{ will: { topic: "t", payload: "x", retian: true } }, "there is no option retian: did you mean retain?"],
   ] as const) {
     test(says, async () => {
       const error = await failure(connect("mqtt://x", given as object));
@@ -35,12 +35,12 @@ describe("options that do not exist", () => {
     });
   }
 
-  test("of a message and of a request, too: they reject", async () => {
+  test("of publish and request reject", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport });
     for (const [given, says] of [
-      [{ qos: 1, retained: true }, "there is no option retained: do you mean retain?"],
-      [{ contentType: "text/plain" }, "there is no option contentType: do you mean properties.contentType?"],
+      [{ qos: 1, retained: true }, "there is no option retained: did you mean retain?"],
+      [{ contentType: "text/plain" }, "there is no option contentType: did you mean properties.contentType?"],
     ] as const) {
       const error = await failure(client.publish("t", "x", given as object));
       assert.deepEqual([error.code, error.detail], ["invalid_options", says]);
@@ -48,25 +48,25 @@ describe("options that do not exist", () => {
     assert.equal(client.counters.mistakes, 2);
     const waits = client.publish("t", "x", { retained: undefined } as PublishOptions);
     const error = await failure(request(client, "t", "x", { timeout: 5 } as RequestOptions));
-    assert.deepEqual([error.code, error.detail], ["invalid_options", "there is no option timeout: do you mean timeoutMs?"]);
+    assert.deepEqual([error.code, error.detail], ["invalid_options", "there is no option timeout: did you mean timeoutMs?"]);
     await client.close({ drainMs: 0 });
     assert.equal((await failure(waits)).code, "closed");
   });
 
-  test("one that is undefined is not there", async () => {
+  test("an undefined one is ignored", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport, username: undefined } as ClientOptions);
     await client.close();
   });
 
-  test("what MQTT.js calls an option of clients is no hint where there is none of the kind", () => {
-    assert.equal(meant("clean", ["qos", "ack"]), "");
-    assert.equal(meant("nl", ["qos", "noLocal"]), "noLocal");
-    assert.equal(meant("constructor", ["qos"]), "");
+  test("an MQTT.js name is suggested only where that option exists", () => {
+    assert.equal(suggest("clean", ["qos", "ack"]), "");
+    assert.equal(suggest("nl", ["qos", "noLocal"]), "noLocal");
+    assert.equal(suggest("constructor", ["qos"]), "");
   });
 });
 
-test("what is shown of a client has no secrets", async () => {
+test("inspecting a client shows no secrets", async () => {
   const broker = new FakeBroker();
   const client = createClient("ws://x/mqtt?token=hunter2", {
     clientId: "c-7",
@@ -84,7 +84,7 @@ test("what is shown of a client has no secrets", async () => {
 });
 
 describe("addresses", () => {
-  test("one without a scheme is refused with a hint, and a password is never shown", () => {
+  test("one without a scheme is refused with a hint that never shows a password", () => {
     const detail = (address: string): string => {
       try {
         createClient(address);
@@ -99,31 +99,31 @@ describe("addresses", () => {
     assert.match(detail("broker.example"), /mqtt:\/\/broker\.example/);
     assert.match(detail("http://x"), /begins with mqtt:\/\/ or mqtts:\/\/ or ws:\/\/ or wss:\/\//);
     assert.match(detail("mqtt://"), /mqtt:\/\/HOST:PORT/);
-    assert.match(detail("mqtts://broker.example:99999"), /mqtts:\/\/HOST:PORT, and the port is at most 65535/);
+    assert.match(detail("mqtts://broker.example:99999"), /mqtts:\/\/HOST:PORT, with a port up to 65535/);
     for (const address of ["mqtt://u:secret@x", "u:secret@x", "mqtt://u:secret@x:99999"]) {
       assert.ok(detail(address) !== "" && !detail(address).includes("secret"), address);
     }
     assert.throws(() => createClient([]), { code: "invalid_options" });
   });
 
-  test("one that is not encrypted is refused beside settings of TLS", () => {
+  test("one without TLS is refused together with TLS options", () => {
     for (const [address, scheme] of [["mqtt://h", "mqtt"], ["ws://h", "ws"]] as const) {
-      const detail = `tls is for mqtts and wss, and the address begins with ${scheme}://`;
+      const detail = `tls needs an mqtts:// or wss:// address, and the address begins with ${scheme}://`;
       assert.throws(() => createClient(address, { tls: { servername: "h" } }), { code: "invalid_options", detail });
     }
     void createClient("mqtt://h", { tls: { ca: undefined }, clock: new FakeClock() }).close();
   });
 
-  test("a path is for WebSocket alone, or for a transport of the program's own", () => {
+  test("only WebSocket and custom transports allow a path", () => {
     for (const address of ["mqtt://h/mqtt", "MQTTS://h/mqtt", "mqtt://h:1883?a=b", "mqtt://h#a"]) {
-      assert.throws(() => createClient(address), { code: "invalid_options", detail: "a path is for ws and wss" }, address);
+      assert.throws(() => createClient(address), { code: "invalid_options", detail: "only ws:// and wss:// addresses have a path" }, address);
       const { transport } = new FakeBroker();
       void createClient(address, { transport, clock: new FakeClock() }).close();
     }
     void createClient("mqtt://h/", { clock: new FakeClock() }).close();
   });
 
-  test("a WebSocket without a path has that of brokers", async () => {
+  test("a WebSocket address without a path gets /mqtt", async () => {
     for (const [address, expected] of [
       ["ws://h", "ws://h/mqtt"],
       ["wss://h:8084", "wss://h:8084/mqtt"],
@@ -145,7 +145,7 @@ describe("addresses", () => {
     }
   });
 
-  /** A server that is there only under these names, and what it was asked by. */
+  /** A transport with a server only under these names. It records the names that were tried. */
   function servers(names: readonly string[], options: ClientOptions = {}) {
     const broker = new FakeBroker();
     const clock = new FakeClock();
@@ -161,7 +161,7 @@ describe("addresses", () => {
     return { broker, clock, asked, there, all, transport };
   }
 
-  test("several are tried in turn, without a pause within a round, and first the one that had accepted the client", async () => {
+  test("several are tried in turn, without a pause within a round, starting with the last successful one", async () => {
     const { broker, clock, asked, there, all } = servers(["b"]);
     const client = all(["mqtt://a", "mqtt://b", "mqtt://c"]);
     const delays: number[] = [];
@@ -183,8 +183,8 @@ describe("addresses", () => {
     await client.close();
   });
 
-  test("a name that nobody knows is told apart from a port where nobody listens", async () => {
-    // No name service is asked about a name of such a length.
+  test("an unknown name and a closed port have different codes", async () => {
+    // A name of this length fails without a query to the name service.
     const name = `${"x".repeat(64)}.invalid`;
     for (const scheme of ["mqtt", "mqtts", "ws", "wss"]) {
       assert.equal((await failure(connect(`${scheme}://${name}`))).code, "name_not_found");
@@ -194,7 +194,7 @@ describe("addresses", () => {
     }
   });
 
-  test("connect() tries each once, and tells of the last failure", async () => {
+  test("connect() tries each once, and reports the last failure", async () => {
     const { asked, transport } = servers([]);
     const error = await failure(connect(["mqtt://a", "mqtt://b"], { transport }));
     assert.equal(error.code, "unreachable");
@@ -202,7 +202,7 @@ describe("addresses", () => {
     assert.deepEqual(asked, ["a", "b"]);
   });
 
-  test("a function gives the address anew for each attempt; if it fails, the client tries again", async () => {
+  test("a function returns the address for each attempt; if it fails, the client retries", async () => {
     const { broker, clock, asked, all } = servers(["s3"]);
     let count = 0;
     const client = all(() => {
@@ -220,7 +220,7 @@ describe("addresses", () => {
     await client.close();
   });
 
-  test("credentials that cannot be had are asked for again", async () => {
+  test("the client retries if the credentials function fails", async () => {
     let count = 0;
     const { broker, clock, all } = servers(["a"], {
       credentials: () => {
@@ -268,7 +268,7 @@ describe("giving up", () => {
     });
   }
 
-  test("what a will may not be does not end a client by DISCONNECT, where it speaks of a message", async () => {
+  test("reason codes of a refused will are permanent in CONNACK, but not in DISCONNECT", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport, clock: new FakeClock() });
     const link = await broker.accept();

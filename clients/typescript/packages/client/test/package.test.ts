@@ -27,7 +27,7 @@ test("the first example of the README runs as pasted and prints what it says", {
   await broker.stop();
 });
 
-test("a bundle for browsers needs nothing of Node.js and has no MessagePack, SCRAM, stores or words unless they are asked for", async () => {
+test("a bundle for browsers needs no Node.js, and has MessagePack, SCRAM, stores and texts only if they are imported", async () => {
   const bundle = async (contents: string, conditions: string[]) => {
     const result = await build({
       stdin: { contents, resolveDir: cwd },
@@ -54,12 +54,12 @@ test("a bundle for browsers needs nothing of Node.js and has no MessagePack, SCR
   assert.ok(!stored.some((name) => /node:|file-store|client\/(client|connection)\.js/.test(name)), stored.join("\n"));
   const packed = await bundle('export * from "@tautwire/client/msgpack"', []);
   assert.ok(packed.some((name) => name.includes("msgpack/dist/esm/decoder")));
-  // SCRAM needs nothing of the client.
+  // SCRAM must not depend on the client.
   const scram = await bundle('export * from "@tautwire/client/scram"', []);
   assert.deepEqual(scram.filter((name) => !name.startsWith("dist/esm/scram/")), ["<stdin>"]);
 });
 
-test("it runs where Buffer, process, setImmediate and performance are not", () => {
+test("runs without Buffer, process, setImmediate and performance", () => {
   const script = `
     const print = console.log;
     for (const name of ["Buffer", "process", "setImmediate", "performance", "global"]) delete globalThis[name];
@@ -100,7 +100,7 @@ test("it runs where Buffer, process, setImmediate and performance are not", () =
   assert.equal(run.stdout, "hello\n");
 });
 
-test("without its words, an error is what it was in this case, and its code", () => {
+test("without texts, an error message is its detail and code", () => {
   const script = `
     import { MqttError } from "@tautwire/client/web";
     console.log(new MqttError("subscribe_refused", "a/b", { reason: 0x87 }).message);
@@ -109,11 +109,11 @@ test("without its words, an error is what it was in this case, and its code", ()
     console.log(new MqttError("closed").message);`;
   const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd, encoding: "utf8" });
   assert.equal(run.stderr, "");
-  const lines = ["a/b, reason 0x87 [subscribe_refused]", "[closed]", "the client has been closed: make a new one [closed]", ""];
+  const lines = ["a/b, reason 0x87 [subscribe_refused]", "[closed]", "the client has been closed: create a new one [closed]", ""];
   assert.deepEqual(run.stdout.split("\n"), lines);
 });
 
-test("CommonJS gets the same", () => {
+test("CommonJS has the same exports", () => {
   const require = createRequire(import.meta.url);
   const { connect, MqttError } = require("@tautwire/client") as typeof import("@tautwire/client");
   const { msgpack } = require("@tautwire/client/msgpack") as typeof import("@tautwire/client/msgpack");
@@ -123,11 +123,11 @@ test("CommonJS gets the same", () => {
   assert.ok(FileStore.prototype instanceof Store);
   assert.equal(typeof connect, "function");
   assert.equal(scram({ userName: "ann", password: "pencil" }).method, "SCRAM-SHA-256");
-  assert.equal(new MqttError("closed", "x").message, "the client has been closed: make a new one (x) [closed]");
+  assert.equal(new MqttError("closed", "x").message, "the client has been closed: create a new one (x) [closed]");
   assert.equal(msgpack().contentType, "application/msgpack");
 });
 
-test("unref lets a program end though its client tries to connect", () => {
+test("unref lets a program exit while its client is connecting", () => {
   const script = `
     import { createClient } from "@tautwire/client";
     const client = createClient("mqtt://127.0.0.1:1").unref();
@@ -140,7 +140,7 @@ test("unref lets a program end though its client tries to connect", () => {
   assert.equal(run.status, 0);
 });
 
-test("unref lets a program end though its client is connected", { skip: noBroker }, async () => {
+test("unref lets a program exit while its client is connected", { skip: noBroker }, async () => {
   const broker = await RealBroker.start();
   const script = `
     import { connect } from "@tautwire/client";

@@ -15,7 +15,7 @@ async function connected(protocolVersion: 4 | 5 = 5, responseInformation = "") {
   return { client, link, clock };
 }
 
-test("a hundred requests at a time, answered in any order, over one subscription", async () => {
+test("a hundred concurrent requests, answered in any order, share one subscription", async () => {
   const { client, link } = await connected(5, "reply/me/");
   const results = Array.from({ length: 100 }, (_, n) =>
     request(client, "add", { n }, { codec: json(), responseCodec: json<number>(), qos: 0 }),
@@ -36,7 +36,7 @@ test("a hundred requests at a time, answered in any order, over one subscription
   await client.close();
 });
 
-test("a request that nobody answers, an abort, the end of the client: each settles and leaves nothing behind", async () => {
+test("a request settles without leaks: no response, an abort, the end of the client", async () => {
   const { client, link, clock } = await connected();
   const timers = clock.pending;
   const late = request(client, "slow", "", { timeoutMs: 500 });
@@ -65,7 +65,7 @@ test("a request that nobody answers, an abort, the end of the client: each settl
   assert.equal(clock.pending, 0);
 });
 
-test("a server that has refused to renew the subscription for responses is asked again by the next request", async () => {
+test("after a refused subscription to the response topic, the next request subscribes again", async () => {
   const broker = new FakeBroker();
   const client = createClient("mqtt://x", { transport: broker.transport, reconnect: { minDelayMs: 1, maxDelayMs: 1 } });
   const link = await broker.accept();
@@ -92,7 +92,7 @@ test("a server that has refused to renew the subscription for responses is asked
   await client.close();
 });
 
-test("requests before there is a connection wait for it, at most for their time", async () => {
+test("requests without a connection wait for it, up to their timeout", async () => {
   const broker = new FakeBroker();
   broker.onConnection = () => false;
   const clock = new FakeClock();
@@ -103,7 +103,7 @@ test("requests before there is a connection wait for it, at most for their time"
   await client.close();
 });
 
-test("a responder answers with the correlation data; its errors reach the requester, unexpected ones without their text", async () => {
+test("a responder returns the correlation data; its errors reach the requester, unexpected ones without their message", async () => {
   const { client, link } = await connected();
   const errors: unknown[] = [];
   client.on("error", (error) => errors.push(error.code));
@@ -145,7 +145,7 @@ test("a responder answers with the correlation data; its errors reach the reques
   await client.close({ drainMs: 0 });
 });
 
-test("a request goes at QoS 1 with a response topic of its own; nobody listening is known at once", async () => {
+test("a request has QoS 1 and a unique response topic; a missing responder is reported at once", async () => {
   const { client, link } = await connected();
   const asked = request(client, "x", "");
   const { requests } = await link.grant();
@@ -156,7 +156,7 @@ test("a request goes at QoS 1 with a response topic of its own; nobody listening
   const error = await failure(asked);
   assert.deepEqual([error.code, error.reason], ["no_responder", 0x10]);
 
-  // Of QoS 2 it is PUBREC that says so, and PUBCOMP does not repeat it.
+  // With QoS 2, PUBREC carries the reason code, and PUBCOMP does not repeat it.
   const twice = request(client, "x", "", { qos: 2 });
   const { packetId } = await link.expect("publish");
   link.give({ type: "pubrec", packetId: packetId!, reason: 0x10 });
@@ -166,14 +166,14 @@ test("a request goes at QoS 1 with a response topic of its own; nobody listening
   await client.close();
 });
 
-test("a request without a response topic is done, and its answer dropped", async () => {
+test("a request without a response topic is handled, and its response dropped", async () => {
   const { client, link } = await connected();
   const got: string[] = [];
   respond(client, "log", (message) => {
     got.push(message.text());
     return "nobody hears this";
   });
-  // A request comes at the QoS at which it was published, and so does its response.
+  // A request is delivered at the QoS of its PUBLISH, and so is its response.
   assert.equal((await link.grant()).requests[0]!.qos, 2);
   link.give({ type: "publish", topic: "log", payload: "x", qos: 1, packetId: 1 });
   await link.expect("puback");

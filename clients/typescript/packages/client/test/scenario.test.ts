@@ -27,7 +27,7 @@ class Agent {
     this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
   }
 
-  /** Gives a command, and checks what the agent prints then. */
+  /** Sends a command, and checks the agent's output. */
   async does(command: string, ...expected: string[]): Promise<void> {
     this.process.stdin.write(`${command}\n`);
     await this.prints(...expected);
@@ -52,7 +52,7 @@ class Agent {
 }
 
 describe("the agent of the scenarios", { skip: noBroker }, () => {
-  test("does what it is told, and prints what happens", async (context) => {
+  test("runs commands and prints events", async (context) => {
     const broker = await RealBroker.start();
     context.after(() => broker.stop());
     const [one, two] = [new Agent(broker.url), new Agent(broker.url)];
@@ -86,7 +86,7 @@ describe("the agent of the scenarios", { skip: noBroker }, () => {
     await thief.ends();
   });
 
-  test("tells why it has no connection", async () => {
+  test("prints why it has no connection", async () => {
     const agent = new Agent("mqtt://127.0.0.1:1");
     await agent.does("connect", "failed connect unreachable");
     await agent.does("start attempts_ms=10", "attempt unreachable", "attempt unreachable");

@@ -32,7 +32,7 @@ const { vectors } = JSON.parse(readFileSync(file, "utf8")) as { vectors: Vector[
 const bytes = (text: string | null | undefined) => (typeof text === "string" ? new TextEncoder().encode(text) : undefined);
 const read = (data: Uint8Array | undefined) => new TextDecoder().decode(data);
 
-/** What the client writes, and how it ends. */
+/** Runs an exchange: returns the messages of the client, or its error. */
 async function run(vector: Vector): Promise<{ written: string[]; result: string }> {
   const written: string[] = [];
   try {
@@ -49,7 +49,7 @@ async function run(vector: Vector): Promise<{ written: string[]; result: string 
   }
 }
 
-test("every vector goes as it is written", async () => {
+test("every vector passes", async () => {
   assert.ok(vectors.length > 60);
   for (const vector of vectors) {
     const { client_first, client_final, result, id } = vector;
@@ -61,7 +61,7 @@ test("every vector goes as it is written", async () => {
 const CHALLENGE = "r=nonce-and-more,s=AAAA,i=4096";
 const ann = (maxIterations?: number) => scramWith({ userName: "ann", password: "pencil", maxIterations }, () => "nonce");
 
-test("keys are kept for the same salt and iterations", async (t) => {
+test("keys are cached for the same salt and iterations", async (t) => {
   const derive = t.mock.method(globalThis.crypto.subtle, "deriveBits");
   const authentication = ann();
   const challenged = async (challenge: string) => {
@@ -74,7 +74,7 @@ test("keys are kept for the same salt and iterations", async (t) => {
   assert.equal(await challenged("r=nonce-and-more,s=AAAB,i=4097"), 3);
 });
 
-test("success that comes too early or twice proves nothing", async () => {
+test("success that comes too early or twice is refused", async () => {
   const authentication = ann();
   const isUnproved = () => {
     for (const last of ["v=AAAA", "v="]) {
@@ -90,7 +90,7 @@ test("success that comes too early or twice proves nothing", async () => {
   isUnproved();
 });
 
-test("the most iterations can be set and the fewest cannot", async () => {
+test("the maximum of iterations is configurable, the minimum is not", async () => {
   const few = ann(4095);
   await few.start!();
   await assert.rejects(async () => few.step(bytes("r=nonce-and-more,s=AAAA,i=4095")), { code: "scram_iterations" });
@@ -99,13 +99,13 @@ test("the most iterations can be set and the fewest cannot", async () => {
   await many.step(bytes("r=nonce-and-more,s=AAAA,i=100001"));
 });
 
-test("each exchange has a nonce of its own, and nothing secret is shown", async () => {
+test("each exchange has a unique nonce, and inspection shows no secrets", async () => {
   const authentication = scram({ userName: "ann", password: "pencil" });
   assert.notEqual(read(await authentication.start!()), read(await authentication.start!()));
   assert.ok(!JSON.stringify(authentication).includes("pencil"));
 });
 
-test("a server that does not know the password is refused, and told nothing", async () => {
+test("a server that does not know the password is refused, and gets no further packets", async () => {
   for (const [code, challenge] of [
     ["scram_server_signature", (nonce: string) => `r=${nonce}x,s=c2FsdA==,i=4096`],
     ["scram_iterations", (nonce: string) => `r=${nonce}x,s=c2FsdA==,i=4095`],
@@ -153,7 +153,7 @@ describe("with the broker", { skip: noBroker }, () => {
     rmSync(folder, { recursive: true });
   });
 
-  test("the password lets its user in, and another does not", async () => {
+  test("accepts the right password, and refuses a wrong one", async () => {
     for (const mechanism of ["SCRAM-SHA-256", "SCRAM-SHA-512"] as const) {
       for (const userName of ["ann", "a=b,c"]) {
         await (await connect(broker.url, { authentication: scram({ mechanism, userName, password: "pencil" }) })).close();
@@ -173,7 +173,7 @@ describe("with the broker", { skip: noBroker }, () => {
     assert.equal(output, "connected\n");
   });
 
-  test("a client authenticates again while messages flow [MQTT-4.12.1-1]", async () => {
+  test("a client re-authenticates while messages flow [MQTT-4.12.1-1]", async () => {
     const client = await connect(broker.url, { authentication: scram({ userName: "ann", password: "pencil" }) });
     const seen: string[] = [];
     const subscription = client.subscribe("t", { qos: 1 }, (message) => void seen.push(message.text()));
@@ -191,7 +191,7 @@ describe("with the broker", { skip: noBroker }, () => {
     assert.equal(client.counters.connections, 1);
   });
 
-  test("a client that has lost its connection comes back and proves it again", async () => {
+  test("a client authenticates again when it reconnects", async () => {
     const sockets = new Set<Socket>();
     const relay = createServer((socket) => {
       const upstream = connectTcp(broker.port, "127.0.0.1");

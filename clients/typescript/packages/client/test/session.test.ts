@@ -34,7 +34,7 @@ async function connected(
 const text = (packet: { payload: Uint8Array }): string => new TextDecoder().decode(packet.payload);
 
 describe("connecting", () => {
-  test("CONNECT says what the options say", async () => {
+  test("CONNECT contains the options", async () => {
     const { broker, client } = setup({
       clientId: "c1",
       userName: "u",
@@ -75,7 +75,7 @@ describe("connecting", () => {
     await client.close();
   });
 
-  test("credentials are asked for anew for each connection", async () => {
+  test("the credentials function is called for each connection", async () => {
     let count = 0;
     const { broker, client } = setup({ credentials: () => Promise.resolve({ userName: `u${++count}` }) });
     const first = await broker.next();
@@ -86,7 +86,7 @@ describe("connecting", () => {
     await client.close();
   });
 
-  test("3.1.1 has no properties, and a client identifier of its own", async () => {
+  test("3.1.1 sends no properties, and a random client identifier", async () => {
     const { broker, client } = setup({ protocolVersion: 4, will: { topic: "w", payload: "", properties: { contentType: "x" } } });
     const connect = await (await broker.next()).accept();
     assert.equal(connect.protocolVersion, 4);
@@ -95,7 +95,7 @@ describe("connecting", () => {
     await client.close();
   });
 
-  test("the identifier that the server assigns is used from then on, and the session goes on", async () => {
+  test("the assigned client identifier is used for reconnections, and the session continues", async () => {
     const { broker, client, link } = await connected({}, { properties: { assignedClientIdentifier: "given" } });
     assert.equal(client.clientId, "given");
     link.drop();
@@ -106,7 +106,7 @@ describe("connecting", () => {
     await client.close();
   });
 
-  test("close() ends a session that nobody asked to keep, and keeps one with sessionExpiryS", async () => {
+  test("close() ends the session, unless sessionExpiryS is set", async () => {
     const one = await connected();
     const closing = one.client.close();
     const disconnect = await one.link.expect("disconnect");
@@ -139,7 +139,7 @@ describe("the limits of the server", () => {
     await client.close();
   });
 
-  test("receive maximum: no more at a time, and the next one goes when one is done", async () => {
+  test("receive maximum: limits messages in flight, and an acknowledgement releases the next one", async () => {
     const { client, link } = await connected({}, { properties: { receiveMaximum: 2 } });
     const results = [0, 1, 2, 3].map((n) => client.publish("t", String(n), { qos: n % 2 === 0 ? 1 : 2 }));
     const first = await link.expect("publish");
@@ -162,7 +162,7 @@ describe("the limits of the server", () => {
     await client.close();
   });
 
-  test("wildcards, shared subscriptions and identifiers that the server does not have", async () => {
+  test("wildcards, shared subscriptions and identifiers that the server does not support", async () => {
     const { client, link } = await connected(
       {},
       {
@@ -181,7 +181,7 @@ describe("the limits of the server", () => {
     await client.close();
   });
 
-  test("server keep alive takes the place of the client's", async () => {
+  test("server keep alive overrides the client's", async () => {
     const clock = new FakeClock();
     const { client, link } = await connected({ clock, keepAliveS: 60 }, { properties: { serverKeepAlive: 10 } });
     await clock.advance(7_500);
@@ -191,7 +191,7 @@ describe("the limits of the server", () => {
     await client.close();
   });
 
-  test("topic aliases: the topic once, then the number alone; on a new connection from the start", async () => {
+  test("topic aliases: the topic once, then only the alias; again on a new connection", async () => {
     const { broker, client, link } = await connected({}, { properties: { topicAliasMaximum: 2 } });
     const publish = (topic: string) => client.publish(topic, "", { properties: { contentType: "c" } });
     await publish("sensors/one");
@@ -219,7 +219,7 @@ describe("the limits of the server", () => {
     await client.close();
   });
 
-  test("the least recently used topic loses its alias once it has long been unused", async () => {
+  test("the least recently used topic loses its alias after it has not been used for long", async () => {
     const { client, link } = await connected({}, { properties: { topicAliasMaximum: 1 } });
     await client.publish("topic/of/old", "");
     for (let n = 0; n < 20; n++) await client.publish("topic/of/new", "");
@@ -248,7 +248,7 @@ describe("the limits of the server", () => {
 });
 
 describe("exactly once, at least once", () => {
-  // Each point at which a connection can be lost, and what must be sent again.
+  // The points at which a connection can be lost, and the packets that must be resent.
   const POINTS: { name: string; qos: 1 | 2; answer: "none" | "pubrec"; again: Packet["type"] }[] = [
     { name: "before PUBACK", qos: 1, answer: "none", again: "publish" },
     { name: "before PUBREC", qos: 2, answer: "none", again: "publish" },
@@ -282,7 +282,7 @@ describe("exactly once, at least once", () => {
     });
   }
 
-  test("what is sent again goes in the order of the first time, before anything new", async () => {
+  test("messages are resent in the original order, before new ones", async () => {
     const { broker, client, link } = await connected();
     const all = [0, 1, 2, 3].map((n) => client.publish("t", String(n), { qos: 1 }));
     for (let n = 0; n < 4; n++) await link.expect("publish");
@@ -301,7 +301,7 @@ describe("exactly once, at least once", () => {
     await client.close();
   });
 
-  test("a lost session: QoS 1 is published anew, QoS 2 is rejected, what was not sent waits on", async () => {
+  test("a lost session: QoS 1 is published again, QoS 2 is rejected, unsent messages keep waiting", async () => {
     const { broker, client, link } = await connected({}, { properties: { receiveMaximum: 2 } });
     const one = client.publish("t", "1", { qos: 1 });
     const two = client.publish("t", "2", { qos: 2 });
@@ -332,7 +332,7 @@ describe("exactly once, at least once", () => {
     await client.close();
   });
 
-  test("a QoS 2 message arrives once, at whichever point the connection is lost", async () => {
+  test("a QoS 2 message arrives once, regardless of when the connection is lost", async () => {
     const { broker, client, link } = await connected();
     const got: string[] = [];
     client.subscribe("t", { qos: 2 }, (message) => got.push(message.text()));
@@ -359,7 +359,7 @@ describe("exactly once, at least once", () => {
     await client.close();
   });
 
-  test("a message that the application still holds is not handed out again after a reconnection", async () => {
+  test("an unacknowledged message is not delivered again after a reconnection", async () => {
     const { broker, client, link } = await connected();
     const loop = client.subscribe("t", { qos: 1, ack: "manual" })[Symbol.asyncIterator]();
     await link.grant();
@@ -378,7 +378,7 @@ describe("exactly once, at least once", () => {
     await client.close({ drainMs: 0 });
   });
 
-  test("acknowledgements keep the order of the messages, however the application acknowledges", async () => {
+  test("acknowledgements keep the order of the messages, regardless of the application's order", async () => {
     const { client, link } = await connected();
     const messages: { acknowledge: () => void }[] = [];
     client.subscribe("t", { qos: 1, ack: "manual" }, (message) => messages.push(message));
@@ -393,7 +393,7 @@ describe("exactly once, at least once", () => {
     await client.close();
   });
 
-  test("a server that sends more than the receive maximum is told so", async () => {
+  test("exceeding the receive maximum ends the connection with 0x93", async () => {
     const { client, link } = await connected({ receiveMaximum: 2 });
     client.subscribe("t", { qos: 1, ack: "manual" }, () => undefined);
     await link.grant();
@@ -402,7 +402,7 @@ describe("exactly once, at least once", () => {
     await client.close();
   });
 
-  test("a PUBREC for an exchange that is not known is answered with 0x92", async () => {
+  test("a PUBREC for an unknown exchange is answered with 0x92", async () => {
     const { client, link } = await connected();
     link.give({ type: "pubrec", packetId: 3 });
     assert.equal((await link.expect("pubrel")).reason, 0x92);
@@ -462,7 +462,7 @@ describe("the queue", () => {
     await client.close();
   });
 
-  test("what is left of its lifetime goes with a message, and it is not sent behind its end", async () => {
+  test("a message is sent with its remaining lifetime, and not after it expired", async () => {
     const clock = new FakeClock();
     const { broker, client } = setup({ clock, connectTimeoutMs: 1e6 });
     broker.onConnection = () => true;
@@ -481,7 +481,7 @@ describe("the queue", () => {
     await client.close();
   });
 
-  test("a transport that holds too much lets messages wait until it has drained", async () => {
+  test("messages wait while the transport's buffer is full", async () => {
     const { client, link } = await connected({ writeBufferBytes: 1000 });
     link.bufferedBytes = 2000;
     await client.publish("t", "1");
@@ -497,7 +497,7 @@ describe("the queue", () => {
     await client.close();
   });
 
-  test("wrong arguments are rejections at once, also without a connection", async () => {
+  test("invalid arguments are rejected at once, also without a connection", async () => {
     const { client } = setup();
     assert.equal((await failure(client.publish("a/#", "x"))).code, "invalid_argument");
     assert.equal((await failure(client.publish("", "x", { qos: 1 }))).code, "invalid_argument");
@@ -526,7 +526,7 @@ describe("3.1.1", () => {
     await client.close();
   });
 
-  test("with cleanStart false the session outlives connections; otherwise it is new each time", async () => {
+  test("with cleanStart false the session survives reconnections; otherwise each is new", async () => {
     for (const cleanStart of [true, false]) {
       const { broker, client, link } = await connected({ protocolVersion: 4, cleanStart, clientId: "me" });
       void client.subscribe("t", { qos: 1 });

@@ -1,4 +1,4 @@
-// Whatever a server does, every promise settles, nothing is rejected unheard, and nothing is left behind.
+// Regardless of what a server does, every promise settles, there are no unhandled rejections, and nothing leaks.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -21,7 +21,7 @@ function randomFrom(seed: number): Random {
   };
 }
 
-/** A server that mostly does its duty, and sometimes says nothing, ends, refuses, or talks nonsense. */
+/** A server that mostly behaves, and sometimes stalls, closes, refuses, or sends garbage. */
 function misbehave(broker: FakeBroker, random: Random): void {
   broker.onConnection = (connection) => {
     if (random() < 0.15) return false;
@@ -59,7 +59,7 @@ function sendSomething(connection: FakeConnection, random: Random): void {
   else connection.give({ type: "publish", topic, qos: qos as 1, packetId: 1 + Math.floor(random() * 5), dup: random() < 0.5 });
 }
 
-/** Does one thing and answers what will settle. */
+/** Performs a random operation and returns its promises. */
 function act(client: Client, random: Random): Promise<unknown>[] {
   const controller = random() < 0.3 ? new AbortController() : undefined;
   if (controller !== undefined && random() < 0.7) setImmediate(() => { controller.abort(); });
@@ -90,7 +90,7 @@ function act(client: Client, random: Random): Promise<unknown>[] {
   return [];
 }
 
-test("200 random servers: every promise settles, and nothing is left", async () => {
+test("200 random servers: every promise settles, and nothing leaks", async () => {
   for (let seed = 1; seed <= 200; seed++) {
     const random = randomFrom(seed);
     const broker = new FakeBroker();
@@ -125,7 +125,7 @@ test("200 random servers: every promise settles, and nothing is left", async () 
 });
 
 describe("signals", () => {
-  test("abort a publish that waits: it is not sent; one that was sent: its exchange goes on", async () => {
+  test("abort a queued publish, which is not sent; the exchange of a sent one continues", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport });
     const early = new AbortController();
@@ -149,7 +149,7 @@ describe("signals", () => {
     assert.equal(before.code, "canceled");
   });
 
-  test("leave no listeners behind", async () => {
+  test("do not leak listeners", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport });
     broker.onConnection = (connection) => {
@@ -180,7 +180,7 @@ describe("signals", () => {
     assert.ok(listeners <= 0, `${listeners} are left`);
   });
 
-  test("a rejection that nobody looks at does not end the program", async () => {
+  test("an unhandled rejection does not end the program", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport });
     void client.publish("t", "x", { qos: 1 });

@@ -1,4 +1,4 @@
-// Subscriptions that share filters, and subscriptions that have several.
+// Subscriptions that share filters, and subscriptions with several filters.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -24,14 +24,14 @@ async function connected(options: ClientOptions = {}) {
 const message = (topic: string, payload: string, more: object = {}): PacketInit => ({ type: "publish", topic, payload, ...more });
 const nothing = (): void => undefined;
 
-/** What the next SUBSCRIBE asks for, which is granted. */
+/** Grants the next SUBSCRIBE and returns its options. */
 async function asked(link: FakeConnection): Promise<unknown[]> {
   const { filter, qos, noLocal, retainAsPublished, retainHandling } = (await link.grant()).requests[0]!;
   return [filter, qos, noLocal, retainAsPublished, retainHandling];
 }
 
 describe("two subscriptions to one filter", () => {
-  test("the server is asked for what suits both, and then for what the one that is left had asked for", async () => {
+  test("the SUBSCRIBE merges the options of both, and later has those of the remaining one", async () => {
     const { client, link } = await connected();
     const one = client.subscribe("t", { qos: 2, noLocal: true, retainHandling: 2 }, nothing);
     assert.deepEqual(await asked(link), ["t", 2, true, false, 2]);
@@ -44,7 +44,7 @@ describe("two subscriptions to one filter", () => {
     const three = client.subscribe("t", { qos: 1, noLocal: true, retainHandling: 1 }, nothing);
     assert.equal(await three.ready, 2);
     await one.unsubscribe();
-    // Those who were there before have had the retained messages.
+    // Earlier subscriptions have received the retained messages.
     assert.deepEqual(await asked(link), ["t", 1, true, false, 2]);
     const last = three.unsubscribe();
     const { packetId, filters } = await link.expect("unsubscribe");
@@ -54,7 +54,7 @@ describe("two subscriptions to one filter", () => {
     await client.close();
   });
 
-  test("nothing is asked for when nothing changes, unless the newer one wants the retained messages", async () => {
+  test("no SUBSCRIBE without a change, unless the new one wants the retained messages", async () => {
     const { client, link } = await connected();
     const one = client.subscribe("t", { qos: 1 }, nothing);
     assert.deepEqual(await asked(link), ["t", 1, false, false, 0]);
@@ -70,7 +70,7 @@ describe("two subscriptions to one filter", () => {
     await client.close();
   });
 
-  test("before there is a connection, and in a new session, one SUBSCRIBE asks for both", async () => {
+  test("without a connection, and in a new session, one SUBSCRIBE serves both", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport, reconnect: { minDelayMs: 1, maxDelayMs: 1 } });
     const got: string[] = [];
@@ -89,7 +89,7 @@ describe("two subscriptions to one filter", () => {
     await client.close();
   });
 
-  test("one that is asked for while an answer is under way counts, whatever the server said to the first", async () => {
+  test("a subscription added before the SUBACK takes effect, regardless of the first result", async () => {
     const { client, link } = await connected();
     const errors: unknown[] = [];
     client.on("error", (error) => errors.push(error));
@@ -104,7 +104,7 @@ describe("two subscriptions to one filter", () => {
     await client.close();
   });
 
-  test("one that is left and taken again before there is a connection is there; its end is settled", async () => {
+  test("an unsubscribe and subscribe without a connection leaves it subscribed, and settles both", async () => {
     const broker = new FakeBroker();
     const client = createClient("mqtt://x", { transport: broker.transport });
     const left = client.subscribe("t").unsubscribe();
@@ -119,7 +119,7 @@ describe("two subscriptions to one filter", () => {
 });
 
 describe("one subscription to several filters", () => {
-  test("gets a message once, and ends as one", async () => {
+  test("gets a message once, and ends as a whole", async () => {
     const { client, link } = await connected();
     const got: string[] = [];
     const subscription = client.subscribe(["a/+", "b", "a/1", "b"], { qos: 1 }, (each) => got.push(each.text()));
@@ -145,7 +145,7 @@ describe("one subscription to several filters", () => {
     await client.close();
   });
 
-  test("is refused as one: the rest of it ends", async () => {
+  test("is refused as a whole: its other filters end", async () => {
     const { client, link } = await connected();
     const subscription = client.subscribe(["a", "b"], { qos: 1 });
     const looped = failure(subscription[Symbol.asyncIterator]().next());
@@ -159,21 +159,21 @@ describe("one subscription to several filters", () => {
     await client.close({ drainMs: 0 });
   });
 
-  test("wrong ones are refused when they are given", async () => {
+  test("invalid ones are refused immediately", async () => {
     const { client, link } = await connected();
     for (const wrong of [[], ["a", "b/#/c"], [""], undefined, 7, { a: { qos: 1 } }, [["a"]]]) {
       assert.throws(() => client.subscribe(wrong as never), { code: "invalid_argument" }, JSON.stringify(wrong));
     }
-    assert.throws(() => client.subscribe("t", { qos: 3 as 2 }), { code: "invalid_argument", detail: "QoS 3: it is 0, 1 or 2" });
+    assert.throws(() => client.subscribe("t", { qos: 3 as 2 }), { code: "invalid_argument", detail: "QoS 3: must be 0, 1 or 2" });
     assert.throws(() => client.subscribe("$share/g/t", { noLocal: true }), { code: "invalid_argument" });
     assert.throws(() => client.subscribe("t", { retainHandling: 3 as 2 }), { code: "invalid_argument" });
-    assert.throws(() => client.subscribe("t", { QoS: 1 } as object), { code: "invalid_options", detail: /do you mean qos\?/ });
+    assert.throws(() => client.subscribe("t", { QoS: 1 } as object), { code: "invalid_options", detail: /did you mean qos\?/ });
     await link.fence();
     await client.close();
   });
 });
 
-describe("a refusal is heard once", () => {
+describe("a refusal is reported once", () => {
   const refuse = async (link: FakeConnection): Promise<void> => {
     const { packetId } = await link.expect("subscribe");
     link.give({ type: "suback", packetId, reasons: [0x87] });
@@ -205,7 +205,7 @@ describe("a refusal is heard once", () => {
 });
 
 describe("once", () => {
-  test("gives the first message, and leaves nothing behind", async () => {
+  test("resolves with the first message, and unsubscribes", async () => {
     const clock = new FakeClock();
     const { client, link } = await connected({ clock });
     const timers = clock.pending;
@@ -221,7 +221,7 @@ describe("once", () => {
     await client.close({ drainMs: 0 });
   });
 
-  test("ends by its time, by a signal, by a refusal, and with the client", async () => {
+  test("ends by a timeout, a signal, a refusal, and with the client", async () => {
     const clock = new FakeClock();
     const { client, link } = await connected({ clock });
     const late = once(client, "t", { timeoutMs: 500 });

@@ -1,4 +1,4 @@
-// A client with a store, in front of a broker that does what the test says.
+// A client with a store, with a scripted broker.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -12,11 +12,11 @@ import { event, failure, settled, within } from "./support/waiting.js";
 
 const FAST = { minDelayMs: 1, maxDelayMs: 2 };
 
-/** A store whose syncs end when the test says so. */
+/** A store whose syncs the test completes. */
 class SlowStore extends Store {
   readonly inner = new MemoryStore();
   readonly changes: Change["kind"][] = [];
-  /** Ends the sync that goes on. */
+  /** Completes the pending sync. */
   finish: (error?: Error) => void = () => undefined;
   isSlow = true;
   syncs = 0;
@@ -52,7 +52,7 @@ function start(broker: FakeBroker, options: ClientOptions): Client {
   return createClient("mqtt://x", { transport: broker.transport, reconnect: FAST, clientId: "meter", ...options });
 }
 
-/** The end of a process: nothing is said to the server, and the store is there for the next one. */
+/** Simulates the end of a process: sends nothing to the server, and frees the store for the next one. */
 async function crash(client: Client): Promise<void> {
   client.cut();
   await client.close({ signal: AbortSignal.abort() });
@@ -66,7 +66,7 @@ function texts(link: FakeConnection): string[] {
   );
 }
 
-test("messages that wait are sent by the next client, in order, with their properties", async () => {
+test("the next client sends queued messages in order, with their properties", async () => {
   const store = new MemoryStore();
   const nobody = new FakeBroker();
   nobody.onConnection = () => false;
@@ -91,7 +91,7 @@ test("messages that wait are sent by the next client, in order, with their prope
   assert.deepEqual([packet.qos, packet.retain, packet.properties], [2, true, properties]);
 });
 
-test("a session goes on: the first connection resumes it, and what was in flight keeps its identifier", async () => {
+test("the first connection resumes the session, and messages in flight keep their identifiers", async () => {
   const store = new MemoryStore();
   const broker = new FakeBroker();
   const first = start(broker, { store });
@@ -103,7 +103,7 @@ test("a session goes on: the first connection resumes it, and what was in flight
     void first.publish("t", payload, { qos });
   }
   for (let n = 0; n < 5; n++) await link.expect("publish");
-  // In the order of PUBREC their PUBREL are sent again [MQTT-4.6.0-4].
+  // PUBREL packets are resent in the order of PUBREC [MQTT-4.6.0-4].
   link.give({ type: "puback", packetId: 1 }, { type: "pubrec", packetId: 3 }, { type: "pubrec", packetId: 2 });
   await link.expect("pubrel");
   await link.expect("pubrel");
@@ -135,7 +135,7 @@ test("a session goes on: the first connection resumes it, and what was in flight
   assert.deepEqual(store.load().outgoing, []);
 });
 
-test("nothing is sent before the store has it", async () => {
+test("nothing is sent before the store has synced it", async () => {
   const store = new SlowStore();
   const broker = new FakeBroker();
   const client = start(broker, { store });
@@ -158,7 +158,7 @@ test("nothing is sent before the store has it", async () => {
   assert.deepEqual(store.changes, ["began", "queued", "sent", "released", "done"]);
 });
 
-test("one sync is for all messages of a turn, and for all that come while it goes on", async () => {
+test("one sync serves all messages of a turn, and one all messages during it", async () => {
   const store = new SlowStore();
   const broker = new FakeBroker();
   const client = start(broker, { store });
@@ -174,7 +174,7 @@ test("one sync is for all messages of a turn, and for all that come while it goe
   assert.equal(store.syncs, before + 1);
   store.finish();
   await settled();
-  // What came later waits for the next one.
+  // Later changes wait for the next sync.
   assert.equal(link.received.length, 100);
   store.finish();
   await settled();
@@ -182,7 +182,7 @@ test("one sync is for all messages of a turn, and for all that come while it goe
   assert.equal(store.syncs, before + 2);
 });
 
-test("a received QoS 2 message is not handed out again by the next client, and is acknowledged", async () => {
+test("the next client acknowledges a received QoS 2 message without delivering it again", async () => {
   const store = new SlowStore();
   store.isSlow = false;
   const broker = new FakeBroker();
@@ -216,18 +216,18 @@ test("a received QoS 2 message is not handed out again by the next client, and i
   store.isSlow = true;
   again.give({ type: "pubrel", packetId: 7 });
   await settled();
-  // So does PUBCOMP: if the store forgot it in a crash, the next message with the identifier would be lost.
+  // So does PUBCOMP: if a crash lost the record, the next message with this identifier would be lost.
   assert.deepEqual(again.received, []);
   store.finish();
   store.isSlow = false;
   await again.expect("pubcomp");
-  // Now it is another one.
+  // Now it is another message.
   again.give(message);
   await again.expect("pubrec");
   assert.deepEqual(heard, ["x", "x"]);
 });
 
-test("if the server has lost the session, QoS 1 is sent anew and QoS 2 is reported", async () => {
+test("if the server has lost the session, QoS 1 is sent again and QoS 2 is reported", async () => {
   const store = new MemoryStore();
   const broker = new FakeBroker();
   const first = start(broker, { store });
@@ -244,7 +244,7 @@ test("if the server has lost the session, QoS 1 is sent anew and QoS 2 is report
   const second = start(broker, { store });
   const errors: MqttError[] = [];
   second.on("error", (error) => errors.push(error));
-  // The last one has to wait, and has no identifier in the new session.
+  // The last message waits in the queue, and has no identifier in the new session.
   const again = await broker.accept({ sessionPresent: false, properties: { receiveMaximum: 1 } });
   await second.connected();
   await settled();
@@ -257,7 +257,7 @@ test("a store of another client identifier is refused, and one that is in use", 
   const store = new MemoryStore();
   store.record({ kind: "began", clientId: "other" });
   const broker = new FakeBroker();
-  assert.throws(() => start(broker, { store }), { code: "invalid_options", detail: "clientId: the store has the session of other" });
+  assert.throws(() => start(broker, { store }), { code: "invalid_options", detail: "clientId: the store belongs to client other" });
   await settled();
   const client = start(broker, { store, clientId: undefined });
   assert.equal(client.clientId, "other");
@@ -268,7 +268,7 @@ test("a store of another client identifier is refused, and one that is in use", 
   assert.equal(start(broker, { store, clientId: undefined }).clientId, "other");
 });
 
-test("a client identifier that the server has chosen is that of the next client, too", async () => {
+test("the next client uses the assigned client identifier, too", async () => {
   const store = new MemoryStore();
   const broker = new FakeBroker();
   const client = start(broker, { store, clientId: undefined });
@@ -278,7 +278,7 @@ test("a client identifier that the server has chosen is that of the next client,
   assert.equal(start(broker, { store, clientId: undefined }).clientId, "chosen");
 });
 
-test("before MQTT 5.0 the first connection does not begin clean: its session would end with it", async () => {
+test("before MQTT 5.0 the first connection has no clean session, which would end with it", async () => {
   const broker = new FakeBroker();
   start(broker, { store: new MemoryStore(), protocolVersion: 4 });
   assert.equal((await (await broker.next()).accept()).cleanStart, false);
@@ -297,7 +297,7 @@ test("closing leaves the session to the next client, and waits until the store i
   assert.ok(store.isClosed);
 });
 
-test("closing without patience says goodbye, and leaves out what the store does not have", async () => {
+test("closing without waiting sends DISCONNECT, and drops unsynced packets", async () => {
   const store = new SlowStore();
   const broker = new FakeBroker();
   const client = start(broker, { store });
@@ -315,7 +315,7 @@ test("closing without patience says goodbye, and leaves out what the store does 
   assert.equal(store.load().outgoing.length, 1);
 });
 
-test("closing with patience waits for the store", async () => {
+test("closing with a drain time waits for the store", async () => {
   const store = new SlowStore();
   const broker = new FakeBroker();
   const client = start(broker, { store });
@@ -329,7 +329,7 @@ test("closing with patience waits for the store", async () => {
   assert.deepEqual(texts(link), ["publish null x", "disconnect"]);
 });
 
-test("a sync that fails ends the connection, and the next one tries it again", async () => {
+test("a failed sync ends the connection, and the next connection retries it", async () => {
   const store = new SlowStore();
   const broker = new FakeBroker();
   const client = start(broker, { store });
@@ -353,7 +353,7 @@ test("a sync that fails ends the connection, and the next one tries it again", a
   await within(published, "answer");
 });
 
-test("what waited for a sync on a connection that is lost does not come on the next one", async () => {
+test("packets that waited for a sync are not sent on the next connection", async () => {
   const store = new SlowStore();
   const broker = new FakeBroker();
   const client = start(broker, { store });
@@ -386,7 +386,7 @@ test("a store that fails while there is no connection is an error event", async 
   assert.equal((await heard).code, "store_failed");
 });
 
-test("messages that are given up, expire or do not fit leave the store", async () => {
+test("messages that are canceled, expired or dropped are removed from the store", async () => {
   const clock = new FakeClock();
   const store = new MemoryStore();
   const broker = new FakeBroker();
@@ -405,7 +405,7 @@ test("messages that are given up, expire or do not fit leave the store", async (
   assert.deepEqual(store.load().outgoing, []);
 });
 
-test("what is no message in the store is dropped, and its lifetime begins anew", async () => {
+test("an invalid message in the store is dropped, and the lifetime of others restarts", async () => {
   const clock = new FakeClock();
   const store = new MemoryStore();
   const publish = { type: "publish", topic: "t", payload: "x", qos: 1, packetId: 1, properties: { messageExpiryInterval: 5, topicAlias: 1 } } as const;
@@ -425,7 +425,7 @@ test("what is no message in the store is dropped, and its lifetime begins anew",
   assert.deepEqual(packet.properties, { messageExpiryInterval: 5 });
 });
 
-test("the end of a message is synced soon, though nothing waits for it", async () => {
+test("the completion of a message is synced soon, although nothing waits for it", async () => {
   const clock = new FakeClock();
   const store = new SlowStore();
   store.isSlow = false;

@@ -32,7 +32,7 @@ async function take(subscription: Subscription, count: number): Promise<string[]
 }
 
 describe("loops", () => {
-  test("messages come in order, each is acknowledged when the loop asks for the next, and leaving ends the subscription", async () => {
+  test("messages come in order, each is acknowledged when the loop requests the next, and leaving unsubscribes", async () => {
     const { client, link } = await connected();
     const subscription = client.subscribe("t", { qos: 1 });
     await link.grant();
@@ -45,7 +45,7 @@ describe("loops", () => {
     }
     assert.deepEqual(seen, ["1", "2"]);
     assert.equal((await link.expect("puback")).packetId, 2);
-    // What nobody will look at must not hold up what comes behind it.
+    // Dropped messages must not block the acknowledgements of later ones.
     assert.equal((await link.expect("puback")).packetId, 3);
     assert.deepEqual((await link.expect("unsubscribe")).filters, ["t"]);
     await client.close({ drainMs: 0 });
@@ -54,7 +54,7 @@ describe("loops", () => {
   describe("in a session that outlives the client", () => {
     const LASTING: ClientOptions = { clientId: "c", sessionExpiryS: 300, cleanStart: false };
 
-    /** Three messages have come, and the loop was left at the first of them. */
+    /** Receives three messages, and leaves the loop at the first. */
     async function left(options: ClientOptions) {
       const { client, link } = await connected(options);
       const subscription = client.subscribe("t", { qos: 1 });
@@ -68,9 +68,9 @@ describe("loops", () => {
       return { client, link, subscription };
     }
 
-    test("leaving one tells the server nothing, and the next one goes on", async () => {
+    test("leaving a loop sends nothing to the server, and the next loop continues", async () => {
       const { client, link, subscription } = await left(LASTING);
-      // Neither PUBACK nor UNSUBSCRIBE has left.
+      // Neither PUBACK nor UNSUBSCRIBE has been sent.
       await link.fence();
       link.give(message("4", { qos: 1, packetId: 4 }));
       assert.deepEqual(await take(subscription, 3), ["2", "3", "4"]);
@@ -92,7 +92,7 @@ describe("loops", () => {
       });
     }
 
-    test("unsubscribe() ends it: what nobody will look at is acknowledged", async () => {
+    test("unsubscribe() ends it and acknowledges the queued messages", async () => {
       const { client, link, subscription } = await left(LASTING);
       void subscription.unsubscribe();
       assert.deepEqual([(await link.expect("puback")).packetId, (await link.expect("puback")).packetId], [2, 3]);
@@ -100,7 +100,7 @@ describe("loops", () => {
       await client.close({ drainMs: 0 });
     });
 
-    test("once() ends its subscription all the same", async () => {
+    test("once() unsubscribes nevertheless", async () => {
       const { client, link } = await connected(LASTING);
       const first = once(client, "t", { qos: 1 });
       await link.grant();
@@ -112,7 +112,7 @@ describe("loops", () => {
     });
   });
 
-  test("end with the client, and throw if it ended by an error", async () => {
+  test("end with the client, and throw if it ended with an error", async () => {
     const { client, link } = await connected();
     const ended = take(client.subscribe("t"), 5);
     await link.grant();
@@ -144,7 +144,7 @@ describe("loops", () => {
     await client.close();
   });
 
-  test("subscriptions are made again with a new session, and not with the old one", async () => {
+  test("resubscribes in a new session, but not in a resumed one", async () => {
     const { broker, client, link } = await connected();
     const subscription = client.subscribe("t", { qos: 1 });
     await link.grant();
@@ -160,7 +160,7 @@ describe("loops", () => {
     await client.close();
   });
 
-  test("what the server has not answered is asked again on the next connection", async () => {
+  test("unacknowledged SUBSCRIBEs are sent again on the next connection", async () => {
     const { broker, client, link } = await connected();
     const one = client.subscribe("one");
     await link.expect("subscribe");
@@ -179,7 +179,7 @@ describe("loops", () => {
     await client.close();
   });
 
-  test("a signal ends a subscription; one that is aborted already does not begin", async () => {
+  test("a signal ends a subscription; an aborted one prevents it", async () => {
     const { client, link } = await connected();
     const abort = new AbortController();
     const subscription = client.subscribe("t", { signal: abort.signal });
@@ -211,7 +211,7 @@ describe("handlers", () => {
     await client.close();
   });
 
-  test("one that fails is reported, and its message is refused, so that those behind it go on", async () => {
+  test("a failure is reported, and the message is refused, so that later ones continue", async () => {
     const { client, link } = await connected();
     const errors: unknown[] = [];
     client.on("error", (error) => errors.push(error.code, (error.cause as Error).message));
@@ -244,7 +244,7 @@ describe("handlers", () => {
 });
 
 describe("several subscriptions", () => {
-  test("to one filter: each gets every message, the server is told once that the last one ended", async () => {
+  test("to one filter: each gets every message, and only the last one unsubscribes", async () => {
     const { client, link } = await connected();
     const got: string[] = [];
     const one = client.subscribe("t", { qos: 1 }, (each) => got.push(`one ${each.text()}`));
@@ -266,7 +266,7 @@ describe("several subscriptions", () => {
     await client.close({ drainMs: 0 });
   });
 
-  test("that overlap: the identifiers say which one a copy is for", async () => {
+  test("that overlap: the identifiers tell which one a copy is for", async () => {
     const { client, link } = await connected();
     const got: string[] = [];
     client.subscribe("t", (each) => got.push(`t ${each.text()}`));
@@ -287,7 +287,7 @@ describe("several subscriptions", () => {
     await client.close();
   });
 
-  test("messages for none go to the listeners of `message`, or are counted and acknowledged", async () => {
+  test("messages without a subscription go to the listeners of `message`, or are counted and acknowledged", async () => {
     const { client, link } = await connected();
     link.give(message("x", { qos: 1, packetId: 1 }));
     await link.expect("puback");
@@ -304,11 +304,11 @@ describe("several subscriptions", () => {
   });
 });
 
-describe("back-pressure", () => {
+describe("backpressure", () => {
   const flood = (count: number, from = 0): PacketInit[] =>
     Array.from({ length: count }, (_, n) => message(String(from + n)));
 
-  test("pause: the client stops to read, and loses nothing", async () => {
+  test("pause: the client pauses reading, and loses nothing", async () => {
     const { client, link } = await connected();
     const subscription = client.subscribe("t", { maxQueueMessages: 10 });
     const loop = subscription[Symbol.asyncIterator]();
@@ -345,7 +345,7 @@ describe("back-pressure", () => {
     await client.close();
   });
 
-  test("a loop that waits for an acknowledgement while its queue is full does not wait for ever", async () => {
+  test("a loop that awaits an acknowledgement while its queue is full does not deadlock", async () => {
     const { client, link } = await connected();
     const subscription = client.subscribe("t", { maxQueueMessages: 5 });
     await link.grant();
@@ -359,7 +359,7 @@ describe("back-pressure", () => {
     link.give(...flood(20));
     for (let n = 0; n < 3; n++) {
       const { packetId } = await link.expect("publish");
-      // More messages lie before the answer than the queue takes.
+      // More messages precede the acknowledgement than the queue holds.
       link.give(...flood(20, 20), { type: "puback", packetId: packetId! });
     }
     await looping;
@@ -367,7 +367,7 @@ describe("back-pressure", () => {
     await client.close({ drainMs: 0 });
   });
 
-  test("QoS 1 messages are never dropped: those that are not taken are not acknowledged", async () => {
+  test("QoS 1 messages are never dropped: unread ones are not acknowledged", async () => {
     const { client, link } = await connected({ receiveMaximum: 8 });
     const subscription = client.subscribe("t", { qos: 1, maxQueueMessages: 2, overflow: "drop-newest" });
     await link.grant();
@@ -399,7 +399,7 @@ describe("back-pressure", () => {
     }
   });
 
-  test("a subscription that nobody iterates does not stop the others", async () => {
+  test("a subscription without a loop does not block the others", async () => {
     const { client, link } = await connected();
     client.subscribe("t", { maxQueueMessages: 5 });
     await link.grant();
@@ -410,7 +410,7 @@ describe("back-pressure", () => {
     await client.close();
   });
 
-  test("the limit of bytes holds too", async () => {
+  test("the limit of bytes applies, too", async () => {
     const { client, link } = await connected();
     const subscription = client.subscribe("t", { maxQueueBytes: 100, overflow: "drop-newest" });
     await link.grant();

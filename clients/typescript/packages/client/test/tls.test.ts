@@ -1,4 +1,4 @@
-// TLS with the broker of this repository: each thing that can be wrong with a certificate, and what is said then.
+// TLS with the broker of this repository: each certificate problem and its error.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -56,7 +56,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
     assert.match(error.message, says);
   }
 
-  test("messages travel by mqtts and wss, with ALPN and by address", async () => {
+  test("messages pass over mqtts and wss, with ALPN and by address", async () => {
     const [mqtts, wss] = await startOf("ours");
     const ca = pem("ours/ca.pem");
     for (const [url, alpn] of [
@@ -77,7 +77,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
     await refused(mqtts, { ca, alpnProtocols: ["h2"] }, "tls_nothing_in_common", /alpnProtocols/);
   });
 
-  test("what is wrong with the server's certificate is said", async () => {
+  test("problems of the server's certificate have codes", async () => {
     const ca = pem("ours/ca.pem");
     for (const url of await startOf("ours")) {
       await refused(url, {}, "tls_unknown_authority", /authority that is not trusted/);
@@ -97,7 +97,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
     await (await connect(own, { tls: { ca: fixture("test-only-certificate.pem") } })).close();
   });
 
-  test("what is wrong with the client's certificate is said", async () => {
+  test("problems of the client's certificate have codes", async () => {
     const [mqtts, wss] = await startOf("ours", [
       "tls.client_certificates=required",
       `tls.client_ca=${file("ours/ca.pem")}`,
@@ -122,7 +122,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
     await refused(mqtts, { ca, cert: "no certificate", key: mixed.key }, "tls_settings", /PEM/);
   });
 
-  test("what speaks no TLS is known", async () => {
+  test("detects a server without TLS", async () => {
     const servers = ["HTTP/1.1 400 Bad Request\r\n\r\n", ""].map((answer) =>
       createServer((socket) => {
         socket.once("data", () => socket.end(answer)).on("error", () => undefined);

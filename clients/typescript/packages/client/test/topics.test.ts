@@ -8,7 +8,7 @@ import { createClient } from "./support/clients.js";
 import { FakeBroker } from "./support/fake-broker.js";
 import { failure } from "./support/waiting.js";
 
-/** Long texts are in parts. */
+/** Builds a string; long ones are described by their parts. */
 type Parts = readonly ({ hex: string } | { repeat: string; count: number })[];
 
 interface Vector {
@@ -38,7 +38,7 @@ function joined(parts: Parts = []): string {
 describe("the router", () => {
   const cases = vectors("matching");
 
-  test("matches as the vectors say, alone and among all other filters", () => {
+  test("matches the vectors, alone and among all other filters", () => {
     const all = new Router<string>();
     for (const filter of new Set(cases.map((each) => each.filter))) all.add(filter, filter);
     for (const { filter, topic: name, matches } of cases) {
@@ -50,7 +50,7 @@ describe("the router", () => {
     }
   });
 
-  test("forgets what is removed, and leaves no nodes behind", () => {
+  test("removes filters with their nodes", () => {
     const router = new Router<number>();
     const filters = [...new Set(cases.map((each) => each.filter))];
     for (const [n, filter] of filters.entries()) router.add(filter, n);
@@ -61,7 +61,7 @@ describe("the router", () => {
     assert.equal(root.rest.length, 0);
   });
 
-  test("topics that never repeat do not fill its memory", () => {
+  test("topics that never repeat do not grow the cache without limit", () => {
     const router = new Router<number>();
     router.add("#", 1);
     for (let n = 0; n < 10_000; n++) router.match(`t/${n}`);
@@ -69,7 +69,7 @@ describe("the router", () => {
     assert.ok(cache.size <= 2_048);
   });
 
-  test("filters of the vectors are accepted and refused as they say", async () => {
+  test("accepts and refuses filters like the vectors", async () => {
     const client = createClient("mqtt://x", { transport: new FakeBroker().transport });
     for (const { filter, result } of vectors("filters")) {
       if (result === "valid") client.subscribe(filter);
@@ -100,7 +100,7 @@ describe("typed topics", () => {
     assert.equal(topic("plain").name({}), "plain");
   });
 
-  test("what would change the meaning of a name is refused", () => {
+  test("parameters that would change the structure of a name are refused", () => {
     for (const id of ["a/b", "+", "#", "a\0"]) assert.throws(() => reading.name({ id }), { code: "invalid_argument" });
     assert.throws(() => reading.filterFor({ id: "+" }), { code: "invalid_argument" });
     assert.throws(() => reading.name({} as { id: string }), { code: "invalid_argument" });
@@ -175,14 +175,14 @@ describe("codecs", () => {
     });
   }
 
-  test("text refuses what is not UTF-8, bytes take what they get, JSON refuses what it cannot express", () => {
+  test("text refuses invalid UTF-8, bytes accept anything, JSON refuses values that it cannot express", () => {
     assert.throws(() => text.decode(Uint8Array.of(0xff)));
     assert.equal(text.decode(new TextEncoder().encode("\ufeffx")), "\ufeffx");
     assert.deepEqual(bytes.decode(bytes.encode(Uint8Array.of(1)) as Uint8Array), Uint8Array.of(1));
     assert.throws(() => json().encode(undefined));
   });
 
-  test("parse checks values that come from others", () => {
+  test("parse validates received values", () => {
     const parse = (value: unknown): number => {
       if (typeof value !== "number") throw new TypeError("not a number");
       return value;

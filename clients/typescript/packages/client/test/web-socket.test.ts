@@ -7,7 +7,7 @@ import { applyMask, FrameError, frameHeader, FrameReader } from "#esm/transport/
 import { connect } from "./support/clients.js";
 import { failure, within } from "./support/waiting.js";
 
-/** A frame as a server sends it. */
+/** Encodes a frame of a server. */
 function frame(first: number, payload: Uint8Array): Buffer {
   const header = frameHeader(first & 15, payload.length, new Uint8Array(4)).slice(0, -4);
   header[0] = first;
@@ -27,7 +27,7 @@ function readAll(bytes: Uint8Array, cut: number): { data: number[]; controls: [n
 }
 
 describe("frames", () => {
-  test("however they are cut, fragmented, and with control frames between", () => {
+  test("split anywhere, fragmented, and with interleaved control frames", () => {
     const long = new Uint8Array(70_000).map((_, n) => n);
     const bytes = Buffer.concat([
       frame(0x82, Uint8Array.of(1, 2)),
@@ -49,7 +49,7 @@ describe("frames", () => {
     }
   });
 
-  test("what a server may not send", () => {
+  test("invalid frames from a server", () => {
     for (const [bytes, code] of [
       [Uint8Array.of(0x81, 1, 65), 1003],
       [Uint8Array.of(0xc2, 0), 1002],
@@ -69,7 +69,7 @@ describe("frames", () => {
     }
   });
 
-  test("masking is its own inverse, at every place in memory and for every length", () => {
+  test("masking is its own inverse, at every alignment and for every length", () => {
     const mask = Uint8Array.of(1, 20, 300, 77);
     for (let offset = 0; offset < 8; offset++) {
       for (const length of [0, 1, 3, 31, 32, 33, 100, 101]) {
@@ -114,7 +114,7 @@ describe("the opening handshake", () => {
   const switching = (key: string, more = "Sec-WebSocket-Protocol: mqtt\r\n"): string =>
     `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept(key)}\r\n${more}\r\n`;
 
-  test("asks for what the standards say, with the headers of the options", async () => {
+  test("sends the request of the standards, with the headers of the options", async () => {
     const seen = new Promise<string>((resolve) => {
       answer = (socket, head) => {
         resolve(head);
@@ -129,13 +129,13 @@ describe("the opening handshake", () => {
     }
   });
 
-  test("says with which status it was refused", async () => {
+  test("reports the status of a refusal", async () => {
     answer = (socket) => socket.end("HTTP/1.1 403 Forbidden\r\n\r\n");
     const error = await failure(connect(url));
     assert.deepEqual([error.code, error.status, error.detail], ["websocket_refused", 403, "HTTP/1.1 403 Forbidden"]);
   });
 
-  test("headers come anew for each attempt, and one that cannot be sent is an error without its value", async () => {
+  test("the headers function is called for each attempt, and an invalid header is an error without its value", async () => {
     let count = 0;
     const seen: string[] = [];
     answer = (socket, head) => {
@@ -167,7 +167,7 @@ describe("the opening handshake", () => {
     });
   }
 
-  test("packets over frames of any cut, a ping that is answered, a close that is returned", async () => {
+  test("packets split across frames, a ping that is answered, a close that is returned", async () => {
     const pong = new Promise<Buffer>((resolve) => {
       answer = (socket, _, key) => {
         const connack = encode({ type: "connack", reason: 0 });

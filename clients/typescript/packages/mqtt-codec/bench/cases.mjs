@@ -1,4 +1,4 @@
-// The packets that the comparison runs on. Every library gets the same bytes to decode and writes the same bytes.
+// The packets of the comparison. Every library decodes the same bytes and encodes the same bytes.
 
 const bytes = (length, seed) => Uint8Array.from({ length }, (_, at) => (at * 31 + seed) & 255);
 
@@ -187,7 +187,7 @@ export const CASES = [
   ],
 ];
 
-/** About 1 MB of PUBLISH of 34 bytes on average, on so many topics. */
+/** About 1 MB of PUBLISH packets of 34 bytes on average, on `topics` topics. */
 export function stream(encode, version, topics) {
   const packets = [];
   let length = 0;
@@ -202,7 +202,7 @@ export function stream(encode, version, topics) {
   return { bytes: new Uint8Array(Buffer.concat(packets)), count: packets.length };
 }
 
-/** Cuts at random, with pieces of that size on average, or not at all. */
+/** Splits at random into pieces of that size on average, or not at all. */
 export function chunks(bytes, average) {
   if (average >= bytes.length) return [bytes];
   const pieces = [];

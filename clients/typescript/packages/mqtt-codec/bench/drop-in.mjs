@@ -1,5 +1,5 @@
-// The interface of mqtt-packet on this package beside mqtt-packet: ratios of CPU time on the kinds of packets of cases.mjs. Both run
-// in one process by turns, and the least time counts, so that other load disturbs both alike.
+// Compares the mqtt-packet interface of this package with mqtt-packet: ratios of CPU time on the kinds of packets of cases.mjs. Both run
+// in one process, alternating, and the minimum time counts, so that other load affects both alike.
 
 import theirs from "mqtt-packet";
 import { encode } from "@tautwire/mqtt-codec";

@@ -1,5 +1,5 @@
-// One entry for each library: how it decodes with a decoder that persists, and how it encodes. The last result is kept, so
-// that no work can be left out by the compiler.
+// One entry for each library: how it decodes with a persistent decoder, and how it encodes. The last result is stored, so
+// that the compiler cannot eliminate the work.
 
 export const kept = { value: null };
 

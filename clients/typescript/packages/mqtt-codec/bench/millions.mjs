@@ -1,4 +1,4 @@
-// Many packets (ten million) through one library in a process of its own: CPU time, and the most memory the process ever had.
+// Many packets (ten million) through one library in a separate process: CPU time, and the peak memory of the process.
 
 import { encode } from "@tautwire/mqtt-codec";
 import { kept, LIBRARIES } from "./libraries.mjs";

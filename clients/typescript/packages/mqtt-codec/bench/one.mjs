@@ -1,4 +1,4 @@
-// Measures one library in a process of its own and writes JSON: CPU time in ns per packet.
+// Measures one library in a separate process and writes JSON: CPU time in ns per packet.
 
 import { encode } from "@tautwire/mqtt-codec";
 import { CASES, chunks, stream } from "./cases.mjs";
@@ -16,7 +16,7 @@ function cpuNs() {
   return (user + system) * 1000;
 }
 
-/** `run(rounds)` does that many rounds of `packets` packets each. */
+/** `run(rounds)` runs that many rounds of `packets` packets each. */
 function measure(run, packets) {
   let rounds = 1;
   for (;;) {
@@ -55,7 +55,7 @@ const intoRuns = library.encodeInto
   ? cases.map(({ title, packet }) => [title, repeat(() => (kept.value = library.encodeInto(packet, 5)))])
   : [];
 
-// All kinds of packets first, so that no case is measured with code that knows that case alone.
+// All kinds of packets first, so that no case runs code that is specialized for it.
 for (const runs of [decodeRuns, encodeRuns, intoRuns]) {
   for (let turn = 0; turn < 20; turn++) for (const [, run] of runs) run(500);
 }

@@ -1,5 +1,5 @@
-// Compares this package with mqtt-packet and prints the figures of each round as JSON. ROUNDS (3) processes for each library by
-// turns; each figure is the median of SAMPLES (7). COUNT (10,000,000): packets of the long runs.
+// Compares this package with mqtt-packet and prints the figures of each round as JSON. ROUNDS (3) processes for each library,
+// alternating; each figure is the median of SAMPLES (7). COUNT (10,000,000): packets of the long runs.
 
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";

@@ -1,6 +1,5 @@
-// The size of what a bundler makes of this package, minified and with gzip, against its budget in bytes; and what is left out
-// of it: who imports the decoder alone gets no part of the encoder, and a
-// client gets nothing that only servers need.
+// Checks the size of this package, bundled, minified and gzipped, against its budget in bytes. Also checks that a bundle with only the
+// decoder contains no part of the encoder, and one for clients nothing that only servers need.
 
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";

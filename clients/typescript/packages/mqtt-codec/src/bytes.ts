@@ -1,6 +1,6 @@
-// What the bytes of a text say about it before it is a text.
+// Classifies the bytes of a string before it is decoded.
 
-/** U+0000, or not ASCII. */
+/** U+0000, or a byte that is not ASCII. */
 export const UNUSUAL = 1;
 /** `+` or `#`. */
 export const WILDCARD = 2;
@@ -12,11 +12,11 @@ const FLAGS: Uint8Array = /* @__PURE__ */ (() => {
   return table;
 })();
 
-/** Which of these are among the bytes. */
+/** Returns which of the flags apply to the bytes. */
 export function flagsOf(bytes: Uint8Array, start: number, end: number): number {
   let flags = 0;
   let at = start;
-  // Four at a time: the loop itself takes longer than looking them up.
+  // Four at a time, because the loop overhead exceeds the lookups.
   for (; at + 4 <= end; at += 4) {
     flags |= FLAGS[bytes[at]!]! | FLAGS[bytes[at + 1]!]! | FLAGS[bytes[at + 2]!]! | FLAGS[bytes[at + 3]!]!;
   }

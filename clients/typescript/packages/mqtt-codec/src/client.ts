@@ -1,5 +1,5 @@
 /**
- * What a client needs of this package, and nothing that is for servers alone, so that bundles stay small.
+ * The part of this package that a client needs, without the code for servers, for small bundles.
  *
  * @packageDocumentation
  */

@@ -1,24 +1,24 @@
 import type { DecodeErrorCode } from "./error-codes.js";
 import { message } from "./message.js";
 
-/** Who is at fault (section 4.13): bytes that cannot be parsed, or that say what is not allowed, or too many of them. */
+/** The kind of failure (section 4.13): the bytes cannot be parsed, violate the protocol, or are too large. */
 export type DecodeFault = "malformed" | "protocol_error" | "too_large";
 
 /**
- * Why bytes are not a packet: who is at fault, what to answer and where it went wrong. The message is
- * `TEXT [CODE] at byte OFFSET (STATEMENT)`; see {@link message} for when there is no text. Never holds a payload.
+ * The error for bytes that are not a valid packet. The message is `TEXT [CODE] at byte OFFSET (STATEMENT)`; see {@link message} for
+ * when the text is missing. It never contains a payload.
  */
 export class MqttDecodeError extends Error {
   override readonly name = "MqttDecodeError";
-  /** Who is at fault. */
+  /** The kind of failure. */
   readonly fault: DecodeFault;
 
   constructor(
-    /** Which check failed. */
+    /** The check that failed. */
     readonly code: DecodeErrorCode,
-    /** The byte at which it went wrong, from the start of the packet's fixed header. */
+    /** The offset of the failure, from the start of the packet's fixed header. */
     readonly offset: number,
-    /** The MQTT 5.0 reason code to answer with, in a CONNACK or DISCONNECT. */
+    /** The MQTT 5.0 reason code to send in a CONNACK or DISCONNECT. */
     readonly reason: number,
   ) {
     super(message(code, "", ` at byte ${offset}`));

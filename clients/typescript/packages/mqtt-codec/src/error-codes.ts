@@ -80,7 +80,7 @@ export interface DecodeErrorReasons {
   connack_flags_reserved: 0x81;
   /** Session present is set although the connection is refused: send 0. */
   session_present_on_failure: 0x82;
-  /** The topic name is empty, and no topic alias stands for it: send one of them. */
+  /** The topic name is empty, and there is no topic alias: send one of them. */
   topic_missing: 0x82;
   /** The topic name contains + or #: publish to one exact topic. */
   topic_wildcard: 0x90;
@@ -159,7 +159,7 @@ export type EncodeErrorCode =
   | "will_topic_invalid"
   /** Session present is set although the connection is refused: send 0. */
   | "session_present_on_failure"
-  /** The topic name is empty, and no topic alias stands for it: send one of them. */
+  /** The topic name is empty, and there is no topic alias: send one of them. */
   | "topic_missing"
   /** The topic name contains + or #: publish to one exact topic. */
   | "topic_wildcard"
@@ -191,9 +191,9 @@ export type EncodeErrorCode =
   | "not_in_version"
   /** The QoS is not 0, 1 or 2: use one of them. */
   | "qos_unknown"
-  /** Before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session. */
+  /** Before MQTT 5.0 only a client with an identifier can keep a session: send an identifier, or start a clean session. */
   | "client_id_missing"
-  /** It is not a control packet: give an object with one of the types of this package. */
+  /** It is not a control packet: pass an object with one of the types of this package. */
   | "not_a_packet"
   /** The value has the wrong type: see the types of this package. */
   | "wrong_type"

@@ -61,7 +61,7 @@ export const TEXTS: Readonly<Record<DecodeErrorCode | EncodeErrorCode, Words>> =
   will_topic_invalid: ["the will topic is empty or contains a wildcard: send a topic name", "MQTT-4.7.0-1"],
   connack_flags_reserved: ["a reserved bit of the connect acknowledge flags is set: send 0", "MQTT-3.2.2-1"],
   session_present_on_failure: ["session present is set although the connection is refused: send 0", "MQTT-3.2.2-6"],
-  topic_missing: ["the topic name is empty, and no topic alias stands for it: send one of them", "MQTT-4.7.3-1"],
+  topic_missing: ["the topic name is empty, and there is no topic alias: send one of them", "MQTT-4.7.3-1"],
   topic_wildcard: ["the topic name contains + or #: publish to one exact topic", "MQTT-3.3.2-2"],
   topic_filter_empty: ["the topic filter is empty: use at least one character", "MQTT-4.7.3-1"],
   topic_filter_multi_level: ["# is allowed only at the end of a topic filter: move or remove it", "MQTT-4.7.1-1"],
@@ -79,10 +79,10 @@ export const TEXTS: Readonly<Record<DecodeErrorCode | EncodeErrorCode, Words>> =
   not_in_version: ["this version of the protocol cannot express it: leave it out, or use MQTT 5.0"],
   qos_unknown: ["the QoS is not 0, 1 or 2: use one of them", "MQTT-3.3.1-4"],
   client_id_missing: [
-    "before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session",
+    "before MQTT 5.0 only a client with an identifier can keep a session: send an identifier, or start a clean session",
     "MQTT-3.1.3-7",
   ],
-  not_a_packet: ["it is not a control packet: give an object with one of the types of this package"],
+  not_a_packet: ["it is not a control packet: pass an object with one of the types of this package"],
   wrong_type: ["the value has the wrong type: see the types of this package"],
   out_of_range: ["the value is out of the range that the standard allows: see the documentation of the field"],
 };

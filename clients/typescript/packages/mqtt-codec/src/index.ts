@@ -1,6 +1,6 @@
 /**
- * A codec for MQTT 3.1, 3.1.1 and 5.0: {@link MqttDecoder} takes the bytes of a connection and gives packets, {@link encode}
- * takes packets and gives bytes.
+ * A codec for MQTT 3.1, 3.1.1 and 5.0. {@link MqttDecoder} decodes the bytes of a connection to packets, {@link encode}
+ * encodes packets to bytes.
  *
  * @packageDocumentation
  */

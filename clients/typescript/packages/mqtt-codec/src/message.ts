@@ -1,13 +1,13 @@
-/** Makes the message of an error. `before` is the field, `behind` the place, as they stand in it; both may be empty. */
-export type Message = (code: string, before: string, behind: string) => string;
+/** Formats the message of an error. `before` is the field, `after` the position; both may be empty. */
+export type Message = (code: string, before: string, after: string) => string;
 
 /**
- * The message of an error: with its code alone, until `@tautwire/mqtt-codec/texts` brings the texts. They would be a fifth of a
+ * Formats the message of an error: with the code only, unless `@tautwire/mqtt-codec/texts` is loaded. The texts would be a fifth of a
  * bundle for browsers; the entries for Node.js load them.
  */
-export let message: Message = (code, before, behind) => before + code + behind;
+export let message: Message = (code, before, after) => before + code + after;
 
-/** From now on `other` makes the messages. */
-export function makeMessagesBy(other: Message): void {
+/** Replaces the function that formats messages. */
+export function setFormatter(other: Message): void {
   message = other;
 }

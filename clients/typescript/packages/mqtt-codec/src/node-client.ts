@@ -1,5 +1,5 @@
 /**
- * What {@link "client"} exports, with the texts of errors.
+ * The exports of {@link "client"}, with the texts of errors.
  *
  * @packageDocumentation
  */

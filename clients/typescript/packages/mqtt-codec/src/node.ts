@@ -1,5 +1,5 @@
 /**
- * What {@link "index"} exports, with the texts of errors.
+ * The exports of {@link "index"}, with the texts of errors.
  *
  * @packageDocumentation
  */

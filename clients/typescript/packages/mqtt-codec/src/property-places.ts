@@ -1,4 +1,4 @@
-// Where each property may stand (table 2-4): one bit for each packet type number, and bit 0 for a will.
+// The packets in which each property is allowed (table 2-4): one bit for each packet type number, and bit 0 for a will.
 
 export const IN_WILL = 1 << 0;
 export const IN_CONNECT = 1 << 1;
@@ -14,7 +14,7 @@ const OPENING = IN_CONNECT | IN_CONNACK;
 const ANSWERS = 0xcaf4;
 const ALL = 0xcfff;
 
-/** By identifier; 0 for those that the standard does not define. */
+/** By identifier; 0 for undefined properties. */
 export const PROPERTY_PLACES: readonly number[] = [
   0, MESSAGE, MESSAGE, MESSAGE, 0, 0, 0, 0,
   MESSAGE, MESSAGE, 0, IN_PUBLISH | IN_SUBSCRIBE, 0, 0, 0, 0,

@@ -1,4 +1,4 @@
-// Which packet may carry which reason code (section 2.4): one bit for each packet type.
+// The packets in which each reason code is allowed (section 2.4): one bit for each packet type.
 
 const CONNACK = 1 << 2;
 const PUBACK = 1 << 4;
@@ -17,7 +17,7 @@ const ENDS = CONNACK | DISCONNECT;
 
 const ALL_BUT_RELEASED = ENDS | RECEIVED | SUBSCRIBED;
 
-/** Reason codes from 0x80 on. */
+/** The reason codes from 0x80 on. */
 const FAILURES: readonly number[] = [
   ALL_BUT_RELEASED, ENDS, ENDS, ALL_BUT_RELEASED, CONNACK, CONNACK, CONNACK, ALL_BUT_RELEASED, // 0x80
   CONNACK, ENDS, CONNACK, DISCONNECT, CONNACK, DISCONNECT, DISCONNECT, SUBSCRIBED | DISCONNECT, // 0x88
@@ -26,7 +26,7 @@ const FAILURES: readonly number[] = [
   DISCONNECT, SUBACK | DISCONNECT, SUBACK | DISCONNECT, // 0xA0
 ];
 
-/** By reason code: one bit for each packet type number that may carry it. */
+/** The packet types in which each reason code is allowed, one bit for each. */
 const REASON_PACKETS: Uint16Array = /* @__PURE__ */ (() => {
   const table = new Uint16Array(256);
   table[0x00] = ALL_BUT_RELEASED | RELEASED | AUTH;
@@ -39,12 +39,12 @@ const REASON_PACKETS: Uint16Array = /* @__PURE__ */ (() => {
   return table;
 })();
 
-/** Whether packets of that type number may carry the reason code. */
+/** Whether the reason code is allowed in packets of that type number. */
 export function mayCarry(packetNumber: number, reason: number): boolean {
   return ((REASON_PACKETS[reason]! >> packetNumber) & 1) !== 0;
 }
 
-/** MQTT 5.0 reasons of CONNACK in the order of the return codes 0 to 5 of 3.1.1. */
+/** The MQTT 5.0 reason codes of CONNACK, in the order of the 3.1.1 return codes 0 to 5. */
 export const CONNACK_V3_REASONS: readonly number[] = [0, 0x84, 0x85, 0x88, 0x86, 0x87];
 
 /** Reason codes by the names of the standard (section 2.4). */

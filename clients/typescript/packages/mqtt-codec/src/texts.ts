@@ -1,16 +1,16 @@
 /**
- * Gives the messages of errors their texts: `import "@tautwire/mqtt-codec/texts"`. In Node.js they are always there. In browsers it is
- * your choice, because a bundle grows by them.
+ * Adds the texts to error messages: `import "@tautwire/mqtt-codec/texts"`. The entries for Node.js import it. In browsers you decide,
+ * because the texts make a bundle larger.
  *
  * @packageDocumentation
  */
 
 import { TEXTS } from "./error-texts.js";
-import { makeMessagesBy } from "./message.js";
+import { setFormatter } from "./message.js";
 
-makeMessagesBy((code, before, behind) => {
+setFormatter((code, before, after) => {
   const [text, statement] = TEXTS[code as keyof typeof TEXTS];
-  return `${before}${text} [${code}]${behind}${statement === undefined ? "" : ` (${statement})`}`;
+  return `${before}${text} [${code}]${after}${statement === undefined ? "" : ` (${statement})`}`;
 });
 
 export { TEXTS };

@@ -1,4 +1,4 @@
-// Topic names and topic filters (sections 4.7 and 4.8.2), by their UTF-8: all that matters is ASCII.
+// Checks of topic names and topic filters (sections 4.7 and 4.8.2) on their UTF-8: all relevant characters are ASCII.
 
 import { flagsOf, WILDCARD } from "./bytes.js";
 import type { DecodeErrorCode, EncodeErrorCode } from "./error-codes.js";
@@ -8,13 +8,13 @@ const HASH = 0x23;
 const SLASH = 0x2f;
 const SHARE: readonly number[] = [0x24, 0x73, 0x68, 0x61, 0x72, 0x65, SLASH];
 
-/** What is wrong with a topic filter, and at which index. */
+/** The error in a topic filter, and its index. */
 export interface FilterFlaw {
   code: DecodeErrorCode & EncodeErrorCode;
   at: number;
 }
 
-/** Where the first `+` or `#` stands, so that it is no topic name `[MQTT-3.3.2-2]`; `end` if none does. */
+/** Returns the index of the first `+` or `#`, which a topic name must not contain `[MQTT-3.3.2-2]`, or `end`. */
 export function firstWildcard(bytes: Uint8Array, start: number, end: number): number {
   if ((flagsOf(bytes, start, end) & WILDCARD) === 0) return end;
   let at = start;
@@ -22,12 +22,12 @@ export function firstWildcard(bytes: Uint8Array, start: number, end: number): nu
   return at;
 }
 
-/** Whether messages of a subscription to this valid filter are shared among its subscribers: it begins with `$share/`. */
+/** Whether a valid topic filter is a shared subscription: it starts with `$share/`. */
 export function isShared(bytes: Uint8Array, start: number, end: number): boolean {
   return bytes[start] === SHARE[0] && end - start >= SHARE.length && SHARE.every((byte, at) => bytes[start + at] === byte);
 }
 
-/** Checks a topic filter, with its `$share/NAME/` if it has one. */
+/** Checks a topic filter, including its `$share/NAME/` if it has one. */
 export function filterFlaw(bytes: Uint8Array, start: number, end: number): FilterFlaw | null {
   if (isShared(bytes, start, end)) return shareFlaw(bytes, start + SHARE.length, end);
   return levelsFlaw(bytes, start, end);

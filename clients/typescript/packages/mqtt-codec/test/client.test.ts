@@ -5,7 +5,7 @@ import { ClientDecoder, encodeClientInto } from "@tautwire/mqtt-codec/client";
 import { bytesOf, isNotWritten, packetOf, readVectors, VERSIONS, type Vector } from "./vectors.js";
 
 const vectors = readVectors();
-/** By packet type number: what clients alone send, and what servers alone send. */
+/** By packet type number: packets that only clients send, and packets that only servers send. */
 const CLIENTS_ALONE = [1, 8, 10, 12];
 const SERVERS_ALONE = ["connack", "suback", "unsuback", "pingresp"];
 
@@ -22,7 +22,7 @@ function outcome(decoder: ClientDecoder | MqttDecoder, vector: Vector): Outcome 
   }
 }
 
-test("a client's decoder gives what the other one gives, and refuses packets that servers do not send", () => {
+test("ClientDecoder decodes like MqttDecoder, and refuses packets that servers do not send", () => {
   let refused = 0;
   for (const vector of vectors) {
     const options = { protocolVersion: VERSIONS[vector.version], maxPacketSize: vector.max_packet_size };
@@ -39,7 +39,7 @@ test("a client's decoder gives what the other one gives, and refuses packets tha
   assert.ok(refused > 0);
 });
 
-test("a client's encoder writes what the other one writes, and refuses packets that clients do not send", () => {
+test("encodeClientInto encodes like encodeInto, and refuses packets that clients do not send", () => {
   for (const vector of vectors) {
     if (vector.result !== "valid" || isNotWritten(vector)) continue;
     const packet = packetOf(vector);
@@ -55,7 +55,7 @@ test("a client's encoder writes what the other one writes, and refuses packets t
   }
 });
 
-test("buffers of the caller and bytes that grow may take turns", () => {
+test("buffers of the caller and growing packets can alternate", () => {
   const packet = { type: "publish", topic: "t", payload: "x".repeat(1000) } as const;
   const buffer = new Uint8Array(2000);
   for (let turn = 0; turn < 200; turn++) {

@@ -17,7 +17,7 @@ function readAll(decoder: MqttDecoder, ...chunks: Uint8Array[]): Packet[] {
   });
 }
 
-test("payload views of cut packets are never written to again", () => {
+test("payload views of packets that span chunks are never overwritten", () => {
   const decoder = new MqttDecoder();
   const payloads: { view: Uint8Array; copy: Uint8Array }[] = [];
   const stream = Buffer.concat(
@@ -33,7 +33,7 @@ test("payload views of cut packets are never written to again", () => {
   for (const { view, copy } of payloads) assert.deepEqual(view, copy);
 });
 
-test("payloads of whole packets are views of the chunk, also of a Buffer inside of a larger one", () => {
+test("payloads of complete packets are views of the chunk, also of a Buffer within a larger one", () => {
   const pool = Buffer.alloc(100);
   const bytes = encode(message("a", "payload"));
   pool.set(bytes, 17);
@@ -45,7 +45,7 @@ test("payloads of whole packets are views of the chunk, also of a Buffer inside 
   assert.equal(Object.getPrototypeOf(packet.payload), Uint8Array.prototype);
 });
 
-test("several chunks may be pushed before packets are taken", () => {
+test("several chunks can be pushed before packets are read", () => {
   const bytes = Buffer.concat([encode(message("a", "1".repeat(300))), encode(message("b", "2")), encode({ type: "pingreq" })]);
   for (const size of [1, 5, 64, 65, 200]) {
     const decoder = new MqttDecoder();
@@ -56,7 +56,7 @@ test("several chunks may be pushed before packets are taken", () => {
   }
 });
 
-test("a large packet in many chunks is put together once", () => {
+test("a large packet in many chunks is assembled once", () => {
   const payload = Buffer.alloc(3_000_000, "x");
   const bytes = encode(message("large", payload));
   const decoder = new MqttDecoder();
@@ -67,7 +67,7 @@ test("a large packet in many chunks is put together once", () => {
   assert.equal(Buffer.compare(packet.payload, payload), 0);
 });
 
-test("five bytes reserve no memory for the packet that they announce", () => {
+test("five bytes do not reserve memory for the announced packet", () => {
   const decoder = new MqttDecoder();
   const before = process.memoryUsage().arrayBuffers;
   decoder.push(Uint8Array.of(0x30, 0xff, 0xff, 0xff, 0x7f));
@@ -84,7 +84,7 @@ test("a packet over maxPacketSize is refused by its fixed header, one of that si
   assert.throws(() => strict.read(), { code: "packet_too_large", fault: "too_large", reason: 0x95, offset: 1 });
 });
 
-test("packets before an error are given, the error stays, and reset begins anew", () => {
+test("packets before an error are returned, the error persists, and reset clears it", () => {
   const decoder = new MqttDecoder();
   decoder.push(Uint8Array.of(0xc0, 0, 0xd0, 0, 0x30, 3, 0, 1, 0x23));
   assert.equal(decoder.read()?.type, "pingreq");
@@ -108,7 +108,7 @@ test("errors carry a code, a reason code, an offset, and no payload", () => {
   );
 });
 
-test("a CONNECT sets the version of what follows, reset takes it back", () => {
+test("a CONNECT sets the version of later packets, and reset restores the initial one", () => {
   const decoder = new MqttDecoder({ protocolVersion: 5 });
   const connect = encode({ type: "connect", protocolVersion: 4, clientId: "c" });
   const [, publish] = readAll(decoder, connect, encode(message("t", "p"), 4));
@@ -119,7 +119,7 @@ test("a CONNECT sets the version of what follows, reset takes it back", () => {
   assert.equal(decoder.protocolVersion, 5);
 });
 
-test("frames give type, flags, topic and raw bytes, and decode to the packet", () => {
+test("frames have type, flags, topic and raw bytes, and decode to the packet", () => {
   const publish = encode({ type: "publish", topic: "a/b", qos: 1, packetId: 9, retain: true, payload: "x".repeat(200) });
   const stream = Buffer.concat([publish, encode({ type: "pingreq" })]);
   for (const size of [1, 7, 100, stream.length]) {
@@ -154,26 +154,26 @@ test("frames follow the version of a CONNECT and refuse wrong fixed headers and 
   assert.throws(() => decoder.readFrame(), { code: "flags_reserved" });
 });
 
-test("topics that repeat are one string, and the cache rests where they do not", () => {
+test("repeated topics are one string, and the cache pauses if topics do not repeat", () => {
   const bytes = Buffer.from("0123456789abcdef".repeat(8));
   const cache = new TextCache(TOPICS);
   cache.find(bytes, 0, 16);
-  cache.keep("0123456789abcdef", bytes, 0, 16);
+  cache.add("0123456789abcdef", bytes, 0, 16);
   assert.equal(cache.find(bytes, 16, 32), "0123456789abcdef");
   for (let at = 0; at < 600; at++) {
     const topic = Buffer.from(`never/${at}/again`);
-    if (cache.find(topic, 0, topic.length) === undefined) cache.keep(topic.toString(), topic, 0, topic.length);
+    if (cache.find(topic, 0, topic.length) === undefined) cache.add(topic.toString(), topic, 0, topic.length);
   }
   assert.equal(cache.find(bytes, 0, 16), undefined, "it rests");
 });
 
-test("a text is found by all of its bytes, whatever was kept in its place before", () => {
+test("a string is found by all of its bytes, regardless of the slot's previous string", () => {
   const cache = new TextCache(TOPICS);
   for (let round = 0; round < 40; round++) {
     for (let length = 1; length <= 64; length++) {
       const bytes = Uint8Array.from({ length }, (_, at) => 1 + ((at * 37 + round * 11 + length) % 127));
       const text = Buffer.from(bytes).toString();
-      if (cache.find(bytes, 0, length) === undefined) cache.keep(text, bytes, 0, length);
+      if (cache.find(bytes, 0, length) === undefined) cache.add(text, bytes, 0, length);
       assert.equal(cache.find(bytes, 0, length), text);
       for (let at = 0; at < length; at++) {
         for (const bit of [0x01, 0x40, 0x80]) {
@@ -186,7 +186,7 @@ test("a text is found by all of its bytes, whatever was kept in its place before
   }
 });
 
-test("a text that only a property may hold is not taken for a topic", () => {
+test("a string that is valid only in a property is not accepted as a topic", () => {
   const decoder = new MqttDecoder();
   const properties = { contentType: "a/+/b" };
   for (let at = 0; at < 3; at++) {
@@ -196,7 +196,7 @@ test("a text that only a property may hold is not taken for a topic", () => {
   assert.throws(() => decoder.read(), { code: "topic_wildcard" });
 });
 
-test("a text that has been seen elsewhere is not taken for a topic filter", () => {
+test("a cached string of another kind is not accepted as a topic filter", () => {
   const subscribe = (filter: string): Uint8Array =>
     Buffer.concat([Buffer.of(0x82, 6 + filter.length, 0, 1, 0, 0, filter.length), Buffer.from(filter), Buffer.of(0)]);
   const decoder = new MqttDecoder();
@@ -208,13 +208,13 @@ test("a text that has been seen elsewhere is not taken for a topic filter", () =
   assert.equal((decoder.read() as Connect).clientId, "a#");
   decoder.push(subscribe("a#"));
   assert.throws(() => decoder.read(), { code: "topic_filter_wildcard", offset: 8 });
-  // Nor is a topic filter taken for a topic.
+  // A cached topic filter is not a valid topic either.
   decoder.reset();
   decoder.push(Buffer.of(0x30, 6, 0, 3, 0x61, 0x2f, 0x2b, 0));
   assert.throws(() => decoder.read(), { code: "topic_wildcard", offset: 6 });
 });
 
-test("texts of all lengths come out as they went in, with and without the platform's functions", () => {
+test("strings of all lengths round-trip, with and without the platform's functions", () => {
   for (const platform of [true, false]) {
     usePlatformText(platform);
     for (let length = 1; length < 150; length++) {
@@ -232,7 +232,7 @@ test("texts of all lengths come out as they went in, with and without the platfo
   }
 });
 
-test("where UTF-8 is ill-formed is found as the standard of Unicode says", () => {
+test("the position of ill-formed UTF-8 follows the Unicode standard", () => {
   const cases: [number, number[]][] = [
     [-1, [0x61, 0xc3, 0xa9, 0xe6, 0xbc, 0xa2, 0xf0, 0x9f, 0x98, 0x80, 0xef, 0xbf, 0xbd]],
     [-1, [0xef, 0xbb, 0xbf, 0x61, 0xef, 0xbf, 0xbf]],
@@ -255,7 +255,7 @@ test("where UTF-8 is ill-formed is found as the standard of Unicode says", () =>
   }
 });
 
-test("user properties keep their order over all names", () => {
+test("user properties keep their order across names", () => {
   const userProperties = [["b", "1"], ["a", "2"], ["b", "3"], ["__proto__", "4"]] as const;
   const [packet] = readAll(new MqttDecoder(), encode({ type: "publish", topic: "t", properties: { userProperties } }));
   assert.deepEqual(packet?.type === "publish" && packet.properties, { userProperties });

@@ -17,7 +17,7 @@ function decoded(bytes: Uint8Array): unknown {
   return decoder.read();
 }
 
-test("fields that have a default may be left out", () => {
+test("fields with a default can be left out", () => {
   assert.deepEqual(decoded(encode({ type: "publish", topic: "t" })), {
     type: "publish",
     dup: false,
@@ -58,7 +58,7 @@ test("no two packets share memory that can be written to", () => {
   assert.deepEqual(encode({ type: "pingreq" }), Uint8Array.of(0xc0, 0));
 });
 
-test("many packets of all sizes are whole, whatever slab they lie in", () => {
+test("many packets of all sizes are complete, regardless of the slab", () => {
   const sizes = Array.from({ length: 3000 }, (_, at) => (at * 7919) % 70_000);
   const kept = sizes.map((size) => ({ size, bytes: encode({ type: "publish", topic: "t", payload: "x".repeat(size) }) }));
   for (const { size, bytes } of kept) {
@@ -68,7 +68,7 @@ test("many packets of all sizes are whole, whatever slab they lie in", () => {
   }
 });
 
-test("a packet whose size is not known before it is written grows", () => {
+test("a packet whose size is not known in advance grows", () => {
   const userProperties = Array.from({ length: 500 }, (_, at) => [`name ${at}`, "é".repeat(at)] as const);
   const packet: PacketInit = { type: "publish", topic: "t", properties: { userProperties }, payload: "end" };
   const bytes = encode(packet);
@@ -76,7 +76,7 @@ test("a packet whose size is not known before it is written grows", () => {
   assert.deepEqual((decoded(bytes) as { properties: unknown }).properties, { userProperties });
 });
 
-test("encodeInto fills a buffer of exactly the right size, and refuses one that is a byte shorter", () => {
+test("encodeInto fills a buffer of exactly the right size, and refuses one that is a byte too small", () => {
   for (const size of [0, 1, 100, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 300, 16_370, 16_380, 16_384]) {
     for (const properties of [{}, { contentType: "text/plain" }, { contentType: "é".repeat(100) }]) {
       const packet: PacketInit = { type: "publish", topic: "topic", payload: "x".repeat(size), properties };
@@ -91,7 +91,7 @@ test("encodeInto fills a buffer of exactly the right size, and refuses one that 
   }
 });
 
-test("a header and its payload make the packet", () => {
+test("a header and its payload form the packet", () => {
   const payload = Buffer.alloc(100_000, "x");
   const packet = { type: "publish", topic: "t", qos: 1, packetId: 5, payload } as const;
   const header = encodePublishHeader(packet, payload.length);
@@ -160,18 +160,18 @@ const REFUSED: [EncodeErrorCode, field: string, packet: unknown, version?: Proto
   ["not_in_version", "reasons", { type: "unsuback", packetId: 1, reasons: [0] }, 4],
 ];
 
-test("what the standard does not allow is not encoded, and the error says where it is", () => {
+test("invalid packets are not encoded, and the error names the field", () => {
   for (const [code, field, packet, version = 5] of REFUSED) {
     const expected = { name: "MqttEncodeError", code, field };
     assert.throws(() => encode(packet as PacketInit, version), expected, `${code} ${field}`);
     assert.throws(() => encodedLength(packet as PacketInit, version), expected);
     assert.throws(() => encodeInto(packet as PacketInit, new Uint8Array(200_000), 0, version), expected);
   }
-  // An error leaves nothing behind for the next packet.
+  // An error does not affect the next packet.
   assert.deepEqual(encode({ type: "puback", packetId: 1 }), Uint8Array.of(0x40, 2, 0, 1));
 });
 
-test("errors hold no password and no payload", () => {
+test("errors contain no password and no payload", () => {
   const secret = "hunter2" + "x".repeat(70_000);
   assert.throws(
     () => encode({ type: "connect", clientId: "", userName: "u", password: secret }),

@@ -1,5 +1,5 @@
-// Compares the `mqtt-packet` interface with `mqtt-packet` itself on all vectors that both accept, and in what is neither right nor
-// wrong by the standard.
+// Compares the `mqtt-packet` interface with `mqtt-packet` itself on all vectors that both accept, and in behaviour that the
+// standard does not define.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,7 +13,7 @@ type Loose = Packet & Record<string, unknown>;
 const theirParser = original.parser as unknown as typeof ours.parser;
 const theirGenerate = original.generate as unknown as typeof ours.generate;
 
-/** The packets that come out of the bytes; null if there is an error. */
+/** Parses the bytes to packets; null if there is an error. */
 function parsed(parser: ReturnType<typeof ours.parser>, bytes: Uint8Array): Loose[] | null {
   const packets: Loose[] = [];
   const errors: unknown[] = [];
@@ -27,7 +27,7 @@ function first(parser: ReturnType<typeof ours.parser>, bytes: Uint8Array): Loose
   return parsed(parser, bytes)?.[0] ?? null;
 }
 
-/** A packet that a type checker has not seen. */
+/** A packet without type checks. */
 function generate(packet: object, options?: Options): Buffer {
   return ours.generate(packet as Packet, options);
 }
@@ -47,7 +47,7 @@ test("packets have the same fields with the same values", () => {
   assert.ok(compared > 700, `${compared} vectors compared`);
 });
 
-test("as many bytes are said to wait as mqtt-packet says", () => {
+test("parse returns the same number of buffered bytes as mqtt-packet", () => {
   const packet = { cmd: "publish", topic: "a", payload: Buffer.alloc(150), qos: 0, dup: false, retain: false } as const;
   const bytes = Buffer.concat([ours.generate({ cmd: "pingreq" }), ours.generate(packet), ours.generate({ cmd: "pingreq" })]);
   for (let cut = 1; cut < bytes.length; cut++) {
@@ -57,7 +57,7 @@ test("as many bytes are said to wait as mqtt-packet says", () => {
   }
 });
 
-test("packets that are parsed are generated again", () => {
+test("parsed packets can be generated again", () => {
   for (const vector of readVectors()) {
     if (vector.result !== "valid" || !vector.encode) continue;
     const version = VERSIONS[vector.version];
@@ -69,7 +69,7 @@ test("packets that are parsed are generated again", () => {
       continue;
     }
     const bytes = ours.generate(packet, { protocolVersion: version });
-    // With names as keys the order of user properties over several names is lost.
+    // With names as keys, the order of user properties across names is lost.
     if (JSON.stringify(packet).includes("userProperties")) {
       assert.deepEqual(first(ours.parser({ protocolVersion: version }), bytes), packet, vector.id);
     } else {
@@ -78,7 +78,7 @@ test("packets that are parsed are generated again", () => {
   }
 });
 
-test("return codes of servers' own go through in both directions before MQTT 5.0", () => {
+test("undefined return codes pass in both directions before MQTT 5.0", () => {
   for (const protocolVersion of [3, 4]) {
     for (const returnCode of [0, 1, 5, 6, 200, 255]) {
       const packet = { cmd: "connack", returnCode, sessionPresent: false } as const;
@@ -89,7 +89,7 @@ test("return codes of servers' own go through in both directions before MQTT 5.0
   }
 });
 
-test("options of 5.0 are left out before it", () => {
+test("5.0 options are left out before 5.0", () => {
   const subscriptions = [{ topic: "a", qos: 1, nl: true, rap: true, rh: 2 }] as const;
   const packet = { cmd: "subscribe", messageId: 1, subscriptions, properties: { subscriptionIdentifier: 1 } } as unknown as Packet;
   for (const protocolVersion of [3, 4, 5]) {
@@ -97,20 +97,20 @@ test("options of 5.0 are left out before it", () => {
   }
 });
 
-test("a 5.0 client reads the refusal of a server that speaks 3.1.1 alone", () => {
+test("a 5.0 client reads the refusal of a server that supports only 3.1.1", () => {
   for (const code of [1, 2, 5, 6, 255]) {
     const bytes = Buffer.of(0x20, 2, 0, code);
     const packet = first(ours.parser({ protocolVersion: 5 }), bytes);
     assert.deepEqual(packet, first(theirParser({ protocolVersion: 5 }), bytes));
     assert.equal(packet?.reasonCode, code);
   }
-  // Not so a success: the two sides would speak different versions. Nor flags that say what cannot be.
+  // A success is not accepted, because the two sides would use different versions. Nor are invalid flags.
   for (const [flags, code] of [[0, 0], [1, 0], [1, 5], [2, 5]] as const) {
     assert.equal(first(ours.parser({ protocolVersion: 5 }), Buffer.of(0x20, 2, flags, code)), null);
   }
 });
 
-test("a bridge says so in its CONNECT and subscribes as one", () => {
+test("a bridge sets its bit in CONNECT and subscribes as a bridge", () => {
   const subscribe = { cmd: "subscribe", messageId: 1, subscriptions: [{ topic: "a", qos: 1 }] } as const;
   for (const [protocolVersion, protocolId] of [[3, "MQIsdp"], [4, "MQTT"]] as const) {
     const connect = { cmd: "connect", clientId: "bridge", protocolVersion, protocolId, bridgeMode: true, clean: true } as const;
@@ -122,7 +122,7 @@ test("a bridge says so in its CONNECT and subscribes as one", () => {
     assert.deepEqual(parsed(ours.parser(), both), expected);
   }
   assert.throws(() => generate({ cmd: "connect", clientId: "b", protocolVersion: 5, bridgeMode: true }), { code: "not_in_version" });
-  // A bridge's bit on another version, and one that is cut off.
+  // The bridge bit on another version, and on a truncated one.
   assert.equal(first(ours.parser(), Buffer.of(0x10, 13, 0, 4, 0x4d, 0x51, 0x54, 0x54, 0x85, 2, 0, 0, 0, 0, 0)), null);
   assert.equal(first(ours.parser(), Buffer.of(0x10, 6, 0, 4, 0x4d, 0x51, 0x54, 0x54)), null);
 });
@@ -167,7 +167,7 @@ const REFUSED: [code: string, field: string, packet: unknown, version?: number][
   ["wrong_type", "userProperties", { cmd: "puback", messageId: 1, properties: { userProperties: "a" } }, 5],
 ];
 
-test("what cannot be encoded destroys the stream, and generate throws", () => {
+test("an invalid packet destroys the stream, and generate throws", () => {
   for (const [code, field, packet, protocolVersion] of REFUSED) {
     const expected = { name: "MqttEncodeError", code, field };
     const options = { protocolVersion };
@@ -182,7 +182,7 @@ test("what cannot be encoded destroys the stream, and generate throws", () => {
   }
 });
 
-test("an error of the stream itself is the caller's", () => {
+test("errors of the stream itself are left to the caller", () => {
   const stream: WritableLike = {
     write: () => {
       throw new Error("closed");
@@ -192,7 +192,7 @@ test("an error of the stream itself is the caller's", () => {
   assert.throws(() => ours.writeToStream({ cmd: "pingreq" }, stream), /closed/);
 });
 
-test("large payloads are written from where they are", () => {
+test("large payloads are written without a copy", () => {
   const written: Uint8Array[] = [];
   let errors = 0;
   const stream: WritableLike = { write: (bytes) => written.push(bytes) > 0, destroy: () => errors++ };
@@ -203,7 +203,7 @@ test("large payloads are written from where they are", () => {
   assert.deepEqual(Buffer.concat(written), theirGenerate(packet));
 });
 
-test("reason string and user properties are left out where the packet would be too large", () => {
+test("reason string and user properties are left out if the packet would be too large", () => {
   const packet: Packet = {
     cmd: "puback",
     messageId: 1,
@@ -216,7 +216,7 @@ test("reason string and user properties are left out where the packet would be t
   assert.equal(properties?.reasonString, undefined);
 });
 
-test("after an error the parser begins anew", () => {
+test("after an error the parser starts a new stream", () => {
   const parser = ours.parser();
   const events: unknown[] = [];
   parser.on("packet", (packet) => events.push(packet.cmd));

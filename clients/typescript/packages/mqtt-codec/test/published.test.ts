@@ -1,5 +1,5 @@
-// Runs the assertions that `mqtt-packet` publishes about itself on this package: how many hold is a floor, and what does not is
-// listed with its reason.
+// Runs the published tests of `mqtt-packet` on this package. The number of assertions that hold is a minimum, and those that do not hold
+// are listed with the reason.
 
 import assert from "node:assert/strict";
 import { deepEqual } from "node:assert";
@@ -7,10 +7,10 @@ import Module, { createRequire } from "node:module";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 
-/** Assertions that hold. `npm test` fails with fewer; with more, raise it. */
+/** The number of assertions that hold. `npm test` fails with fewer; if there are more, raise it. */
 const FLOOR = 518;
 
-/** Tests of which an assertion does not hold, by what this package does otherwise. */
+/** The tests with a failing assertion, by the difference that causes it. */
 const OTHERWISE: Record<string, readonly string[]> = {
   "MQTT has no version 4 under the name of 3.1, not even for a bridge": [
     "connect MQTT bridge 132 parse",
@@ -54,13 +54,13 @@ interface Outcome {
   name: string;
   passed: number;
   failed: string[];
-  /** Errors that are there, as they are to be, with a text of this package's own. */
+  /** Errors that are expected, but with another text. */
   otherTexts: number;
 }
 
 type Body = (t: Asserter) => void;
 
-/** As much of `tape` as those assertions use. */
+/** The part of `tape` that those tests use. */
 class Asserter {
   readonly outcome: Outcome;
   private planned: number | null = null;
@@ -73,7 +73,7 @@ class Asserter {
     this.planned = count;
   }
 
-  /** Nothing more comes. */
+  /** No more assertions follow. */
   close(): void {
     const { passed, failed, otherTexts } = this.outcome;
     const made = passed + failed.length + otherTexts;
@@ -126,15 +126,15 @@ class Asserter {
   }
 
   end(): void {
-    // The end of the turn says so, too.
+    // The end of the turn reports it, too.
   }
 
   comment(): void {
-    // For people alone.
+    // Only for people.
   }
 }
 
-/** The outcomes with `library` in the place of `mqtt-packet`. */
+/** Runs the tests with `library` instead of `mqtt-packet`. */
 async function outcomes(library: unknown): Promise<Outcome[]> {
   const path = require.resolve("mqtt-packet/test.js");
   const tests: [name: string, body: Body][] = [];
@@ -159,7 +159,7 @@ async function outcomes(library: unknown): Promise<Outcome[]> {
     } catch (error) {
       t.fail(error);
     }
-    // Streams take some turns to say what they have to say.
+    // Streams need some turns to emit everything.
     for (let turn = 0; turn < 5; turn++) await new Promise((done) => setImmediate(done));
     t.close();
     found.push(t.outcome);
@@ -175,7 +175,7 @@ test("every assertion holds for mqtt-packet itself", async () => {
   assert.ok(count(all, ({ passed }) => passed) > 600);
 });
 
-test("those that do not hold for this package are those that are listed", async (t) => {
+test("the assertions that do not hold for this package are listed", async (t) => {
   const all = await outcomes(require("@tautwire/mqtt-codec/mqtt-packet"));
   const passed = count(all, (one) => one.passed);
   t.diagnostic(`${passed} assertions hold, and ${count(all, (one) => one.otherTexts)} more errors have another text`);

@@ -20,7 +20,7 @@ test("the first example of the README runs as pasted and prints what it says", (
   assert.equal(run.stdout, `${said}\n`);
 });
 
-test("CommonJS gets the same functions", () => {
+test("CommonJS has the same functions", () => {
   const require = createRequire(import.meta.url);
   const { encode, MqttDecoder } = require("@tautwire/mqtt-codec") as typeof import("@tautwire/mqtt-codec");
   const decoder = new MqttDecoder();
@@ -31,7 +31,7 @@ test("CommonJS gets the same functions", () => {
   assert.equal(packets.generate, packets.default.generate);
 });
 
-test("nothing of Node.js is needed: the codec runs where Buffer and process are not", () => {
+test("the codec runs without Node.js, Buffer and process", () => {
   const script = `
     delete globalThis.Buffer;
     delete globalThis.process;

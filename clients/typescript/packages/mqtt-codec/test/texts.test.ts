@@ -23,7 +23,7 @@ function decodeError(hex: string): MqttDecodeError {
   return assert.fail("it is decoded");
 }
 
-test("messages say where, what is wrong, what to do, the code and the statement", () => {
+test("messages contain the field, the problem, the action, the code and the statement", () => {
   assert.equal(
     decodeError("3006000361232300").message,
     "the topic name contains + or #: publish to one exact topic [topic_wildcard] at byte 5 (MQTT-3.3.2-2)",
@@ -44,7 +44,7 @@ test("messages say where, what is wrong, what to do, the code and the statement"
   }
 });
 
-test("every code has a text that says what to do, and a statement that exists", () => {
+test("every code has a text with an action, and an existing statement", () => {
   const ledger = readFileSync(new URL("../../../../spec/statements/mqtt-5.0.json", root), "utf8");
   for (const [code, [text, statement]] of Object.entries(TEXTS)) {
     assert.match(text, /^[^:]+: .+[^.]$/, code);
@@ -52,7 +52,7 @@ test("every code has a text that says what to do, and a statement that exists", 
   }
 });
 
-test("CommonJS has the texts too, in each of its entries", () => {
+test("all CommonJS entries have the texts, too", () => {
   const require = createRequire(import.meta.url);
   const { encode } = require("@tautwire/mqtt-codec") as typeof import("@tautwire/mqtt-codec");
   const { encodeClientInto } = require("@tautwire/mqtt-codec/client") as typeof import("@tautwire/mqtt-codec/client");
@@ -63,7 +63,7 @@ test("CommonJS has the texts too, in each of its entries", () => {
   assert.throws(() => generate({ cmd: "publish", topic: "+", payload: "", qos: 0, dup: false, retain: false }), { message });
 });
 
-test("each entry for Node.js has the texts, by itself", () => {
+test("each entry for Node.js loads the texts", () => {
   for (const [entry, call] of [
     ["@tautwire/mqtt-codec", 'encode({ type: "publish", topic: "+" })'],
     ["@tautwire/mqtt-codec/client", 'encodeClientInto({ type: "publish", topic: "+" }, new Uint8Array(9))'],
@@ -77,7 +77,7 @@ test("each entry for Node.js has the texts, by itself", () => {
   }
 });
 
-test("a bundle for browsers has the texts only if it imports them; without them a message is field, code and place", async () => {
+test("a bundle for browsers has the texts only if it imports them; without them a message is field, code and offset", async () => {
   const bundle = async (contents: string) => {
     const { outputFiles } = await build({
       stdin: { contents: `${contents} export { encode } from "@tautwire/mqtt-codec";`, resolveDir: cwd },

@@ -34,13 +34,13 @@ function codeOf(packet: PacketInit): string | null {
   }
 }
 
-test("topic names are written or refused as the vectors say, with their codes", () => {
+test("topic names are encoded or refused like the vectors, with their codes", () => {
   for (const { id, topic, topic_parts, cause } of vectors("names")) {
     assert.equal(codeOf({ type: "publish", topic: topic ?? joined(topic_parts) }), cause, id);
   }
 });
 
-test("topic filters are written or refused as the vectors say, with their codes", () => {
+test("topic filters are encoded or refused like the vectors, with their codes", () => {
   for (const { id, filter: whole, filter_parts, cause } of vectors("filters")) {
     const filter = whole ?? joined(filter_parts);
     assert.equal(codeOf({ type: "subscribe", packetId: 1, requests: [{ filter }] }), cause, id);

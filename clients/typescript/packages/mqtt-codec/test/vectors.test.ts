@@ -65,23 +65,23 @@ function checkEncoding(vector: Vector): void {
 for (const platform of [true, false]) {
   const way = platform ? "with the platform's text functions" : "without them";
 
-  test(`every vector is decoded or refused as it says, ${way}`, () => {
+  test(`every vector is decoded or refused as expected, ${way}`, () => {
     usePlatformText(platform);
     for (const vector of vectors) checkDecoding(vector);
     usePlatformText(true);
   });
 }
 
-test("every valid vector is encoded as it says", () => {
+test("every valid vector is encoded as expected", () => {
   for (const vector of vectors) if (vector.result === "valid") checkEncoding(vector);
 });
 
-test("every valid vector can be cut after each byte", () => {
+test("every valid vector can be split after each byte", () => {
   for (const vector of vectors) {
     if (vector.result !== "valid") continue;
     const bytes = bytesOf(vector);
     const packet = packetOf(vector);
-    // Long ones at their ends and now and then in between.
+    // Long ones only near their ends and at some places in between.
     const step = bytes.length > 2000 ? 997 : 1;
     const decoder = decoderFor(vector);
     for (let cut = 1; cut < bytes.length; cut += bytes.length - cut < 20 || cut < 20 ? 1 : step) {
@@ -89,7 +89,7 @@ test("every valid vector can be cut after each byte", () => {
       const first = bytes.slice(0, cut);
       decoder.push(first);
       assert.equal(decoder.read(), null, `${vector.id} cut at ${cut}`);
-      // The decoder must not look at a chunk again once it has asked for more.
+      // The decoder must not read a chunk again after it has requested more.
       first.fill(0xee);
       decoder.push(bytes.subarray(cut));
       assert.deepStrictEqual(decoder.read(), packet, `${vector.id} cut at ${cut}`);
@@ -98,7 +98,7 @@ test("every valid vector can be cut after each byte", () => {
   }
 });
 
-test("every vector gives the same byte by byte", () => {
+test("every vector has the same result byte by byte", () => {
   for (const vector of vectors) {
     const bytes = bytesOf(vector);
     if (bytes.length > 70_000) continue;
@@ -121,7 +121,7 @@ test("every vector gives the same byte by byte", () => {
   }
 });
 
-test("all valid vectors of a version make one stream, in chunks of any size", () => {
+test("all valid vectors of a version form one stream, in chunks of any size", () => {
   for (const version of [4, 5] as const) {
     const chosen = vectors.filter(
       (vector) => vector.result === "valid" && VERSIONS[vector.version] === version && bytesOf(vector).length < 20_000,

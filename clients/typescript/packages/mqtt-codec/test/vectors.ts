@@ -1,4 +1,4 @@
-// Reads the shared test vectors and turns their packets into those of this package.
+// Reads the shared test vectors and converts their packets to those of this package.
 
 import { readdirSync, readFileSync } from "node:fs";
 import type { Packet, ProtocolVersion } from "@tautwire/mqtt-codec";
@@ -29,7 +29,7 @@ export function readVectors(): Vector[] {
     .flatMap((name) => (JSON.parse(readFileSync(new URL(name, folder), "utf8")) as { vectors: Vector[] }).vectors);
 }
 
-/** Whether it is a CONNECT that decoders hand on to the server, which must refuse it, and that encoders refuse [MQTT-3.1.3-7]. */
+/** Whether it is a CONNECT that decoders accept, because the server must refuse it, and that encoders refuse [MQTT-3.1.3-7]. */
 export function isNotWritten({ version, packet }: Vector): boolean {
   const isAlike = packet?.["type"] === "connect" && packet["client_id"] === "" && packet["clean_start"] === false;
   return isAlike && version !== "5.0";
@@ -59,7 +59,7 @@ function camel(name: string): string {
   return NAMES[name] ?? name.replace(/_(\w)/g, (_match, letter: string) => letter.toUpperCase());
 }
 
-/** The packet of a vector as this package has it. */
+/** Converts the packet of a vector. */
 export function packetOf(vector: Vector): Packet {
   const packet = converted(vector.packet ?? {}) as Json & { type: string };
   if (packet.type === "connect") packet["protocolVersion"] = VERSIONS[vector.version];
@@ -93,7 +93,7 @@ function converted(value: unknown): unknown {
   return object;
 }
 
-/** Repeated ones as a list where the first of them stood. */
+/** Converts repeated properties to an array at the position of the first. */
 function propertiesOf(list: { name: string; value: unknown }[]): Json {
   const properties: Json = {};
   for (const { name, value } of list) {

@@ -1,4 +1,4 @@
-// The data sets, made from fixed seeds so that every process measures the same bytes.
+// The data sets, generated from fixed seeds so that every process measures the same bytes.
 
 function random(seed) {
   return () => {
@@ -85,7 +85,7 @@ function document100k(next) {
   return users;
 }
 
-/** Where the letters of an alphabet lie, as ranges of code points. */
+/** The letters of alphabets, as ranges of code points. */
 const SCRIPTS = {
   accents: [[0x61, 0x7a], [0x61, 0x7a], [0x61, 0x7a], [0xe0, 0xf6]],
   greek: [[0x3b1, 0x3c9]],
@@ -99,7 +99,7 @@ const SCRIPTS = {
   korean: [[0xac00, 0xd7a3]],
 };
 
-/** Text of `letters` letters, in words where the script has them. */
+/** Text of `letters` letters, in words if the script has them. */
 function written(next, script, letters) {
   const ranges = SCRIPTS[script];
   const hasSpaces = script !== "chinese" && script !== "japanese" && script !== "thai";
@@ -133,7 +133,7 @@ function chat(next) {
   }));
 }
 
-/** As many integers of each width, in no order. */
+/** The same number of integers of each width, in random order. */
 function integers(next) {
   return Array.from({ length: 10000 }, () => {
     const n = Math.floor(next() * 2 ** [5, 7, 8, 15, 16, 31, 32, 45][Math.floor(next() * 8)]);
@@ -141,7 +141,7 @@ function integers(next) {
   });
 }
 
-/** Objects of which each has some of the fields that there are. */
+/** Objects with a random subset of the fields. */
 function sparse(next) {
   const fields = Array.from({ length: 24 }, (_, i) => `${WORDS[i]}${i % 3 ? "" : "Count"}`);
   return Array.from({ length: 1000 }, (_, i) => {
@@ -190,7 +190,7 @@ function randomKeys(next, count) {
   return items;
 }
 
-/** As a program would hold it: strings in one piece, not as the concatenations they were made from. */
+/** Flattens strings, so that they are not ropes. */
 const settled = (value) => JSON.parse(JSON.stringify(value));
 
 export const sets = settled({
@@ -212,8 +212,8 @@ export const sets = settled({
   coordinates: shape(random(16)),
 });
 
-/** Not in the means: keys that never repeat within the set, which comes again and again. */
+/** Not in the means: keys that never repeat within the set, which is encoded again and again. */
 export const guards = settled({ "random keys": randomKeys(random(7), 200) });
 
-/** Not in the means either: each time another value, so that keys hardly ever come back, and learned shapes are of no use. */
+/** Not in the means: a different value each time, so that keys rarely repeat, and learned shapes are useless. */
 export const streams = settled({ "fresh keys": ((next) => Array.from({ length: 400 }, () => randomKeys(next, 20)))(random(17)) });

@@ -46,7 +46,7 @@ const libraries = {
   async "msgpack-lite"() {
     return functions((await import("msgpack-lite")).default);
   },
-  // Another format, with documents only: an array travels as the one field of an object.
+  // Another format that has only documents: an array is the one field of an object.
   async "bson"() {
     const { serialize, deserialize } = await import("bson");
     const wrap = (v) => (Array.isArray(v) ? { v } : v);
@@ -93,7 +93,7 @@ async function measure({ encode, decode }) {
     work.push({ name, kind: "encode", bytes, exact, run: inTurn(values, encode) });
     work.push({ name, kind: "decode", bytes, exact, run: inTurn(messages, decode) });
   }
-  // Everything once before anything is timed: engines specialise for what they have seen, as they do in programs.
+  // Run everything once before timing: engines specialize for the types that they have seen, as in programs.
   for (let round = 0; round < 2; round++) for (const job of work) sample(job, SAMPLE_MS);
   for (const job of work) sample(job, SAMPLE_MS * 3);
   const samples = work.map(() => []);

@@ -1,4 +1,4 @@
-// The size budgets: what a program that uses this much of the package gets, bundled, minified and gzipped.
+// Checks size budgets: parts of the package, bundled, minified and gzipped.
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";

@@ -4,34 +4,34 @@ import { read, Reader } from "./reader.js";
 
 export interface DecoderOptions {
   /**
-   * What int64 and uint64 become: `"safe"` (the default) a number up to ±(2^53−1) and a bigint beyond; `"bigint"` always a
-   * bigint; `"number"` always a number, rounded where need be. Shorter integers are numbers.
+   * The type of decoded int64 and uint64 values: `"safe"` (the default) a number up to ±(2^53−1) and a bigint beyond; `"bigint"` always
+   * a bigint; `"number"` always a number, rounded if necessary. Shorter integers are numbers.
    */
   readonly int64?: "safe" | "bigint" | "number" | undefined;
   /**
-   * What maps become: `"object"` (the default) plain objects, whose keys must be strings or numbers; `"map"` a `Map` with
-   * keys of any type. In both, a key that comes again replaces the value. `__proto__` is a property like any other.
+   * The type of decoded maps: `"object"` (the default) plain objects, whose keys must be strings or numbers; `"map"` a `Map` with
+   * keys of any type. In both, a duplicate key replaces the value. `__proto__` is a property like any other.
    */
   readonly maps?: "object" | "map" | undefined;
-  /** `"view"` (the default) gives bin and ext data as views of the input, `"copy"` as memory of their own. */
+  /** `"view"` (the default) returns bin and ext data as views of the input, `"copy"` as copies. */
   readonly binary?: "view" | "copy" | undefined;
-  /** Whether a string that is not UTF-8 is refused (`invalid_utf8`) instead of read with U+FFFD. Default false. */
+  /** Whether a string that is not UTF-8 is refused (`invalid_utf8`) instead of decoded with U+FFFD. Default false. */
   readonly strictUtf8?: boolean | undefined;
-  /** `"date"` (the default) gives a `Date`, which drops below the millisecond; `"exact"` gives a `Timestamp`. */
+  /** `"date"` (the default) returns a `Date`, which has milliseconds; `"exact"` returns a `Timestamp`, which has nanoseconds. */
   readonly timestamps?: "date" | "exact" | undefined;
-  /** Containers within containers. Default 256. Each takes some of the engine's stack. */
+  /** The maximum depth of nested containers. Default 256. Each level uses some of the engine's stack. */
   readonly maxDepth?: number | undefined;
-  /** Bytes of one message. Default 1 GiB. */
+  /** The maximum size of one message in bytes. Default 1 GiB. */
   readonly maxBytes?: number | undefined;
-  /** Bytes of one string. Default: as `maxBytes` allows. */
+  /** The maximum size of one string in bytes. Default: limited by `maxBytes`. */
   readonly maxStringBytes?: number | undefined;
-  /** Bytes of one bin or ext. Default: as `maxBytes` allows. */
+  /** The maximum size of one bin or ext in bytes. Default: limited by `maxBytes`. */
   readonly maxBinaryBytes?: number | undefined;
-  /** Items of one array. Default: as `maxBytes` allows; an item takes a byte at least. */
+  /** The maximum number of items of one array. Default: limited by `maxBytes`, as an item takes at least one byte. */
   readonly maxArrayItems?: number | undefined;
-  /** Entries of one map. Default: as `maxBytes` allows; an entry takes two bytes at least. */
+  /** The maximum number of entries of one map. Default: limited by `maxBytes`, as an entry takes at least two bytes. */
   readonly maxMapEntries?: number | undefined;
-  /** Types of yours. */
+  /** Custom extension types. */
   readonly extensions?: readonly Extension[] | undefined;
   /** Whether to remember the shapes of maps. The values are the same. Default true. */
   readonly learnShapes?: boolean | undefined;
@@ -39,22 +39,22 @@ export interface DecoderOptions {
   readonly generate?: boolean | "auto" | undefined;
 }
 
-/** One value and how far it reached. */
+/** A value and its encoded size. */
 export interface Decoded {
   readonly value: unknown;
-  /** Bytes of the input that the value took. */
+  /** The number of bytes of the input that the value took. */
   readonly bytesConsumed: number;
 }
 
 /**
- * Turns MessagePack into values. Keep one instance: it learns the shapes of your maps. No length in the input is believed
- * before as many bytes are seen to be there, and nothing is allocated for what is not.
+ * Decodes MessagePack. Reuse an instance: it learns the shapes of your maps. The decoder trusts no length in the input until that
+ * many bytes have arrived, and allocates nothing before.
  */
 export class Decoder {
   private readonly options: DecoderOptions;
   private readonly reader: Reader;
 
-  /** @throws MsgpackError `invalid_options`: a limit that is no number from 0 (`Infinity` is one), or a wrong extension type */
+  /** @throws MsgpackError `invalid_options`: a limit is not a number from 0 (`Infinity` is allowed), or an extension type is invalid */
   constructor(options: DecoderOptions = {}) {
     this.options = options;
     this.reader = new Reader({
@@ -76,16 +76,15 @@ export class Decoder {
   }
 
   /**
-   * The one value that `input` holds: a view of memory (as exactly the bytes it shows), an `ArrayBuffer` or a
-   * `SharedArrayBuffer`.
+   * Decodes the one value in `input`: a view (exactly its bytes), an `ArrayBuffer` or a `SharedArrayBuffer`.
    *
-   * @throws MsgpackError every code but those of encoding; `trailing_bytes` when more follows; `invalid_argument`
+   * @throws MsgpackError every code except those of encoding; `trailing_bytes` if more bytes follow; `invalid_argument`
    */
   decode(input: Bytes): unknown {
     return read(this.idle(), viewOf(input), 0, true);
   }
 
-  /** The value at `offset` (default 0) and how many bytes it took, whatever follows. */
+  /** Decodes the value at `offset` (default 0). Returns it with its size, and ignores the bytes that follow. */
   decodeFirst(input: Bytes, offset = 0): Decoded {
     const view = viewOf(input);
     checkOffset(offset, view.byteLength, "the input");
@@ -95,8 +94,8 @@ export class Decoder {
   }
 
   /**
-   * Every value of `input`, one after the other; throws `truncated` where the last one ends early. Leave `input` unchanged
-   * until you have them all.
+   * Iterates over the consecutive values of `input`. Throws `truncated` if the last one is incomplete. Do not modify `input` until
+   * the iteration ends.
    */
   *decodeMany(input: Bytes): Generator<unknown, void, undefined> {
     const bytes = bytesOf(input);
@@ -107,7 +106,7 @@ export class Decoder {
     }
   }
 
-  /** A reader that is not in the middle of a message: extensions may decode with this very decoder. */
+  /** Returns a reader that is not in use, because an extension may decode with this decoder. */
   private idle(): Reader {
     return this.reader.busy ? new Decoder({ ...this.options, learnShapes: false }).reader : this.reader;
   }

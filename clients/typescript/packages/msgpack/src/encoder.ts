@@ -5,27 +5,27 @@ import { encode, encodeInto, Writer } from "./writer.js";
 
 export interface EncoderOptions {
   /**
-   * `"never"` (the default) writes every fraction as float64. `"exact"` writes float32 where it loses nothing: shorter,
-   * and decoders give the same number.
+   * `"never"` (the default) writes every fraction as float64. `"exact"` writes float32 if it is lossless: the output is shorter,
+   * and decoders return the same number.
    */
   readonly float32?: "never" | "exact" | undefined;
-  /** Containers within containers, beyond which (or in a cycle) `limit_depth` is thrown. Default 256. Each takes some of the engine's stack. */
+  /** The maximum depth of nested containers; beyond it, or in a cycle, `limit_depth` is thrown. Default 256. Each level uses some of the engine's stack. */
   readonly maxDepth?: number | undefined;
-  /** Bytes of one message, beyond which `limit_total` is thrown. Default 1 GiB. */
+  /** The maximum size of one message in bytes; beyond it `limit_total` is thrown. Default 1 GiB. */
   readonly maxBytes?: number | undefined;
-  /** Types of yours; the first whose class matches is taken, before everything but arrays and plain objects. */
+  /** Custom extension types. The first whose class matches is used, before everything except arrays and plain objects. */
   readonly extensions?: readonly Extension[] | undefined;
   /** Whether to remember the shapes of plain objects. The bytes are the same. Default true. */
   readonly learnShapes?: boolean | undefined;
   /**
    * Whether known shapes may become compiled functions (`new Function`). The bytes are the same. `"auto"`, the default,
-   * does so on servers only, as a page's Content Security Policy reports even an attempt; `true` attempts it everywhere.
+   * compiles only on servers, because the Content Security Policy of a page reports even an attempt; `true` tries it everywhere.
    */
   readonly generate?: boolean | "auto" | undefined;
 }
 
 /**
- * Turns values into MessagePack, always in its shortest form. Keep one instance: it learns the shapes of your objects.
+ * Encodes values to MessagePack, in the shortest form. Reuse an instance: it learns the shapes of your objects.
  *
  * | JavaScript | MessagePack |
  * |---|---|
@@ -40,18 +40,18 @@ export interface EncoderOptions {
  * | `Map` | map with keys of any type |
  * | `Date`, {@link Timestamp} | timestamp extension (type −1) |
  * | {@link ExtensionValue}, classes with an {@link Extension} | ext |
- * | objects with `toJSON` | what that returns |
+* | objects with `toJSON` | the value that `toJSON` returns |
  * | other objects | map of their own enumerable properties with string keys |
  *
- * What `toJSON`, getters, proxies and extensions do meanwhile to what is being written never harms the bytes. It counts as in
- * JSON: an array has as many items as it had at its start (nil for what has gone since), a map or a set the entries that it had,
- * an object the properties that it had, but for those that have gone.
+ * The output stays valid if `toJSON`, getters, proxies or extensions modify a value while it is encoded. As in JSON, an array has
+ * the number of items that it had at the start (nil for removed ones), a map or a set the entries that it had,
+ * and an object the properties that it had, except removed ones.
  */
 export class Encoder {
   private readonly options: EncoderOptions;
   private readonly writer: Writer;
 
-  /** @throws MsgpackError `invalid_options`: a limit that is no number from 0 (`Infinity` is one), or a wrong extension type */
+  /** @throws MsgpackError `invalid_options`: a limit is not a number from 0 (`Infinity` is allowed), or an extension type is invalid */
   constructor(options: EncoderOptions = {}) {
     this.options = options;
     this.writer = new Writer({
@@ -65,19 +65,19 @@ export class Encoder {
   }
 
   /**
-   * The bytes of `value`. They stay yours and are never written again, but small results are views into a memory block
-   * that they share: use `.slice()` before you transfer `.buffer` elsewhere, and for what you keep for long.
+   * Encodes `value`. The bytes belong to the caller and are never overwritten, but small results are views into a shared block:
+   * use `.slice()` before you transfer `.buffer` elsewhere, and for results that you keep for a long time.
    *
-   * @throws MsgpackError `limit_depth`, `limit_total`, `out_of_range`, `invalid_extension`; and what getters, `toJSON`, proxies
-   * and extensions throw
+   * @throws MsgpackError `limit_depth`, `limit_total`, `out_of_range`, `invalid_extension`; and any exception of getters, `toJSON`,
+   * proxies and extensions
    */
   encode(value: unknown): Uint8Array {
     return encode(this.idle(), value);
   }
 
   /**
-   * Writes `value` into `target` from `offset` (default 0) and gives the count of bytes written. Nothing outside of
-   * `target` is touched. After an error, the contents of `target` from `offset` on are undefined.
+   * Writes `value` into `target` at `offset` (default 0) and returns the number of written bytes. Nothing outside of
+   * `target` is modified. After an error, the contents of `target` from `offset` on are undefined.
    *
    * @throws MsgpackError as `encode`, and `no_room`, `invalid_argument`
    */
@@ -87,7 +87,7 @@ export class Encoder {
     return encodeInto(this.idle(), value, target, offset);
   }
 
-  /** A writer that is not in the middle of a message: `toJSON` and extensions may encode with this very encoder. */
+  /** Returns a writer that is not in use, because `toJSON` and extensions may encode with this encoder. */
   private idle(): Writer {
     return this.writer.busy ? new Encoder({ ...this.options, learnShapes: false }).writer : this.writer;
   }

@@ -1,22 +1,22 @@
 /**
- * What went wrong, stable across versions.
+* The codes of errors, stable across versions.
  *
  * | code | meaning |
  * |---|---|
  * | `truncated` | the input ends before the value does |
- * | `trailing_bytes` | bytes follow the value; `offset` says where they begin |
+* | `trailing_bytes` | bytes follow the value; `offset` is their start |
  * | `invalid_format` | the byte 0xc1, which the format never uses |
  * | `invalid_utf8` | a string is not UTF-8 (with `strictUtf8`) |
  * | `invalid_key` | a map key that cannot name a property (with `maps: "object"`) |
- * | `invalid_timestamp` | a timestamp of wrong length, with 10^9 nanoseconds or more, or past what a `Date` holds |
+* | `invalid_timestamp` | a timestamp of wrong length, with 10^9 nanoseconds or more, or outside the range of a `Date` |
  * | `limit_depth` | containers nested deeper than `maxDepth`, or a cycle |
  * | `limit_length` | a string, binary, extension, array or map above its limit |
  * | `limit_total` | the whole message is above `maxBytes` |
- * | `out_of_range` | a value that the format cannot hold, such as a bigint over 64 bits or an invalid `Date` |
+* | `out_of_range` | a value that the format cannot represent, such as a bigint over 64 bits or an invalid `Date` |
  * | `no_room` | the target of `encodeInto` is too small |
  * | `invalid_extension` | the `encode` of an extension returned something that is not a `Uint8Array` |
- * | `invalid_argument` | an argument that cannot be, such as a string as the input of `decode` |
- * | `invalid_options` | an option that cannot be, such as `maxDepth: NaN` |
+* | `invalid_argument` | an invalid argument, such as a string as the input of `decode` |
+* | `invalid_options` | an invalid option, such as `maxDepth: NaN` |
  */
 export type MsgpackErrorCode =
   | "truncated"
@@ -34,7 +34,7 @@ export type MsgpackErrorCode =
   | "invalid_argument"
   | "invalid_options";
 
-/** Every refusal of this package. The message never holds data from the input. */
+/** The error class of this package. The message never contains data from the input. */
 export class MsgpackError extends Error {
   override readonly name = "MsgpackError";
   readonly code: MsgpackErrorCode;

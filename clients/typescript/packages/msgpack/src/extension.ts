@@ -1,7 +1,7 @@
 import { invalidArgument } from "./error.js";
 import { isExtensionType, isUint8Array } from "./input.js";
 
-/** An extension value that no registered {@link Extension} claims: its type (−128…127) and its bytes. */
+/** An extension value without a registered {@link Extension}: its type (−128…127) and its bytes. */
 export class ExtensionValue {
   readonly type: number;
   readonly data: Uint8Array;
@@ -15,11 +15,11 @@ export class ExtensionValue {
   }
 }
 
-/** A moment with nanoseconds: what the timestamp extension (type −1) holds, exactly. */
+/** A time with nanoseconds: the exact value of the timestamp extension (type −1). */
 export class Timestamp {
   /** Whole seconds since 1970-01-01T00:00:00Z, a signed 64-bit integer. */
   readonly seconds: bigint;
-  /** 0…999,999,999, counted forwards from `seconds` also before 1970. */
+  /** 0…999,999,999, added to `seconds`, also before 1970. */
   readonly nanoseconds: number;
 
   /** @throws MsgpackError `invalid_argument` */
@@ -31,14 +31,14 @@ export class Timestamp {
   }
 }
 
-/** Teaches an encoder and a decoder a type of yours. */
+/** Encodes and decodes a custom type. */
 export interface Extension<T extends object = object> {
-  /** −128…127; types below 0 are reserved by the format. Claiming −1 replaces the handling of timestamps. */
+  /** −128…127; types below 0 are reserved by the format. −1 replaces the handling of timestamps. */
   readonly type: number;
   /** Instances of this class (and of its subclasses) are encoded with this extension. */
   readonly class: abstract new (...args: never[]) => T;
-  /** The bytes to store. May use any encoder, also the one that is calling. */
+  /** Returns the bytes to store. It may use any encoder, also the one that is calling. */
   encode(value: T): Uint8Array;
-  /** The value again. `data` is a view of the input: copy what must outlive it. */
+  /** Returns the value. `data` is a view of the input: copy it if you keep it. */
   decode(data: Uint8Array): unknown;
 }

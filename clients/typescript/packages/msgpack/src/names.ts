@@ -1,15 +1,15 @@
 const MAX_SLOTS = 4096;
 const MIN_SLOTS = 16;
-/** Places where a name may be. */
+/** The number of slots in which a name can be. */
 const WAYS = 4;
-/** A name that came again stays until so many others wanted its place. */
+/** A repeated name stays until this many other names have wanted its slot. */
 const STAY = 8;
-/** Names up to this length are told apart by their words alone; in longer ones, what is between the words is compared. */
+/** Names up to this length are identified by their words; for longer ones, the bytes between the words are compared. */
 const MAX_WORDS_BYTES = 15;
 
 /**
- * The copy of `name` that the engine compares names by. With another copy, each access looks for this one, which costs more
- * than all else.
+ * Returns the interned copy of `name`, by which the engine compares names. With another copy, each access would search for this
+ * one, which is slower than everything else.
  */
 export function intern(name: string): string {
   const table = Object.create(null) as Record<string, unknown>;
@@ -19,25 +19,25 @@ export function intern(name: string): string {
 }
 
 /**
- * Property names by their bytes: comparing costs less than making a string, and than finding the engine's copy of it. A
- * name is up to four words of what is on the wire, header included: the first three and the last, which may overlap.
+ * A cache of property names by their bytes: a comparison is faster than creating a string, and than finding the engine's copy of it.
+ * A name is identified by up to four words of its encoding, header included: the first three and the last, which may overlap.
  */
 export class Names {
-  /** Names that were asked for and not known. */
+  /** The number of failed lookups. */
   misses = 0;
   private texts: string[] = [];
   private words = new Int32Array(0);
-  /** 0 for a name that came once; the others are interned, and stay for so many misses. */
+  /** 0 for a name that was seen once. The others are interned, and stay for this many misses. */
   private stay = new Uint8Array(0);
   private shift = 32;
-  /** What was asked for last. */
+  /** The words and the slot of the last lookup. */
   private slot = 0;
   private first = 0;
   private second = 0;
   private third = 0;
   private last = 0;
 
-  /** The name of `n` bytes (31 at most) whose header is at `p`, if it is known. */
+  /** Returns the cached name of `n` bytes (at most 31) whose header is at `p`. */
   find(u: Uint8Array, d: DataView, p: number, n: number): string | undefined {
     let first: number;
     let last: number;
@@ -80,10 +80,10 @@ export class Names {
     return text;
   }
 
-  /** Keeps `name`, of `n` bytes, as what was asked for last, in an input of `inputBytes`: it tells how large a table pays. */
+  /** Caches the `name` of `n` bytes of the last lookup. `inputBytes`, the size of the input, determines the size of the table. */
   add(name: string, n: number, inputBytes: number): void {
     this.misses++;
-    // Between the words, only a character that is one byte can be compared with it.
+    // Between the words, only characters of one byte can be compared.
     if (n > MAX_WORDS_BYTES && name.length !== n) return;
     const wanted = Math.max(MIN_SLOTS, Math.min(MAX_SLOTS, 1 << Math.max(0, 30 - Math.clz32(inputBytes))));
     if (this.texts.length < wanted) {

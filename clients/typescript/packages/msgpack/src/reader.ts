@@ -5,28 +5,28 @@ import { compile, isUtf8, latin1Slice, utf8Slice } from "./platform.js";
 import { MAX_FIELDS, MAX_INLINE, none, type Shape, Shapes } from "./shapes.js";
 import { readUtf8 } from "./utf8.js";
 
-/** Views of the last input's memory are kept while it is no larger than this. */
-const KEPT_BYTES = 1024 * 1024;
-/** Short strings are cut from longer ones, which they keep alive: the first of a message is small, none is large. */
+/** Views of the last input's memory are cached if it is not larger than this. */
+const CACHED_VIEW_BYTES = 1024 * 1024;
+/** Short strings are slices of longer ones, which they keep alive: the first of a message is small, none is large. */
 const FIRST_WINDOW_BYTES = 256;
 const LAST_WINDOW_BYTES = 2048;
 const WINDOW_TEXT_BYTES = 256;
-/** What is looked at of longer text, to tell whether it is ASCII. */
+/** How many bytes of longer text are checked for being ASCII. */
 const SAMPLE_BYTES = 32;
-/** After so many names that were not known, more of them may come. */
+/** With at least this many unknown names, a map is expected to have more of them. */
 const NEW_NAMES = 1024;
-/** The latest moment of a `Date`, in milliseconds. */
+/** The largest `Date` in milliseconds. */
 const MAX_DATE_MS = 8.64e15;
 
-/** What `INTEGERS` keeps of a signed integer: all of it. */
+/** The mask in `INTEGERS` of a signed integer: all bits. */
 const SIGNED = -1 << 8;
 
 const NOTHING = /* @__PURE__ */ new Uint8Array(0);
 const NO_VIEW = /* @__PURE__ */ new DataView(NOTHING.buffer);
 
 /**
- * Integers by their tags, for those of up to 32 bits but uint32: the count of their bytes, 8 more where these follow the tag,
- * and above the lowest 8 bits what to keep of them. Mixed lengths would make the processor guess wrong.
+ * Integers of up to 32 bits except uint32, by their tags: the number of their bytes, plus 8 if these follow the tag, and above the
+ * lowest 8 bits the mask of the value. It avoids branch mispredictions for mixed lengths.
  */
 const INTEGERS = /* @__PURE__ */ integers();
 const UINT32 = 0xce;
@@ -40,7 +40,7 @@ function integers(): Int32Array {
   return table;
 }
 
-/** Reads a map of a known shape whose first value is at `p`; `depth` is that of its values. */
+/** Reads a map of a known shape whose first value is at `p`. `depth` is that of its values. */
 type ReadShape = (r: Reader, p: number, depth: number) => Record<string, unknown>;
 
 export interface ReaderOptions {
@@ -61,20 +61,20 @@ export interface ReaderOptions {
 }
 
 /**
- * What is being read. Positions count from the start of the memory that the input lies in, not of the input; `depth` counts
- * the containers around a value.
+ * The state of a reader. Positions are relative to the start of the input's memory, not of the input. `depth` is the number of
+ * containers around a value.
  */
 export class Reader {
   bytes: Uint8Array = NOTHING;
   view: DataView = NO_VIEW;
   memory: ArrayBufferLike = NOTHING.buffer;
-  /** What is read next. */
+  /** The position of the next byte. */
   at = 0;
-  /** Where the input begins and ends. The memory may go on. */
+  /** The start and end of the input, within its memory. */
   start = 0;
   end = 0;
   busy = false;
-  /** Items that the arrays being read have announced and that are not read yet: each takes a byte at least. */
+  /** The number of announced, unread items of the arrays being read. Each takes at least a byte. */
   owed = 0;
   window = "";
   windowStart = 0;
@@ -88,10 +88,10 @@ export class Reader {
   }
 }
 
-/** Reads the value at `offset` of `input` and gives it; `r.at - r.start` is where it ends. */
+/** Reads the value at `offset` of `input`. It ends at `r.at - r.start`. */
 export function read(r: Reader, input: ArrayBufferView, offset: number, whole: boolean): unknown {
   const { buffer: memory, byteLength } = input;
-  // Memory that was transferred elsewhere has no bytes, and no view can be made of it.
+  // A transferred buffer has no bytes, and no view of it can be created.
   if (memory !== r.memory && byteLength > 0) {
     r.memory = memory;
     r.bytes = new Uint8Array(memory);
@@ -101,7 +101,7 @@ export function read(r: Reader, input: ArrayBufferView, offset: number, whole: b
   r.start = input.byteOffset;
   r.at = r.start + offset;
   const end = r.start + byteLength;
-  // The message may be shorter than what is there: it must not look beyond its limit.
+  // The limit may be smaller than the input: do not read beyond it.
   r.end = Math.min(end, r.at + maxBytes);
   r.windowBytes = FIRST_WINDOW_BYTES;
   r.owed = r.windowEnd = 0;
@@ -118,7 +118,7 @@ export function read(r: Reader, input: ArrayBufferView, offset: number, whole: b
   } finally {
     r.busy = false;
     r.window = "";
-    if (r.memory.byteLength > KEPT_BYTES) {
+    if (r.memory.byteLength > CACHED_VIEW_BYTES) {
       r.memory = NOTHING.buffer;
       r.bytes = NOTHING;
       r.view = NO_VIEW;
@@ -206,7 +206,7 @@ function tagged(r: Reader, t: number, p: number, depth: number): unknown {
   }
 }
 
-/** Moves on by `n` bytes and gives the position before. */
+/** Skips `n` bytes and returns the position before them. */
 function take(r: Reader, n: number): number {
   const p = r.at;
   if (p + n > r.end) truncated(r, p);
@@ -214,13 +214,13 @@ function take(r: Reader, n: number): number {
   return p;
 }
 
-/** An unsigned integer of 1, 2 or 4 bytes, for `size` 0, 1 or 2. */
+/** Reads an unsigned integer of 1, 2 or 4 bytes, for `size` 0, 1 or 2. */
 function length(r: Reader, size: number): number {
   const p = take(r, 1 << size);
   return size === 0 ? r.bytes[p]! : size === 1 ? r.view.getUint16(p) : r.view.getUint32(p);
 }
 
-/** The string of the next `n` bytes. */
+/** Reads a string of `n` bytes. */
 function text(r: Reader, n: number): string {
   if (n > r.options.maxStringBytes) tooLong(r, "string", n);
   const a = take(r, n);
@@ -231,7 +231,7 @@ function text(r: Reader, n: number): string {
   const sampled = n > WINDOW_TEXT_BYTES ? a + SAMPLE_BYTES : b;
   let all = 0;
   let p = a;
-  // Most scripts show in their first letters.
+  // The first characters usually tell the script.
   if (n > 3 && (d.getInt32(p) & 0x80808080) !== 0) return readUtf8(u, d, a, b) ?? unicode(r, a, b);
   for (; p < sampled - 3; p += 4) all |= d.getInt32(p);
   for (; p < sampled; p++) all |= u[p]!;
@@ -248,10 +248,10 @@ function text(r: Reader, n: number): string {
   return r.window.substring(a - r.windowStart, b - r.windowStart);
 }
 
-/** Any text, as the platform reads it. */
+/** Decodes any text with the platform. */
 function unicode(r: Reader, a: number, b: number): string {
   const s = utf8Slice(r.bytes, a, b);
-  // Only a string with U+FFFD in it can have been ill-formed.
+  // Only a string that contains U+FFFD can have been ill-formed.
   if (r.options.strictUtf8 && s.includes("\ufffd") && !isUtf8(r.bytes, a, b)) refuse(r, "invalid_utf8", a, "the string is not UTF-8");
   return s;
 }
@@ -263,16 +263,16 @@ function array(r: Reader, n: number, depth: number): unknown[] {
   if (n > r.options.maxArrayItems) tooLong(r, "array", n);
   if (n + owed > end - p) truncated(r, p);
   if (n === 0) return [];
-  // Points are many, and small: a literal is what engines make fastest.
+  // Coordinates are frequent and small, and engines create literals fastest.
   if (n === 2 && u[p] === 0xcb && p + 18 <= end && u[p + 9] === 0xcb) {
     r.at = p + 18;
     return [d.getFloat64(p + 1), d.getFloat64(p + 10)];
   }
   const short = r.options.int64 !== "bigint";
-  // Two places that make arrays: engines learn that one of them holds floats.
+  // Two separate places create arrays, so that engines learn that one of them contains floats.
   const a = u[p] === 0xcb ? new Array<unknown>(n) : new Array<unknown>(n);
   for (let i = 0; i < n; i++) {
-    // Past the end, `value` says what is wrong.
+    // Past the end, `value` throws the error.
     const t = p < end ? u[p]! : 0xc1;
     if (t < 0x80) {
       a[i] = t;
@@ -330,8 +330,8 @@ function map(r: Reader, n: number, depth: number): unknown {
 }
 
 /**
- * Goes on in a map of `n` entries: the names of `shape` have been read, with `values`. When there is one value less, that
- * of the last name comes next.
+ * Reads the rest of a map of `n` entries whose first names form `shape`, with `values`. If there is one value less, the value
+ * of the last name is next.
  */
 function entries(r: Reader, shape: Shape<ReadShape>, values: unknown[], n: number, depth: number): Record<string, unknown> {
   const { shapes } = r;
@@ -345,7 +345,7 @@ function entries(r: Reader, shape: Shape<ReadShape>, values: unknown[], n: numbe
     } else {
       const k = key(r);
       const found = shapes.next(shape, k);
-      // What is not remembered goes on without a shape.
+      // Without a known shape, continue with an ordinary object.
       if (found === none) {
         const o = make(shape, values);
         define(o, k, value(r, depth));
@@ -356,7 +356,7 @@ function entries(r: Reader, shape: Shape<ReadShape>, values: unknown[], n: numbe
   }
   if (shapes.isDue(shape)) compileReader(shape, r.options.generate);
   if (shape.code !== undefined) {
-    // The next one is probably like this one.
+    // The next map probably has the same shape.
     let first = shape;
     while (first.fields > 1) first = first.parent!;
     (first.byFields ??= [])[n] = shape.code;
@@ -364,7 +364,7 @@ function entries(r: Reader, shape: Shape<ReadShape>, values: unknown[], n: numbe
   return make(shape, values);
 }
 
-/** Whether the name of `shape` comes next; if so, it is taken. */
+/** Skips the next name if it is that of `shape`, and returns whether it was. */
 function isNext(r: Reader, { size, name }: Shape<ReadShape>): boolean {
   let p = r.at;
   if (size === 0 || p + size > r.end) return false;
@@ -377,7 +377,7 @@ function isNext(r: Reader, { size, name }: Shape<ReadShape>): boolean {
   return true;
 }
 
-/** The object of `shape` with `values`. */
+/** Creates the object of `shape` with `values`. */
 function make(shape: Shape<ReadShape>, values: readonly unknown[]): Record<string, unknown> {
   if (shape.make !== undefined) return shape.make(values) as Record<string, unknown>;
   const keys = (shape.keys ??= pathOf(shape).map(({ key }) => intern(key!)));
@@ -386,15 +386,15 @@ function make(shape: Shape<ReadShape>, values: readonly unknown[]): Record<strin
   return o;
 }
 
-/** The shapes on the way to this one, which is the last: one for each property. */
+/** Returns the shapes on the path to this one, inclusive: one for each property. */
 function pathOf(shape: Shape<ReadShape>): Shape<ReadShape>[] {
   return shape.parent === undefined ? [] : [...pathOf(shape.parent), shape];
 }
 
 /**
- * What `map` does after the first name of a shape as compiled code, where that is allowed: names become constant words,
- * values are dispatched in place, and the object comes from one literal, which takes a fraction of the time that its
- * properties take one by one. Wide shapes get the literal alone.
+ * Compiles the reading of a map after the first name of a shape, if that is allowed: names become constant words,
+ * values are dispatched in place, and the object is created by one literal, which takes a fraction of the time of adding its
+ * properties one by one. Wide shapes get only the literal.
  */
 function compileReader(shape: Shape<ReadShape>, generate: boolean | "auto"): void {
   const path = pathOf(shape);
@@ -418,9 +418,9 @@ if(t<128&&p<e){v${i}=t;p++}else if(t===203&&p+9<=e){v${i}=d.getFloat64(p+1);p+=9
   shape.code = compile(generate, "E,K,V", text)?.(entries, path, value) as ReadShape | undefined;
 }
 
-/** Goes on in a map of `n` entries without a shape, after its first name; `misses` is of before that. */
+/** Reads the rest of a map of `n` entries without a shape, after its first name. `misses` was counted before it. */
 function unshaped(r: Reader, k: string, misses: number, n: number, depth: number): Record<string, unknown> {
-  // Engines take much longer to give an object new properties, and many, unless it is one that keeps them in a table.
+  // Adding many new properties is slow, unless the engine stores the object as a table.
   const isNew = n > MAX_FIELDS || r.names.misses > Math.max(misses, NEW_NAMES);
   const o = (isNew ? Object.create(null) : {}) as Record<string, unknown>;
   define(o, k, value(r, depth));

@@ -1,52 +1,52 @@
 import { utf8Write } from "./platform.js";
 
-/** Property names known in one place of the tree of names. */
+/** The maximum number of nodes of the tree. */
 const MAX_NODES = 4096;
-/** Objects with more properties, and names with more bytes, are not remembered. */
+/** Objects with more properties, and names with more bytes, are not learned. */
 export const MAX_FIELDS = 128;
 const MAX_NAME_BYTES = 31;
-/** Visits after which a shape is in steady use and worth compiling, if of so many objects since it was first seen one had it. */
+/** The visits after which a shape is compiled, if at least one in RARE objects since its first visit had it. */
 const COMPILE_AFTER = 32;
 const RARE = 64;
-/** What is in steady use has this many visits from there on. */
+/** The visits of a shape in steady use start at this number. */
 const STEADY = -(2 ** 30);
-/** Shapes with more properties are not read and written by code of their own: engines take long to make it fast. */
+/** Shapes with more properties are not compiled to inline code, because engines take long to optimize it. */
 export const MAX_INLINE = 64;
-/** Functions that may be compiled at once, and one more for so many objects: compiling costs as much as hundreds of them. */
+/** The initial number of functions that may be compiled, and one more for this many objects: compiling costs as much as hundreds of them. */
 const MAX_COMPILED = 256;
 const OBJECTS_PER_FUNCTION = 4096;
-/** After this many new names, objects must have been WORTH times as many; else a pause. */
+/** After this many new names, there must have been WORTH times as many objects; otherwise learning pauses. */
 const WINDOW_NAMES = 256;
 const WORTH = 4;
 const FIRST_PAUSE = 1024;
 const LONGEST_PAUSE = 65536;
 
-/** Where a name is written, to see how it goes on the wire. */
+/** The buffer in which a name is encoded. */
 const text = /* @__PURE__ */ new Uint8Array(1 + MAX_NAME_BYTES * 3);
 const words = /* @__PURE__ */ new DataView(text.buffer);
 
-/** The properties from the root of the tree to here, in this order. `F` is a function made for objects that have these. */
+/** A node of the tree: the properties from the root to here, in this order. `F` is a compiled function for such objects. */
 export class Shape<F> {
-  /** Where the way went last: most objects follow the one before. `none` while there is nowhere to go. */
+  /** The child of the last object, because most objects are like the one before. `none` without children. */
   last: Shape<F>;
-  /** All ways on. */
+  /** All children, by name. */
   children: Map<string, Shape<F>> | undefined;
   code: F | undefined;
-  /** The function of the last shape that began with this one, by the count of its properties. */
+  /** The function of the last shape that started with this one, by the number of its properties. */
   byFields: (F | undefined)[] | undefined;
-  /** Makes the object of the values. */
+  /** Creates the object from the values. */
   make: ((values: readonly unknown[]) => unknown) | undefined;
   visits = 0;
-  /** Objects that had come before this was first seen. */
+  /** The number of objects before the first visit. */
   since = 0;
-  /** All names up to here, once they have been asked for. */
+  /** All names up to here, created on demand. */
   keys: readonly string[] | undefined;
 
   constructor(
     readonly key: string | undefined,
     readonly parent: Shape<F> | undefined,
     readonly fields: number,
-    /** The last name as it goes on the wire: whole words of four bytes, then single bytes. `size` counts the bytes. */
+    /** The encoding of the last name: words of four bytes, then single bytes. `size` is the number of bytes. */
     readonly name: readonly number[],
     readonly size: number,
     last?: Shape<F>,
@@ -55,20 +55,20 @@ export class Shape<F> {
   }
 }
 
-/** Stands for all that is not remembered. */
+/** Represents all shapes that are not learned. */
 export const none = /* @__PURE__ */ new Shape<never>(undefined, undefined, 0, [], 0);
 
 /**
- * The shapes that an encoder or a decoder has seen: a tree over property names in their order. Names that do not repeat
- * are forgotten, and switch learning off for a while; what is in steady use stays.
+ * The shapes that an encoder or a decoder has learned: a tree of property names in their order. Names that do not repeat
+ * are dropped, and pause learning for a while; shapes in steady use stay.
  */
 export class Shapes<F> {
-  /** The shape without any property, from where `next` leads on. */
+  /** The shape without properties, from which `next` starts. */
   readonly root = new Shape<F>(undefined, undefined, 0, [], 0, none);
   private nodes = 0;
   private compiled = 0;
   private maps = 0;
-  /** New names since the last judgement, and objects when the first of them came. */
+  /** New names since the last evaluation, and the number of objects at the first of them. */
   private created = 0;
   private since = 0;
   private pause: number;
@@ -78,14 +78,14 @@ export class Shapes<F> {
     this.pause = learn ? 0 : Infinity;
   }
 
-  /** Counts an object, and gives the root. */
+  /** Counts an object, and returns the root. */
   begin(): Shape<F> {
     if (this.pause > 0) this.pause--;
     else this.maps++;
     return this.root;
   }
 
-  /** The shape with `key` after those of `shape`, or `none`. */
+  /** Returns the shape with `key` after those of `shape`, or `none`. */
   next(shape: Shape<F>, key: string): Shape<F> {
     if (shape === none || shape.last.key === key) return shape.last;
     const known = shape.children?.get(key);
@@ -93,7 +93,7 @@ export class Shapes<F> {
     if (this.pause > 0) return none;
     if (this.created++ === 0) this.since = this.maps;
     if (this.created > WINDOW_NAMES) this.judge();
-    // `toJSON` decides how an object is written; `__proto__` needs care.
+    // `toJSON` determines how an object is encoded; `__proto__` needs special handling.
     const special = key === "toJSON" || key === "__proto__";
     if (special || this.nodes >= MAX_NODES || shape.fields >= MAX_FIELDS || key.length > MAX_NAME_BYTES) return none;
     const n = utf8Write(text, key, 1, MAX_NAME_BYTES * 3);
@@ -110,7 +110,7 @@ export class Shapes<F> {
     return (shape.last = child);
   }
 
-  /** After so many new names: whether there were objects enough that had use of what was learned; else a pause. */
+  /** Evaluates, after WINDOW_NAMES new names, whether enough objects used the learned shapes; otherwise pauses learning. */
   private judge(): void {
     const worth = this.maps - this.since > WINDOW_NAMES * WORTH;
     if (!worth) this.pause = this.nextPause;
@@ -122,19 +122,19 @@ export class Shapes<F> {
     this.created = 0;
   }
 
-  /** Forgets what is not in steady use, and says whether anything is left of `shape`. */
+  /** Drops shapes that are not in steady use. Returns whether anything of `shape` remains. */
   private prune(shape: Shape<F>): boolean {
-    let kept: Shape<F> = none;
+    let remaining: Shape<F> = none;
     for (const [key, child] of shape.children ?? []) {
-      if (this.prune(child)) kept = child;
+      if (this.prune(child)) remaining = child;
       else shape.children!.delete(key);
     }
-    shape.last = kept;
+    shape.last = remaining;
     this.nodes++;
-    return kept !== none || shape.visits < 0;
+    return remaining !== none || shape.visits < 0;
   }
 
-  /** Counts a visit, and says whether now is the time to make a function for `shape`. */
+  /** Counts a visit. Returns whether to compile a function for `shape` now. */
   isDue(shape: Shape<F>): boolean {
     if (++shape.visits % COMPILE_AFTER !== 0 || shape.visits * RARE < this.maps - shape.since) return false;
     if (shape === none || this.compiled >= MAX_COMPILED + this.maps / OBJECTS_PER_FUNCTION) return false;

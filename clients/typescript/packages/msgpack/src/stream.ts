@@ -3,7 +3,7 @@ import { MsgpackError } from "./error.js";
 import { type Bytes, bytesOf, limit } from "./input.js";
 
 /**
- * Decodes values from chunks of any size: `push` a chunk, then iterate what is complete.
+ * Decodes values from chunks of any size: `push` a chunk, then iterate over the complete values.
  *
  * ```js
  * const stream = new StreamDecoder();
@@ -14,20 +14,20 @@ import { type Bytes, bytesOf, limit } from "./input.js";
  * stream.end();
  * ```
  *
- * Values that lie within one chunk are decoded in place, so their binary data are views of the chunk; a value over
- * several chunks is put together first. A long value in many chunks costs time in proportion to its length.
+ * Values within one chunk are decoded in place, so their binary data are views of the chunk. A value that spans
+ * several chunks is assembled first, in linear time even if it spans many chunks.
  */
 export class StreamDecoder {
   private readonly decoder: Decoder;
   private readonly maxBytes: number;
-  /** What is not decoded yet is `memory` from `at` to `filled`. */
+  /** The undecoded bytes are `memory` from `at` to `filled`. */
   private memory: Uint8Array = new Uint8Array(0);
   private at = 0;
   private filled = 0;
   private owned = false;
-  /** Bytes of the stream before `memory`. */
+  /** The number of bytes of the stream before `memory`. */
   private before = 0;
-  /** The value at `at` was incomplete: its first `scanned` bytes have been looked through, `missing` values lack. */
+  /** The value at `at` was incomplete: `scanned` bytes of it have been scanned, and `missing` values are missing. */
   private partial = false;
   private scanned = 0;
   private missing = 0;
@@ -38,7 +38,7 @@ export class StreamDecoder {
     this.maxBytes = limit("maxBytes", options.maxBytes, 2 ** 30);
   }
 
-  /** Adds a chunk, which must stay unchanged while its values are in use. */
+  /** Adds a chunk, which must not be modified while its values are in use. */
   push(data: Bytes): void {
     if (this.failure) throw this.failure;
     const chunk = bytesOf(data);
@@ -51,7 +51,7 @@ export class StreamDecoder {
       this.owned = false;
     } else {
       if (!this.owned || this.filled + chunk.length > this.memory.length) {
-        // New memory each time, never written over: values may be views of the old one.
+        // Always a new array, never overwritten, because values may be views of the old one.
         const next = new Uint8Array(Math.max(size, left * 2));
         next.set(this.memory.subarray(this.at, this.filled));
         this.before += this.at;
@@ -65,9 +65,9 @@ export class StreamDecoder {
   }
 
   /**
-   * The values that are complete. After an error, the stream cannot go on: where the next value begins is not known.
+   * Iterates over the complete values. After an error, the stream cannot continue, because the start of the next value is unknown.
    *
-   * @throws MsgpackError as `Decoder.decode`; `offset` counts from the start of the stream
+   * @throws MsgpackError as `Decoder.decode`; `offset` is relative to the start of the stream
    */
   *[Symbol.iterator](): Generator<unknown, void, undefined> {
     if (this.failure) throw this.failure;
@@ -96,7 +96,7 @@ export class StreamDecoder {
     }
   }
 
-  /** To be called at the end of the input: throws `truncated` when a value is incomplete. */
+  /** Ends the input: throws `truncated` if a value is incomplete. */
   end(): void {
     if (this.failure) throw this.failure;
     if (this.at < this.filled) {
@@ -104,7 +104,7 @@ export class StreamDecoder {
     }
   }
 
-  /** Goes on looking for the end of the value at `at`; looks at every byte once, whatever the chunks. */
+  /** Continues the search for the end of the value at `at`. It reads each byte once, regardless of the chunks. */
   private isComplete(input: Uint8Array): boolean {
     const end = this.filled;
     let p = this.at + this.scanned;
@@ -132,7 +132,7 @@ export class StreamDecoder {
       else if (lengthBytes > 0) content = t >= 0xc7 && t < 0xca ? n + 1 : n;
       p += 1 + lengthBytes + content;
       this.missing += values - 1;
-      // What lacks takes a byte each at least: refuse before collecting it.
+      // Each missing value takes at least a byte: refuse before buffering it.
       if (p - this.at + this.missing > this.maxBytes) {
         throw new MsgpackError("limit_total", p, `the message is above ${this.maxBytes} bytes`);
       }
@@ -142,7 +142,7 @@ export class StreamDecoder {
   }
 }
 
-/** Every value of an asynchronous source of chunks, such as a socket, a file or a `ReadableStream`. */
+/** Iterates over the values of an asynchronous source of chunks, such as a socket, a file or a `ReadableStream`. */
 export async function* decodeStream(
   source: AsyncIterable<Bytes> | Iterable<Bytes>,
   options?: DecoderOptions,

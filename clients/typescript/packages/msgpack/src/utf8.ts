@@ -1,15 +1,15 @@
 import { utf16Slice } from "./platform.js";
 
-/** Longer text is left to the platform. */
+/** Longer text is decoded by the platform. */
 const MAX_BYTES = utf16Slice === undefined ? 96 : 2048;
 
-/** Where text is put together. Nothing else runs meanwhile, and nothing here is read again. */
+/** The buffer for decoded text. No other code runs in between, and it is not read afterwards. */
 const units = /* @__PURE__ */ new Uint16Array(MAX_BYTES);
 const unitBytes = /* @__PURE__ */ new Uint8Array(units.buffer);
 
 const { fromCharCode } = String;
 
-/** How four bytes look that are two letters of two bytes, a letter of three and whatever follows, or four letters of ASCII. */
+/** The bit patterns of two 2-byte characters, of a 3-byte character and any byte, and of four ASCII characters, in four bytes. */
 const TWO_MASK = 0xe0c0e0c0 | 0;
 const TWO = 0xc080c080 | 0;
 const THREE_MASK = 0xf0c0c000 | 0;
@@ -17,8 +17,8 @@ const THREE = 0xe0808000 | 0;
 const ASCII_MASK = 0x80808080 | 0;
 
 /**
- * The text of the bytes from `start` to `end`; `undefined` where the platform is faster, and where they are not UTF-8: what
- * such bytes read as is for the platform to say.
+ * Decodes the bytes from `start` to `end`. Returns `undefined` if the platform is faster, or if they are not UTF-8, which the
+ * platform has to decode.
  */
 export function readUtf8(u: Uint8Array, d: DataView, start: number, end: number): string | undefined {
   if (end - start > MAX_BYTES) return undefined;
@@ -56,7 +56,7 @@ export function readUtf8(u: Uint8Array, d: DataView, start: number, end: number)
     }
     let c = u[p++]!;
     if (c > 0x7f) {
-      // What continues a letter is 0 to 0x3f now; a byte that is not there is 0x80.
+      // Continuation bytes are 0 to 0x3f now; a missing byte is 0x80.
       const x = u[p++]! ^ 0x80;
       if (c < 0xe0) {
         if (c < 0xc2 || x > 0x3f) return undefined;
@@ -78,11 +78,11 @@ export function readUtf8(u: Uint8Array, d: DataView, start: number, end: number)
     }
     units[n++] = c;
   }
-  // Where `p` went past the end, so did the last letter.
+  // If `p` is past the end, the last character is incomplete.
   return p === end ? textOf(n) : undefined;
 }
 
-/** The first `n` units. For few of them, a call that names some more and a cut are faster than a list, and than the platform. */
+/** Returns the first `n` units. For few units, one call with spare arguments and a slice is faster than an array or the platform. */
 function textOf(n: number): string {
   const c = units;
   if (n <= 4) return cut(fromCharCode(c[0]!, c[1]!, c[2]!, c[3]!), n);
@@ -95,7 +95,7 @@ function cut(s: string, n: number): string {
   return n === s.length ? s : s.substring(0, n);
 }
 
-/** Writes `s` at `p`, where three bytes for each of its units have room, and gives the position after it. */
+/** Writes `s` at `p`, where there must be room for three bytes per unit. Returns the position after it. */
 export function writeUtf8(u: Uint8Array, s: string, p: number): number {
   const n = s.length;
   for (let i = 0; i < n; i++) {
@@ -117,7 +117,7 @@ export function writeUtf8(u: Uint8Array, s: string, p: number): number {
           i++;
           continue;
         }
-        // Half of a letter.
+        // A lone surrogate.
         c = 0xfffd;
       }
       u[p++] = 0xe0 | (c >> 12);

@@ -5,20 +5,20 @@ import { compile, utf8Write } from "./platform.js";
 import { MAX_FIELDS, MAX_INLINE, none, type Shape, Shapes } from "./shapes.js";
 import { writeUtf8 } from "./utf8.js";
 
-/** Small results share blocks. The first is small, for those who encode once; each is twice the one before, up to this. */
+/** The maximum size of a block, which small results share. The first is small, and each is twice as large as the one before. */
 const FIRST_BLOCK_BYTES = 512;
 const LAST_BLOCK_BYTES = 64 * 1024;
-/** A message starts in a block only while one of so many parts is left of it. */
+/** A message starts in a block only if at least this fraction of it is free. */
 const BLOCK_PARTS = 8;
-/** The least of working memory for messages that a block does not hold. */
+/** The minimum size of the buffer for messages that do not fit into a block. */
 const LARGE_BYTES = 16 * 1024;
-/** The working memory for large messages is kept for the next one up to this size. */
+/** The buffer for large messages is reused up to this size. */
 const KEPT_BYTES = 1024 * 1024;
-/** Arrays of more numbers than these are worth a loop of their own. */
+/** Arrays with more numbers than this use a separate loop. */
 const NUMBERS = 4;
-/** That loop makes room for so many at once. */
+/** That loop reserves space for this many numbers at once. */
 const STRETCH = 64;
-/** Up to this length a loop over the characters beats a call into the platform. */
+/** Up to this length, a loop over the characters is faster than a call into the platform. */
 const SHORT_TEXT = 32;
 
 const NOTHING = /* @__PURE__ */ new Uint8Array(0);
@@ -37,18 +37,18 @@ export interface WriterOptions {
 }
 
 /**
- * What is being written. All functions below take the position to write at and give the one after what they wrote; `depth`
- * counts the containers around the value. Positions are relative to `bytes`; only `grow` changes `bytes`, and moves the
+ * The state of a writer. All functions below take the position to write at and return the position after what they wrote. `depth`
+ * is the number of containers around the value. Positions are relative to `bytes`; only `grow` replaces `bytes`, and moves the
  * message.
  */
 export class Writer {
   bytes: Uint8Array = NOTHING;
   view: DataView = NO_VIEW;
-  /** Where the memory that may be written ends, and where the message begins. */
+  /** The end of the writable memory, and the start of the message. */
   end = 0;
   origin = 0;
   busy = false;
-  /** Whether nobody made `Object.prototype` enumerable: else only own properties may be taken, the slow way. */
+  /** Whether `Object.prototype` has no enumerable properties. Otherwise own properties must be checked, which is slow. */
   clean = true;
 
   memory = NOTHING.buffer;
@@ -67,7 +67,7 @@ export class Writer {
   }
 }
 
-/** Encodes into memory of this writer and gives a view of it, never written again. */
+/** Encodes into memory of this writer and returns a view of it, which is never overwritten. */
 export function encode(w: Writer, v: unknown): Uint8Array {
   // A block that was transferred elsewhere has no length.
   if (w.blockAt + w.blockBytes / BLOCK_PARTS > w.block.length) {
@@ -92,7 +92,7 @@ export function encode(w: Writer, v: unknown): Uint8Array {
   return bytes.length > KEPT_BYTES ? bytes.subarray(0, p) : bytes.slice(0, p);
 }
 
-/** Encodes to `target` at `offset` and gives the count of bytes; throws if it does not fit. */
+/** Encodes into `target` at `offset` and returns the number of bytes. Throws if it does not fit. */
 export function encodeInto(w: Writer, v: unknown, target: Uint8Array, offset: number): number {
   const room = target.length - offset;
   w.bytes = target;
@@ -102,7 +102,7 @@ export function encodeInto(w: Writer, v: unknown, target: Uint8Array, offset: nu
   const p = message(w, v);
   const n = p - w.origin;
   if (w.bytes !== target) {
-    // Room is asked for generously: what left the target may still fit.
+    // Space is reserved generously, so the message may still fit when the reserved space did not.
     if (n > room) refuse(w, "no_room", room, `the target has ${room} bytes, the value needs ${n}`);
     target.set(w.bytes.subarray(0, n), offset);
   } else {
@@ -112,7 +112,7 @@ export function encodeInto(w: Writer, v: unknown, target: Uint8Array, offset: nu
   return n;
 }
 
-/** Lets go of memory that is not the writer's to keep. */
+/** Drops references to memory that belongs to the caller. */
 function release(w: Writer): void {
   w.bytes = NOTHING;
   w.view = NO_VIEW;
@@ -143,12 +143,12 @@ function checkTotal(w: Writer, p: number): void {
   if (p - w.origin > w.options.maxBytes) refuse(w, "limit_total", p, `the message is above ${w.options.maxBytes} bytes`);
 }
 
-/** Whether what was written is still there: `toJSON` may have transferred the memory elsewhere. */
+/** Checks that the memory was not transferred elsewhere, for example by `toJSON`. */
 function checkThere(w: Writer, bytes: Uint8Array, p: number): void {
   if (bytes.length < p) refuse(w, "no_room", p, "the memory has become smaller while it was written");
 }
 
-/** Moves the message to where `need` more w.bytes have room. Gives the new position. */
+/** Moves the message to memory with `need` more bytes. Returns the new position. */
 function grow(w: Writer, p: number, need: number): number {
   checkTotal(w, p);
   const used = p - w.origin;
@@ -167,7 +167,7 @@ function grow(w: Writer, p: number, need: number): number {
   return used;
 }
 
-/** A header of the 8 (where there is one), 16 or 32-bit family of `tag`; room for five w.bytes is there. */
+/** Writes a header of the 8 (if there is one), 16 or 32-bit family of `tag`; five bytes must be reserved. */
 function header(w: Writer, tag: number, n: number, p: number): number {
   const u = w.bytes;
   if (n < 0x100 && tag < 0xda) {
@@ -191,7 +191,7 @@ function number(w: Writer, v: number, p: number): number {
   if (p + 9 > w.end) p = grow(w, p, 9);
   const u = w.bytes;
   const i = v | 0;
-  // −0 is not an integer of the format: a float keeps its sign.
+  // −0 is not an integer of the format, so a float keeps its sign.
   if (i === v && (i !== 0 || 1 / v > 0)) {
     if (i < 128 && i >= -32) {
       u[p] = i;
@@ -234,7 +234,7 @@ function otherNumber(w: Writer, v: number, p: number): number {
     d.setUint32(p + 5, v >>> 0);
     return p + 9;
   }
-  // Every NaN is written alike, whatever bits the engine carries in it.
+  // Every NaN is written alike, regardless of its bits in the engine.
   if (v !== v) v = NaN;
   if (w.float32 && (Math.fround(v) === v || v !== v)) {
     u[p] = 0xca;
@@ -249,7 +249,7 @@ function otherNumber(w: Writer, v: number, p: number): number {
 function string(w: Writer, s: string, p: number): number {
   const n = s.length;
   if (n >= SHORT_TEXT) return longString(w, s, p);
-  // Most scripts show in their first letter.
+  // The first character usually tells the script.
   if (s.charCodeAt(0) > 0x7f) return unicode(w, s, p);
   if (p + SHORT_TEXT > w.end) p = grow(w, p, SHORT_TEXT);
   const u = w.bytes;
@@ -273,7 +273,7 @@ function string(w: Writer, s: string, p: number): number {
   return q;
 }
 
-/** A short string with letters outside of ASCII. */
+/** Writes a short string with characters outside of ASCII. */
 function unicode(w: Writer, s: string, p: number): number {
   const n = s.length;
   if (p + n * 3 + 2 > w.end) p = grow(w, p, n * 3 + 2);
@@ -281,7 +281,7 @@ function unicode(w: Writer, s: string, p: number): number {
   return textHeader(w, p, guess, writeUtf8(w.bytes, s, p + guess) - p - guess);
 }
 
-/** Puts the header before `n` bytes of text that stand `guess` bytes after `p`, and gives the position after the text. */
+/** Writes the header before `n` bytes of text at `guess` bytes after `p`. Returns the position after the text. */
 function textHeader(w: Writer, p: number, guess: number, n: number): number {
   const size = textHeaderBytes(n);
   if (size !== guess) w.bytes.copyWithin(p + size, p + guess, p + guess + n);
@@ -298,7 +298,7 @@ function longString(w: Writer, s: string, p: number): number {
 }
 
 function value(w: Writer, v: unknown, p: number, depth: number): number {
-  // Not a `switch`: for that, engines make a text of each type.
+  // Not a `switch`: for that, engines create a string for each type.
   if (typeof v === "string") return string(w, v, p);
   if (typeof v === "number") return number(w, v, p);
   if (typeof v === "object" && v !== null) return object(w, v, p, depth);
@@ -333,10 +333,10 @@ function containerHeader(w: Writer, fixed: number, n: number, p: number): number
   return p + 1;
 }
 
-/** The items that there are now, as in JSON: what is added while they are written stays out, what has gone is nil. */
+/** Writes the current items, as in JSON: items added in the meantime are skipped, removed ones are nil. */
 function array(w: Writer, a: readonly unknown[], p: number, depth: number): number {
   const n = a.length;
-  // Only a proxy can say that.
+  // Only a proxy can return this.
   if (n !== n >>> 0) refuse(w, "out_of_range", p, "the length of an array is not an integer of 32 bits");
   p = containerHeader(w, 0x90, n, p);
   if (n > NUMBERS && typeof a[0] === "number" && typeof a[n - 1] === "number") return numbers(w, a, n, p, depth);
@@ -347,7 +347,7 @@ function array(w: Writer, a: readonly unknown[], p: number, depth: number): numb
   return p;
 }
 
-/** The items of an array of numbers. Apart from others, so that engines see hardly anything but numbers here: they need not allocate any. */
+/** Writes an array of numbers. Separate, so that engines see almost only numbers here and need not allocate them. */
 function numbers(w: Writer, a: readonly unknown[], n: number, p: number, depth: number): number {
   for (let i = 0; i < n; ) {
     const stretch = Math.min(n, i + STRETCH);
@@ -401,7 +401,7 @@ function map(w: Writer, o: Record<string, unknown>, p: number, depth: number): n
   }
   if (node.code !== undefined) return node.code(w, o, p, depth);
   if (getPrototypeOf(o) !== plainPrototype || !w.clean) return special(w, o, p, depth);
-  // These are dictionaries to engines, too: in the loop below, one of them would slow down all others.
+  // Engines store these as dictionaries, which would slow down the loop below for all other objects.
   if (n > MAX_FIELDS) return properties(w, o, p, depth);
   if (node !== none) {
     if (n <= MAX_INLINE && shapes.isDue(node)) node.code = compileWriter(node, w.options);
@@ -436,7 +436,7 @@ function map(w: Writer, o: Record<string, unknown>, p: number, depth: number): n
   return written === n ? p : recount(w, start, n, written, p);
 }
 
-/** Corrects a map header for `announced` entries, `start` w.bytes into the message, when `written` followed. */
+/** Corrects the map header for `announced` entries, `start` bytes into the message, if `written` entries followed. */
 function recount(w: Writer, start: number, announced: number, written: number, p: number): number {
   if (p + 4 > w.end) p = grow(w, p, 4);
   const head = w.origin + start;
@@ -447,7 +447,7 @@ function recount(w: Writer, start: number, announced: number, written: number, p
   return p - from + to;
 }
 
-/** Whatever is neither an array nor a plain object. */
+/** Writes a value that is neither an array nor a plain object. */
 function special(w: Writer, v: object, p: number, depth: number): number {
   for (const e of w.options.extensions) if (v instanceof e.class) return extension(w, e.type, e.encode(v), p);
   if (ArrayBuffer.isView(v)) {
@@ -461,7 +461,7 @@ function special(w: Writer, v: object, p: number, depth: number): number {
   }
   if (v instanceof Timestamp) return timestamp(w, v.seconds, v.nanoseconds, p);
   if (v instanceof ExtensionValue) return extension(w, v.type, v.data, p);
-  // Both are written as they are now, whatever happens to them meanwhile.
+  // The entries are copied, because the map or set may change while they are written.
   if (v instanceof Set) return array(w, [...(v as Set<unknown>)], p, depth);
   if (v instanceof Map) return entries(w, [...(v as Map<unknown, unknown>).keys()], [...(v as Map<unknown, unknown>).values()], p, depth);
   return properties(w, v, p, depth);
@@ -492,7 +492,7 @@ function entries(w: Writer, keys: readonly unknown[], items: readonly unknown[],
   return p;
 }
 
-/** `n` bytes of `memory` from `at` on, unless they are gone: that must not read as if there had never been any. */
+/** Returns `n` bytes of `memory` from `at` on. Throws if the memory was transferred, because it would look empty. */
 function shown(w: Writer, memory: ArrayBufferLike, at: number, n: number, p: number): Uint8Array {
   try {
     return new Uint8Array(memory, at, n);
@@ -536,12 +536,12 @@ function timestamp(w: Writer, seconds: bigint, nanoseconds: number, p: number): 
   return extension(w, -1, new Uint8Array(data.buffer, 0, n), p);
 }
 
-/** Writes one plain object of a known shape; `depth` is that of its values. */
+/** Writes one plain object of a known shape. `depth` is that of its values. */
 type WriteShape = (w: Writer, o: Record<string, unknown>, p: number, depth: number) => number;
 
 /**
- * What `map` does for objects of one shape as compiled code, where that is allowed: names become constant words, values
- * are dispatched in place. One check per stretch makes room for all names and numbers up to the next value of unknown
+ * Compiles the writing of objects of one shape, if that is allowed: names become constant words, and values
+ * are dispatched in place. One check reserves space for all names and numbers up to the next value of unknown
  * length.
  */
 function compileWriter(node: Shape<WriteShape>, options: WriterOptions): WriteShape | undefined {
@@ -566,7 +566,7 @@ ${body}`;
   )?.(isAbsent, containerHeader, grow, number, object, plainPrototype, recount, string, value, special) as WriteShape | undefined;
 }
 
-/** After the first property is read, engines know the prototype: but only by this name, which a host may forbid. */
+/** Whether `__proto__` is readable: it is the fastest access to the prototype, but a host may forbid it. */
 const PLAIN = `if(${protoIsReadable() ? "o.__proto__" : "Object.getPrototypeOf(o)"}!==P)return X(w,o,w.origin+s,z);`;
 
 function protoIsReadable(): boolean {
@@ -577,7 +577,7 @@ function protoIsReadable(): boolean {
   }
 }
 
-/** As in JSON: such a property is left out, and elsewhere such a value is nil. */
+/** As in JSON, such a property is left out, and elsewhere such a value is nil. */
 function isAbsent(v: unknown): boolean {
   return v === undefined || typeof v === "function" || typeof v === "symbol";
 }
@@ -586,7 +586,8 @@ function textHeaderBytes(n: number): number {
   return n < 32 ? 1 : n < 0x100 ? 2 : n < 0x10000 ? 3 : 5;
 }
 
-/** The first letter tells how long the others probably are; where it does not, the text moves. */
+/** Estimates the length from the first character. If the estimate is wrong, the text is moved. */
+
 function guessHeaderBytes(s: string): number {
   const c = s.charCodeAt(0);
   return textHeaderBytes(s.length * (c < 0x80 ? 1 : c < 0x800 ? 2 : 3));

@@ -1,4 +1,4 @@
-// What is given to the package: options, inputs, targets, and what extensions answer.
+// Invalid options, inputs, targets, and results of extensions.
 /* global structuredClone */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -23,7 +23,7 @@ test("a limit is a number from 0, or it is refused", () => {
   }
 });
 
-test("an error names what was wrong, where, and its code last", () => {
+test("an error message contains the problem, the position, and the code", () => {
   const message = (run) => {
     try {
       run();
@@ -39,7 +39,7 @@ test("an error names what was wrong, where, and its code last", () => {
   assert.ok(!message(() => decode("secret")).includes("secret"));
 });
 
-test("an input is any view, as exactly what it shows, or the memory itself", () => {
+test("an input is any view, of which exactly its bytes are used, or a buffer", () => {
   const v = { a: [1, "é", 2.5], data: new Uint8Array([1, 2, 3]) };
   const written = encode(v);
   const padded = new Uint8Array(written.length + 16).fill(0xc1);
@@ -79,7 +79,7 @@ test("an input is any view, as exactly what it shows, or the memory itself", () 
   assert.deepEqual([...decodeMany(new Uint16Array(even.buffer, 0, 1))], [null, true]);
 });
 
-test("what is no input is refused by its kind", () => {
+test("an invalid input is refused, and the error names its type", () => {
   const decoder = new Decoder();
   for (const input of ["text", 5, null, undefined, [0xc0], {}, { buffer: new ArrayBuffer(8), byteOffset: 0, byteLength: 8, length: 8 }, () => 1]) {
     assert.throws(() => decode(input), { code: "invalid_argument" });
@@ -102,7 +102,7 @@ test("a target is a Uint8Array", () => {
   assert.equal(encodeInto(1, runInNewContext("new Uint8Array(1)")), 1);
 });
 
-test("an extension answers with a Uint8Array, or its value is refused", () => {
+test("an extension must return a Uint8Array", () => {
   class Point {}
   for (const answer of ["text", 5, null, undefined, [1, 2], { length: 2 }, new ArrayBuffer(2), new Uint16Array(2)]) {
     const encoder = new Encoder({ extensions: [{ type: 1, class: Point, encode: () => answer, decode: () => new Point() }] });

@@ -1,15 +1,15 @@
-// What is written may change while it is written: by `toJSON`, getters, proxies and extensions. The bytes stay right.
+// Values that `toJSON`, getters, proxies and extensions modify while they are encoded. The output must stay valid.
 /* global structuredClone */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Decoder, Encoder } from "@tautwire/msgpack";
 
-/** Enough for a shape to be learned and compiled. */
+/** Enough objects for a shape to be learned and compiled. */
 const LEARNED = 50;
 const modes = [{ generate: true }, { generate: false }, { learnShapes: false }];
 const decoder = new Decoder({ learnShapes: false });
 
-/** An item that does something when its turn comes, and is written as "now". */
+/** An item that runs a function when it is encoded, and is encoded as "now". */
 const when = (change) => ({
   toJSON() {
     change();
@@ -20,7 +20,7 @@ const when = (change) => ({
 for (const mode of modes) {
   const label = JSON.stringify(mode);
 
-  /** Writes what `make` gives, anew each time, in both ways. */
+  /** Encodes a new result of `make` each time, in both ways. */
   const gives = (make, expected) => {
     const encoder = new Encoder(mode);
     for (let i = 0; i < LEARNED; i++) {
@@ -67,7 +67,7 @@ for (const mode of modes) {
     }, { a: "now", b: 2 });
   });
 
-  test(`an object has the properties that it had, but for those that have gone ${label}`, () => {
+  test(`an object keeps its properties, except deleted ones ${label}`, () => {
     const object = (change, prototype = Object.prototype) => () => {
       const o = Object.create(prototype);
       return Object.assign(o, { first: when(() => change(o)), second: 2, third: 3 });
@@ -90,7 +90,7 @@ for (const mode of modes) {
     }, { k0: "now", k1: 1 });
   });
 
-  test(`a getter may change what is around it ${label}`, () => {
+  test(`a getter can modify its object ${label}`, () => {
     gives(() => {
       const list = [1, 2];
       return {
@@ -111,7 +111,7 @@ for (const mode of modes) {
     }), [0, "got", null]);
   });
 
-  test(`a proxy is written by what it answers ${label}`, () => {
+  test(`a proxy is encoded by its traps ${label}`, () => {
     gives(() => new Proxy([1, 2, 3], {}), [1, 2, 3]);
     gives(() => new Proxy({ a: 1, b: [2] }, {}), { a: 1, b: [2] });
     gives(() => new Proxy([1, 2, 3], { get: (a, k) => (k === "length" ? 2 : Reflect.get(a, k)) }), [1, 2]);
@@ -126,7 +126,7 @@ for (const mode of modes) {
     assert.deepEqual(decoder.decode(encoder.encode({ fine: 1 })), { fine: 1 });
   });
 
-  test(`binary data are written in one go; memory that is gone is refused ${label}`, () => {
+  test(`binary data are copied at once; transferred memory is refused ${label}`, () => {
     const encoder = new Encoder(mode);
     const gone = () => {
       const data = Uint8Array.of(1, 2, 3);
@@ -150,7 +150,7 @@ for (const mode of modes) {
     assert.deepEqual(decoder.decode(encoder.encode([1])), [1]);
   });
 
-  test(`what is thrown meanwhile comes through, and the encoder goes on ${label}`, () => {
+  test(`exceptions propagate, and the encoder remains usable ${label}`, () => {
     const encoder = new Encoder(mode);
     const own = new Error("own");
     const fail = () => {

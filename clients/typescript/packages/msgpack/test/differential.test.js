@@ -45,8 +45,8 @@ function generator(seed) {
   return () => value(0);
 }
 
-// The peer writes integers beyond 32 bits and −0 its own way only where the format leaves a choice: none of these values.
-test("random values: the same bytes as an independent encoder, and each reads the other's", () => {
+// None of the values are integers beyond 32 bits or −0, which the peer encodes differently where the format allows a choice.
+test("random values: the same bytes as an independent encoder, and each decodes the other's", () => {
   const make = generator(20240501);
   const encoder = new Encoder();
   const decoder = new Decoder();
@@ -65,7 +65,7 @@ test("random values: the same bytes as an independent encoder, and each reads th
   }
 });
 
-// `make test` has it: see spec/requirements.txt.
+// Part of `make test`: see spec/requirements.txt.
 const python = fileURLToPath(new URL("../../../../../.venv/bin/python", import.meta.url));
 const hasPython = spawnSync(python, ["-c", "import msgpack"]).status === 0;
 const program = "import sys,msgpack\nfor l in sys.stdin: print(msgpack.packb(msgpack.unpackb(bytes.fromhex(l), strict_map_key=False)).hex())";

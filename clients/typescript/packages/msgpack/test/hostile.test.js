@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { decode, Decoder, encode, Encoder } from "@tautwire/msgpack";
 import { bytes } from "./notation.js";
 
-test("__proto__ and its kin are data: no prototype changes", () => {
+test("__proto__ and similar keys are data: no prototype changes", () => {
   const text = '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"a":1}';
   for (const options of [{ generate: true }, { generate: false }, { learnShapes: false }]) {
     const encoder = new Encoder(options);
@@ -64,7 +64,7 @@ test("each length has its limit", () => {
     assert.throws(() => decoder.decode(encode({ key: "too long" })), { code: "limit_length" });
     assert.throws(() => decoder.decode(encode({ long_key: 1 })), { code: "limit_length" });
   }
-  // The announced length is refused, there or not.
+  // The announced length is refused, whether or not the bytes follow.
   assert.throws(() => decode(bytes("dbffffffff"), { maxStringBytes: 1000 }), { code: "limit_length" });
 });
 
@@ -79,7 +79,7 @@ test("the whole message has a limit, both ways", () => {
   assert.throws(() => encode("x".repeat(100000), { maxBytes: 10 }), { code: "limit_total" });
 });
 
-test("announced lengths allocate nothing that is not there", () => {
+test("announced lengths allocate nothing before the bytes arrive", () => {
   const decoder = new Decoder();
   const nested = bytes("(dd00100000*250)(c0*1048576)");
   globalThis.gc?.();
@@ -94,7 +94,7 @@ test("announced lengths allocate nothing that is not there", () => {
   assert.ok(after.rss - before.rss < 400 * 1024 * 1024, `grew by ${after.rss - before.rss}`);
 });
 
-test("what is not UTF-8 is refused when asked, and otherwise read with U+FFFD, never as something else", () => {
+test("invalid UTF-8 is refused with strictUtf8, and otherwise decoded with U+FFFD", () => {
   for (const hex of ["a2c0af", "a3e080af", "a2c328", "a3eda080", "a1ff", "d928(61*38)c328", "d92a(61*40)c0af"]) {
     assert.throws(() => decode(bytes(hex), { strictUtf8: true }), { code: "invalid_utf8" });
     const s = decode(bytes(hex));
@@ -103,7 +103,7 @@ test("what is not UTF-8 is refused when asked, and otherwise read with U+FFFD, n
   assert.equal(decode(encode("really \ufffd"), { strictUtf8: true }), "really \ufffd");
 });
 
-test("ill-formed UTF-8 of every length reads as the standard says", () => {
+test("ill-formed UTF-8 of every length is decoded as in the standard", () => {
   const platform = new TextDecoder("utf-8", { ignoreBOM: true });
   const lax = new Decoder();
   const strict = new Decoder({ strictUtf8: true });
@@ -113,7 +113,7 @@ test("ill-formed UTF-8 of every length reads as the standard says", () => {
     for (const unit of Object.values(letters)) {
       for (const times of [0, 1, 3, 8, 15, 20, 40, 90, 300, 700]) {
         for (const text of [bytes(`(${unit}*${times})${bad}`), bytes(`${bad}(${unit}*${times})`), bytes(`(${unit}*${times})${bad}(${unit}*${times})`)]) {
-          // As the last thing in its memory, and before something that would continue a letter.
+          // At the end of its memory, and before bytes that would continue the character.
           for (const after of ["", "80"]) {
             const message = Uint8Array.of(0xda, text.length >> 8, text.length, ...text, ...bytes(after));
             const input = message.subarray(0, 3 + text.length);
@@ -133,7 +133,7 @@ test("ill-formed UTF-8 of every length reads as the standard says", () => {
   }
 });
 
-test("names that differ in any byte stay apart, whatever their length", () => {
+test("names that differ in any byte are distinct, regardless of their length", () => {
   const decoder = new Decoder({ learnShapes: false });
   for (let n = 0; n <= 40; n++) {
     const name = "k".repeat(n);
@@ -146,7 +146,7 @@ test("names that differ in any byte stay apart, whatever their length", () => {
   }
 });
 
-test("a name that was seen is never taken for other bytes", () => {
+test("a cached name never matches other bytes", () => {
   for (const options of [{ generate: true }, { generate: false }, { learnShapes: false }]) {
     const decoder = new Decoder({ ...options, strictUtf8: true });
     for (let c = 0x80; c < 0x100; c++) {
@@ -158,7 +158,7 @@ test("a name that was seen is never taken for other bytes", () => {
   }
 });
 
-test("a decoder goes on after any error", () => {
+test("a decoder remains usable after any error", () => {
   const decoder = new Decoder();
   for (const bad of ["c1", "9201", "81a161", "ddffffffff", "(91*300)90", "0101"]) {
     assert.throws(() => decoder.decode(bytes(bad)));

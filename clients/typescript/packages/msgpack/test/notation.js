@@ -14,7 +14,7 @@ export function hex(data) {
   return Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** The value as a decoder with `maps: "map"` and `timestamps: "exact"` gives it. */
+/** The value as decoded with `maps: "map"` and `timestamps: "exact"`. */
 export function value(notation) {
   if (notation === "nil") return null;
   const [kind] = Object.keys(notation);

@@ -1,4 +1,4 @@
-// The same tests again where code generation or `__proto__` is forbidden, and where there is nothing of Node's `Buffer`.
+// Runs the tests again with code generation or `__proto__` forbidden, and without Node's `Buffer`.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ const withoutBuffer = new URL("./without-buffer.js", import.meta.url).href;
 
 function run(names, ...args) {
   const env = { ...process.env };
-  // Set by the runner for its own children: these are programs of their own.
+  // The runner sets it for its children, but these are separate programs.
   delete env.NODE_TEST_CONTEXT;
   for (const name of names) {
     const file = fileURLToPath(new URL(`./${name}.test.js`, import.meta.url));
@@ -17,11 +17,11 @@ function run(names, ...args) {
   }
 }
 
-test("where code generation is forbidden", () => {
+test("with code generation forbidden", () => {
   run(["vectors", "shapes", "hostile"], "--disallow-code-generation-from-strings");
 });
 
-test("where __proto__ is not to be read", () => {
+test("with __proto__ forbidden", () => {
   run(["shapes"], "--disable-proto=throw");
   run(["shapes"], "--disable-proto=delete");
 });

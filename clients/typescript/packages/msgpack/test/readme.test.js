@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-test("the README's examples run as pasted and print what they say", () => {
+test("the README's examples run as pasted and print the output shown", () => {
   const text = readFileSync(new URL("../README.md", import.meta.url), "utf8");
   const examples = [...text.matchAll(/```js\n([\s\S]*?)```/g)].map((match) => match[1]);
   assert.ok(examples.length >= 2);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Decoder, Encoder } from "@tautwire/msgpack";
 import { hex } from "./notation.js";
 
-/** Enough for a shape to be learned and compiled. */
+/** Enough objects for a shape to be learned and compiled. */
 const LEARNED = 50;
 const modes = [{ generate: true }, { generate: false }];
 const plainEncoder = new Encoder({ learnShapes: false });
@@ -30,7 +30,7 @@ for (const mode of modes) {
     assert.equal(hex(encoder.encode({ ...base, name: 2n ** 60n })), hex(plainEncoder.encode({ ...base, name: 2n ** 60n })));
   });
 
-  test(`a map that differs at any key from its learned shape is read right ${label}`, () => {
+  test(`a map that differs at any key from its learned shape is decoded correctly ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
     for (let i = 0; i < LEARNED; i++) agree(encoder, decoder, base);
@@ -47,7 +47,7 @@ for (const mode of modes) {
     agree(encoder, decoder, Object.fromEntries(Object.entries(base).reverse()));
   });
 
-  test(`a learned shape cut anywhere is truncated, also inside of larger memory ${label}`, () => {
+  test(`a learned shape truncated anywhere is an error, also within a larger buffer ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
     for (let i = 0; i < LEARNED; i++) agree(encoder, decoder, base);
@@ -58,7 +58,7 @@ for (const mode of modes) {
     }
   });
 
-  test(`a key that comes twice keeps its last value ${label}`, () => {
+  test(`a duplicate key has its last value ${label}`, () => {
     const decoder = new Decoder(mode);
     for (let i = 0; i < LEARNED; i++) {
       assert.deepEqual(decoder.decode(Uint8Array.of(0x82, 0xa1, 0x61, 1, 0xa1, 0x61, 2)), { a: 2 });
@@ -66,7 +66,7 @@ for (const mode of modes) {
     }
   });
 
-  test(`names like numbers keep their values ${label}`, () => {
+  test(`numeric names keep their values ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
     for (let i = 0; i < LEARNED; i++) {
@@ -75,7 +75,7 @@ for (const mode of modes) {
     }
   });
 
-  test(`shapes that start alike do not mix ${label}`, () => {
+  test(`shapes with a common prefix are distinct ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
     for (let i = 0; i < 200; i++) {
@@ -88,7 +88,7 @@ for (const mode of modes) {
     }
   });
 
-  test(`a property that vanishes or appears while the object is written leaves the bytes right ${label}`, () => {
+  test(`the output is valid if a property disappears or appears while the object is encoded ${label}`, () => {
     const encoder = new Encoder(mode);
     const make = (meddle) => {
       const o = { first: null, second: 2, third: 3 };
@@ -119,7 +119,7 @@ for (const mode of modes) {
     }
   });
 
-  test(`shapes that begin alike and are as long are read right by turns ${label}`, () => {
+  test(`alternating shapes with a common prefix and the same length are decoded correctly ${label}`, () => {
     const decoder = new Decoder(mode);
     const shapes = [{ name: 1, level: 2, left: 3 }, { name: "a", level: "b", ratio: 0.5 }, { name: [], other: {}, left: null }];
     for (let i = 0; i < 8 * LEARNED; i++) {
@@ -128,7 +128,7 @@ for (const mode of modes) {
     }
   });
 
-  test(`a wide map that differs at any key from its learned shape is read right ${label}`, () => {
+  test(`a wide map that differs at any key from its learned shape is decoded correctly ${label}`, () => {
     const decoder = new Decoder(mode);
     const keys = Array.from({ length: 100 }, (_, i) => `field${i}`);
     const values = [1, 300, -5, 1.5, "text", "é", null, true, [1], { a: 1 }];
@@ -143,20 +143,20 @@ for (const mode of modes) {
     for (let n = 0; n < bytes.length; n++) assert.throws(() => decoder.decode(bytes.subarray(0, n)), { code: "truncated" });
   });
 
-  test(`random keys stay right and do not grow the memory without end ${label}`, () => {
+  test(`random keys are correct and do not grow the memory without limit ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
     let state = 1;
     const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0);
     for (let i = 0; i < 9000; i++) agree(encoder, decoder, { [`k${next()}`]: i, [`m${next() % 50}`]: 1, same: "s" });
-    // Learning comes back when names repeat.
+    // Learning resumes when names repeat.
     for (let i = 0; i < 3000; i++) agree(encoder, decoder, { steady: i, shape: "s" });
   });
 
-  test(`empty and short maps are right while learning pauses ${label}`, () => {
+  test(`empty and short maps are correct while learning is paused ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
-    // More names than are looked at before objects that repeat none of them are judged.
+    // More names than are collected before the evaluation of objects that repeat none.
     for (let i = 0; i < 2600; i++) agree(encoder, decoder, { [`only${i}`]: i });
     const wide = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`field${i}`, { value: i }]));
     for (let i = 0; i < LEARNED; i++) for (const v of [{}, [{}], { a: {} }, wide]) agree(encoder, decoder, v);
@@ -173,7 +173,7 @@ for (const mode of modes) {
   });
 }
 
-/** Calls `run` with a function that says how many functions were compiled since its last call. */
+/** Calls `run` with a function that returns the number of functions compiled since its last call. */
 function counting(run) {
   const original = globalThis.Function;
   let made = 0;
@@ -194,7 +194,7 @@ function counting(run) {
   }
 }
 
-test("a shape in use is compiled where that is allowed, and nowhere else", () => {
+test("a shape in use is compiled only if that is allowed", () => {
   counting((compiled) => {
     for (const [mode, expected] of [[{ generate: true }, 2], [{ generate: "auto" }, 2], [{ generate: false }, 0], [{ learnShapes: false }, 0]]) {
       const encoder = new Encoder(mode);
@@ -205,13 +205,13 @@ test("a shape in use is compiled where that is allowed, and nowhere else", () =>
   });
 });
 
-test("a shape in steady use outlasts names that do not repeat, and is compiled once", () => {
+test("a shape in steady use survives names that do not repeat, and is compiled once", () => {
   counting((compiled) => {
     const encoder = new Encoder({ generate: true });
     const decoder = new Decoder({ generate: true });
     let fresh = 0;
     for (let round = 0; round < 2; round++) {
-      // More than a pause of learning.
+      // Longer than a pause of learning.
       for (let i = 0; i < 5000; i++) agree(encoder, decoder, { a: i, b: "text" });
       assert.equal(compiled(), round === 0 ? 2 : 0, `round ${round}`);
       for (let i = 0; i < 2000; i++) agree(encoder, decoder, { [`k${fresh++}`]: i, [`l${fresh++}`]: i });
@@ -220,7 +220,7 @@ test("a shape in steady use outlasts names that do not repeat, and is compiled o
   });
 });
 
-test("shapes of which each is rare are not compiled", () => {
+test("rare shapes are not compiled", () => {
   counting((compiled) => {
     const encoder = new Encoder({ generate: true });
     const decoder = new Decoder({ generate: true });

@@ -6,7 +6,7 @@ import { bytes } from "./notation.js";
 const values = [1, "text", { a: [1, 2, { b: "x".repeat(100) }] }, null, new Uint8Array(300).fill(7), -5.5, [], {}, "é".repeat(200), 2n ** 63n];
 const whole = Buffer.concat(values.map((v) => encode(v)));
 
-test("values come whole from chunks of every size", () => {
+test("values are complete from chunks of every size", () => {
   for (let size = 1; size <= whole.length; size = size < 20 ? size + 1 : size * 2 - 3) {
     const stream = new StreamDecoder();
     const got = [];
@@ -19,7 +19,7 @@ test("values come whole from chunks of every size", () => {
   }
 });
 
-test("values come whole when pushed without iterating in between", () => {
+test("values are complete if chunks are pushed without iterating in between", () => {
   for (const size of [1, 5, 50]) {
     const stream = new StreamDecoder();
     for (let at = 0; at < whole.length; at += size) stream.push(whole.subarray(at, at + size));
@@ -28,7 +28,7 @@ test("values come whole when pushed without iterating in between", () => {
   }
 });
 
-test("views of values over several chunks are not written over", () => {
+test("views of values that span chunks are not overwritten", () => {
   const stream = new StreamDecoder();
   const got = [];
   const part = encode(new Uint8Array(100).fill(1));
@@ -53,7 +53,7 @@ test("leaving the loop early loses nothing", () => {
   assert.deepEqual([...stream], [2, 3, 4]);
 });
 
-test("a chunk pushed inside the loop is iterated too, by the next loop at the latest", () => {
+test("a chunk pushed inside the loop is iterated, too, by the next loop at the latest", () => {
   const stream = new StreamDecoder();
   stream.push(Uint8Array.of(1));
   const got = [];
@@ -65,7 +65,7 @@ test("a chunk pushed inside the loop is iterated too, by the next loop at the la
   assert.deepEqual(got, [1, 2]);
 });
 
-test("an error says where in the stream, and stays", () => {
+test("an error has the offset in the stream, and persists", () => {
   const stream = new StreamDecoder();
   stream.push(Uint8Array.of(1, 2));
   assert.deepEqual([...stream], [1, 2]);
@@ -78,14 +78,14 @@ test("an error says where in the stream, and stays", () => {
   assert.throws(() => stream.end(), { code: "invalid_format" });
 });
 
-test("an end in the middle of a value is truncated", () => {
+test("an end in the middle of a value is the error truncated", () => {
   const stream = new StreamDecoder();
   stream.push(Uint8Array.of(0x92, 1));
   assert.deepEqual([...stream], []);
   assert.throws(() => stream.end(), { code: "truncated", offset: 2 });
 });
 
-test("what announces more than maxBytes is refused before it is collected", () => {
+test("a value that announces more than maxBytes is refused before it is buffered", () => {
   for (const header of ["dbffffffff", "c6ffffffff", "ddffffffff", "dfffffffff", "c9ffffffff01", "91dbffffffff"]) {
     const stream = new StreamDecoder({ maxBytes: 1000 });
     stream.push(bytes(header));
@@ -93,7 +93,7 @@ test("what announces more than maxBytes is refused before it is collected", () =
   }
 });
 
-test("a long value in single bytes takes time in proportion", () => {
+test("a long value in single bytes takes linear time", () => {
   const long = encode(Array.from({ length: 20000 }, (_, i) => i));
   const stream = new StreamDecoder();
   let got;
@@ -101,11 +101,11 @@ test("a long value in single bytes takes time in proportion", () => {
     stream.push(Uint8Array.of(byte));
     for (const value of stream) got = value;
   }
-  // A decoder that began anew with every byte would look at 10^9 bytes: minutes.
+  // A decoder that started again with every byte would read 10^9 bytes, which takes minutes.
   assert.equal(got.length, 20000);
 });
 
-test("decodeStream takes any asynchronous source", async () => {
+test("decodeStream accepts any asynchronous source", async () => {
   async function* chunks() {
     for (let at = 0; at < whole.length; at += 11) yield whole.subarray(at, at + 11);
   }

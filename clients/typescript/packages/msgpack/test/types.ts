@@ -1,4 +1,4 @@
-// Compiled, never run: the public types as users meet them.
+// Compiled, never run: uses of the public types.
 import {
   decode,
   type Decoded,

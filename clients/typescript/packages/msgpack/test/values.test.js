@@ -7,7 +7,7 @@ import { bytes, hex } from "./notation.js";
 
 const learned = { encoder: new Encoder(), decoder: new Decoder() };
 
-/** What instances that know the shapes by now give, and the functions as well. */
+/** The results of instances that have learned the shapes, and of the functions. */
 function encode(v) {
   const bytes = learned.encoder.encode(v);
   assert.equal(hex(once.encode(v)), hex(bytes));
@@ -31,7 +31,7 @@ function encodeInto(v, target, offset) {
 
 const roundTrip = (v) => decode(encode(v));
 
-test("a typed array is encoded as exactly its bytes, with nothing of other messages", () => {
+test("a typed array is encoded as exactly its bytes, without those of other messages", () => {
   encode("secret".repeat(1000));
   const kinds = [Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array, Float32Array, Float64Array];
   for (const Kind of [...kinds, BigInt64Array, BigUint64Array]) {
@@ -49,7 +49,7 @@ test("a typed array is encoded as exactly its bytes, with nothing of other messa
   assert.deepEqual(roundTrip(Buffer.from("abc")), new Uint8Array([97, 98, 99]));
 });
 
-test("large numbers stay what they are", () => {
+test("large numbers keep their values", () => {
   for (const n of [1e300, -1e300, 1e21, 2 ** 53, 2 ** 63, 2 ** 64, -(2 ** 63), Number.MAX_VALUE, Number.MIN_VALUE]) {
     assert.equal(roundTrip(n), n);
     assert.equal(encode(n)[0], 0xcb);
@@ -79,7 +79,7 @@ test("every integer around a power of two survives", () => {
       for (const sign of [1, -1]) {
         const n = sign * (2 ** bits + delta);
         assert.ok(Object.is(roundTrip(n), n), String(n));
-        // With more behind it, it is read another way.
+        // With more bytes after it, another code path reads it.
         const among = [n, n, [n, n], { n }, "more text"];
         assert.deepEqual(roundTrip(among), among);
       }
@@ -104,7 +104,7 @@ test("a bigint is written in the shortest form up to 64 bits, and refused beyond
   for (const n of [2n ** 64n, -(2n ** 63n) - 1n]) assert.throws(() => encode(n), { code: "out_of_range" });
 });
 
-test("int64 becomes what the option says", () => {
+test("int64 is decoded according to the option", () => {
   const unsafe = encode(2n ** 53n + 1n);
   assert.equal(decode(unsafe), 2n ** 53n + 1n);
   assert.equal(decode(unsafe, { int64: "number" }), 2 ** 53);
@@ -117,7 +117,7 @@ test("int64 becomes what the option says", () => {
   assert.equal(decode(encode(7), { int64: "bigint" }), 7);
 });
 
-test("float32 is written only where it is asked for and loses nothing", () => {
+test("float32 is written only if enabled and lossless", () => {
   const encoder = new Encoder({ float32: "exact" });
   assert.equal(encode(1.5)[0], 0xcb);
   for (let i = 0; i < 50; i++) {
@@ -148,7 +148,7 @@ test("undefined, functions and symbols follow JSON: left out of objects, nil els
   }
 });
 
-test("toJSON is honoured wherever it comes from", () => {
+test("toJSON is called wherever it is defined", () => {
   class Celsius {
     constructor(degrees) {
       this.degrees = degrees;
@@ -165,14 +165,14 @@ test("toJSON is honoured wherever it comes from", () => {
   assert.throws(() => encode(self), { code: "limit_depth" });
 });
 
-test("an object of many properties is written as one of few", () => {
+test("an object with many properties is encoded like one with few", () => {
   for (const n of [128, 129, 300]) {
     const many = Object.fromEntries(Array.from({ length: n }, (_, i) => [`k${i}`, i % 3 === 0 ? [i] : `${i}`]));
     const whole = encode(many);
     assert.deepEqual(decode(whole), many);
     assert.equal(hex(encode({ ...many, gone: undefined, method() {}, sign: Symbol("s") })), hex(whole));
     assert.equal(hex(encode({ ...many, toJSON: () => [n] })), hex(encode([n])));
-    // An extension's class is asked about neither.
+    // The class of an extension is not checked either.
     const extensions = [{ type: 1, class: Object, encode: () => Uint8Array.of(1), decode: () => null }];
     assert.equal(hex(once.encode(many, { extensions })), hex(whole));
     let nested = many;
@@ -181,7 +181,7 @@ test("an object of many properties is written as one of few", () => {
   }
 });
 
-test("numbers beyond the memory at hand are all there", () => {
+test("numbers beyond the current buffer are complete", () => {
   for (const fraction of [0, 0.5]) {
     const many = Array.from({ length: 20_000 }, (_, i) => i + fraction);
     assert.deepEqual(roundTrip(many), many);
@@ -189,7 +189,7 @@ test("numbers beyond the memory at hand are all there", () => {
   }
 });
 
-test("other items among numbers are written as anywhere else", () => {
+test("other items among numbers are encoded as usual", () => {
   const numbers = Array.from({ length: 200 }, (_, i) => [i, -i, i * 300, i * 70_000, i / 8, -0, 2 ** 40 + i, -(2 ** 20) - i][i % 8]);
   const others = ["text", "x".repeat(700), null, true, [1, 2, 3, 4, 5, 6], { a: [7, 8] }, new Uint8Array(600), undefined, 5n];
   for (const other of others) {
@@ -206,7 +206,7 @@ test("other items among numbers are written as anywhere else", () => {
   }
 });
 
-test("class instances, null prototypes and boxed values are encoded by what they own", () => {
+test("class instances, null prototypes and boxed values are encoded by their own properties", () => {
   class Base {
     a = 1;
     method() {}
@@ -230,7 +230,7 @@ test("class instances, null prototypes and boxed values are encoded by what they
   }
 });
 
-test("Map and Set are encoded with what they hold", () => {
+test("Map and Set are encoded with their contents", () => {
   const map = new Map([["a", 1], [2, "b"], [null, [3]]]);
   assert.deepEqual(decode(encode(map), { maps: "map" }), map);
   assert.deepEqual(roundTrip(new Set([1, "a"])), [1, "a"]);
@@ -249,7 +249,7 @@ test("strings of every length and kind survive", () => {
   assert.equal(roundTrip("\ufeffbom"), "\ufeffbom");
 });
 
-test("a lone surrogate becomes U+FFFD and spoils nothing around it", () => {
+test("a lone surrogate becomes U+FFFD and does not affect its neighbours", () => {
   for (const pad of ["", "x".repeat(40)]) {
     for (const [s, expected] of [["a\ud800b", "a\ufffdb"], ["\udc00", "\ufffd"], ["\udc00\udc00", "\ufffd\ufffd"], ["\ud800", "\ufffd"], ["\ud800\ud800\udc00", "\ufffd\u{10000}"]]) {
       assert.equal(roundTrip(pad + s), pad + expected);
@@ -271,7 +271,7 @@ test("a Date is a timestamp to the millisecond, a Timestamp to the nanosecond", 
   }
 });
 
-test("extensions carry classes, also within each other", () => {
+test("extensions encode classes, also nested", () => {
   class Point {
     constructor(x, y) {
       this.x = x;
@@ -313,7 +313,7 @@ test("encodeInto writes inside its target only, and fills it to the last byte", 
   for (const offset of [2, -1, 0.5, NaN, "0"]) assert.throws(() => encodeInto(1, new Uint8Array(1), offset), { code: "invalid_argument" });
 });
 
-test("results are never written again", () => {
+test("results are never overwritten", () => {
   const results = [];
   for (let i = 0; i < 3000; i++) results.push([i, encode({ i, text: "x".repeat(i % 50) })]);
   results.push(["x".repeat(20000), encode("x".repeat(20000))], ["y".repeat(20000), encode("y".repeat(20000))]);
@@ -335,14 +335,14 @@ test("many values and bytes consumed", () => {
   assert.throws(() => new Decoder().decodeFirst(all, 99), { code: "invalid_argument" });
 });
 
-test("binary data is a view of the input, or a copy where that is asked for", () => {
+test("binary data is a view of the input, or a copy on request", () => {
   const input = encode(Uint8Array.of(1, 2, 3));
   assert.equal(decode(input).buffer, input.buffer);
   assert.notEqual(decode(input, { binary: "copy" }).buffer, input.buffer);
   assert.equal(decode(input, { binary: "copy" }).buffer.byteLength, 3);
 });
 
-test("errors say what and where", () => {
+test("errors have a code and an offset", () => {
   const error = (() => {
     try {
       decode(Uint8Array.of(0x92, 1, 0xc1));
@@ -385,7 +385,7 @@ test("the functions learn from call to call, but never with options", () => {
   }
 });
 
-test("the functions may call themselves from within", () => {
+test("the functions are reentrant", () => {
   const v = { outer: { toJSON: () => once.decode(once.encode({ inner: once.encode([1]) })) }, after: "text" };
   for (let i = 0; i < 50; i++) assert.deepEqual(once.decode(once.encode(v)), { outer: { inner: Uint8Array.of(0x91, 1) }, after: "text" });
 });
@@ -405,14 +405,14 @@ test("class instances of the same kind keep their own values", () => {
   }
 });
 
-test("require gives the same package", () => {
+test("require returns the same package", () => {
   const common = createRequire(import.meta.url)("@tautwire/msgpack");
   assert.deepEqual(common.decode(common.encode({ a: [1] })), { a: [1] });
   assert.equal(typeof common.StreamDecoder, "function");
 });
 
-test("short text outside of ASCII fits where exactly its bytes have room, and touches nothing after them", () => {
-  // Whole words would be written faster: the byte after the text is not the writer's.
+test("short non-ASCII text fits into exactly its bytes, and does not modify those after them", () => {
+  // Writing whole words would be faster, but the byte after the text does not belong to the writer.
   for (const s of ["漢".repeat(11), "漢".repeat(31), "я".repeat(16), "😀".repeat(15), "漢", "\ud800".repeat(12)]) {
     const expected = encode(s);
     for (let spare = 0; spare < 6; spare++) {

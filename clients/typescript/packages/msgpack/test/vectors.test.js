@@ -8,11 +8,11 @@ const modes = [
   ["learned shapes without compiling", { generate: false }],
   ["no shapes", { learnShapes: false }],
 ];
-/** More than it takes to learn and compile. */
+/** More than enough to learn and compile. */
 const ROUNDS = 40;
 const strict = { strictUtf8: true, timestamps: "exact" };
 
-test("there are vectors enough, each with its own id", () => {
+test("there are enough vectors, with unique ids", () => {
   assert.ok(vectors.length >= 150);
   assert.equal(new Set(vectors.map((vector) => vector.id)).size, vectors.length);
   assert.ok(vectors.some((vector) => vector.result !== "valid"));
@@ -48,7 +48,7 @@ for (const [name, mode] of modes) {
       for (let round = 0; round < (expected.length < 200 ? ROUNDS : 2); round++) {
         const written = encoder.encode(v);
         if (vector.encode) assert.equal(hex(written), expected, vector.id);
-        // What came as float32 leaves as float64.
+        // float32 input is encoded as float64.
         else if (!vector.id.startsWith("float32")) assert.ok(written.length <= expected.length / 2, vector.id);
         assert.deepEqual(decoder.decode(written), v, vector.id);
         const object = plain(v);
@@ -61,7 +61,7 @@ for (const [name, mode] of modes) {
   });
 }
 
-test("every vector gives the same from a stream, whole and in pieces", () => {
+test("every vector has the same result from a stream, whole and in pieces", () => {
   for (const vector of vectors) {
     const input = bytes(vector.hex);
     for (const size of input.length < 100 ? [1, 2, 3, 7] : [1000]) {
@@ -85,13 +85,13 @@ test("every vector gives the same from a stream, whole and in pieces", () => {
   }
 });
 
-test("every true prefix of a valid vector is truncated", () => {
+test("every proper prefix of a valid vector is the error truncated", () => {
   const decoder = new Decoder({ ...strict, maps: "map" });
   for (const vector of vectors) {
     const input = bytes(vector.hex);
     if (vector.result !== "valid" || input.length > 600) continue;
     for (let n = 0; n < input.length; n++) {
-      // The memory goes on behind the end: none of it may be read.
+      // The memory continues after the end, which must not be read.
       assert.throws(() => decoder.decode(input.subarray(0, n)), { code: "truncated" }, `${vector.id} cut at ${n}`);
     }
   }

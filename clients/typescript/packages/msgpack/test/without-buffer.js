@@ -1,4 +1,4 @@
-// Loaded before anything else: what a platform without `Buffer` looks like to the package.
+// Loaded first: simulates a platform without `Buffer`.
 const NodeBuffer = globalThis.Buffer;
 delete globalThis.Buffer;
 await import("@tautwire/msgpack");

@@ -1,27 +1,27 @@
-// Wrong arguments are refused when they are given, not when they can be sent at last.
+// Checks arguments when a function is called, not when the packet is sent.
 
 import type { PacketInit } from "@tautwire/mqtt-codec";
 import { encodeClientInto } from "@tautwire/mqtt-codec/client";
 import { asMqttError, messageOf, MqttError } from "../errors.js";
 import type { FilterOptions } from "../session/filters.js";
 
-/** So many UTF-16 units fit into a text (section 1.5.4), whatever they are. */
+/** A string of this many UTF-16 units always fits into an MQTT string of 65,535 bytes (section 1.5.4). */
 const SHORT_UNITS = 21_845;
-/** How much of a wrong argument is repeated in an error. */
+/** How many characters of an invalid argument an error repeats. */
 const SHOWN_MAX = 80;
 
 /** @throws {MqttError} `invalid_argument` */
 export function checkTopic(topic: string): void {
-  // What is right is seen faster than by the codec, which knows what is wrong.
+  // The regular expression accepts valid topics faster than the codec, which says what is wrong with the others.
   if (topic.length > SHORT_UNITS || !/^[^+#\0\p{Surrogate}]+$/u.test(topic)) checkPacket({ type: "publish", topic }, topic);
 }
 
 export function checkQoS(qos: unknown): void {
-  if (qos !== 0 && qos !== 1 && qos !== 2) throw new MqttError("invalid_argument", `QoS ${String(qos)}: it is 0, 1 or 2`);
+  if (qos !== 0 && qos !== 1 && qos !== 2) throw new MqttError("invalid_argument", `QoS ${String(qos)}: must be 0, 1 or 2`);
 }
 
 /**
- * Whether a SUBSCRIBE with this filter can be written.
+ * Checks that a SUBSCRIBE with this filter and these options can be encoded.
  *
  * @throws {MqttError} `invalid_argument`
  */

@@ -1,15 +1,15 @@
 /**
- * Extended authentication (section 4.12): the steps of a method such as SCRAM, which `@tautwire/client/scram` has. The functions
- * may be asynchronous; one that throws ends the client with `authentication_failed`. Nothing is sent to a server that has
- * accepted the client, and nothing of it is heard, before `finish` has checked it.
+ * Extended authentication (section 4.12): the steps of a method, such as SCRAM in `@tautwire/client/scram`. The functions
+ * may be asynchronous; if one throws, the client ends with `authentication_failed`. After the server has accepted the client, the client
+ * neither sends nor reads anything until `finish` has checked the server.
  */
 export interface Authentication {
-  /** The name of the method, which the server must know. */
+  /** The authentication method, which the server must support. */
   readonly method: string;
-  /** The data of CONNECT, and of the first AUTH when the client authenticates again. */
+  /** Returns the data of CONNECT, and of the first AUTH of a re-authentication. */
   start?(): Uint8Array | undefined | Promise<Uint8Array | undefined>;
-  /** Answers the data of the server's AUTH. */
+  /** Returns the response to the data of an AUTH from the server. */
   step(data: Uint8Array | undefined): Uint8Array | undefined | Promise<Uint8Array | undefined>;
-  /** Checks what the server sent with its success, such as a signature. */
+  /** Checks the data that the server sent on success, such as a signature. */
   finish?(data: Uint8Array | undefined): void | Promise<void>;
 }

@@ -5,7 +5,7 @@ import { bytes, text, type PayloadCodec } from "../codecs/codec.js";
 import { asMqttError, canceled, closedBy, MqttError } from "../errors.js";
 import type { Counters } from "../session/counters.js";
 import type { Receipt } from "../session/incoming.js";
-import { SUCCESS, type Answer, type Outgoing } from "../session/outgoing.js";
+import { SUCCESS, type PublishResult, type Outgoing } from "../session/outgoing.js";
 import { Router } from "../topics/router.js";
 import type { Topic, TopicArguments, TopicParams } from "../topics/topic.js";
 import { checkQoS, checkRequest, checkTopic } from "./arguments.js";
@@ -18,31 +18,31 @@ import { handled, isMistake, settling, whenAborted, type Settle } from "./promis
 import type { ServerAddress } from "./servers.js";
 import { Subscription, type MessageHandler, type SubscribeOptions, type SubscriptionOwner } from "./subscription.js";
 
-/** How a message is published. */
+/** Options of {@link Client.publish}. */
 export interface PublishOptions<T = unknown> {
   /** Default: 0. */
   qos?: QoS | undefined;
-  /** Whether the server keeps it as the retained message of the topic. */
+  /** Whether the server stores the message as the retained message of the topic. */
   retain?: boolean | undefined;
-  /** What else goes with it. Left out before MQTT 5.0. */
+  /** The properties of the PUBLISH. Left out before MQTT 5.0. */
   properties?: PublishProperties | undefined;
   /** How the payload is encoded. */
   codec?: PayloadCodec<T> | undefined;
-  /** Rejects the promise. A message that has not been sent will not be. */
+  /** Rejects the promise. A message that has not been sent yet is dropped. */
   signal?: AbortSignal | undefined;
 }
 
-/** How messages of a typed topic are received. */
+/** Options of a subscription to a typed topic. */
 export interface TopicSubscribeOptions<P extends string, T> extends SubscribeOptions<T> {
-  /** Parameters that must have these values; all values match the others. */
+  /** The parameters that must have these values; the others match any value. */
   params?: Partial<TopicArguments<P>> | undefined;
 }
 
-/** How a client ends. */
+/** Options of {@link Client.close}. */
 export interface CloseOptions {
-  /** How long to wait for messages that are on their way, in milliseconds. Default: 5,000; 0 not to wait. */
+  /** How long to wait for pending messages, in milliseconds. Default: 5,000; 0 does not wait. */
   drainMs?: number | undefined;
-  /** The reason code of DISCONNECT; 4 has the server publish the will. Default: 0. MQTT 5.0. */
+  /** The reason code of DISCONNECT; with 4 the server publishes the will. Default: 0. MQTT 5.0. */
   reason?: number | undefined;
   /** Ends the client at once. */
   signal?: AbortSignal | undefined;
@@ -56,7 +56,7 @@ const PUBLISH_NAMES = "qos retain properties codec signal";
 const SUBSCRIBE_NAMES =
   "qos noLocal retainAsPublished retainHandling userProperties ack codec signal maxQueueMessages maxQueueBytes overflow subscriptionIdentifier params";
 
-/** Local subscriptions to one filter: the server knows it once. */
+/** The local subscriptions to one filter, which share one subscription on the server. */
 interface Entry {
   readonly filter: string;
   readonly identifier: number;
@@ -64,8 +64,8 @@ interface Entry {
 }
 
 /**
- * An MQTT client that stays connected. Every promise that it gives settles, at the latest when the client closes. A rejected one that
- * nobody looks at is no unhandled rejection, unless it is a mistake of the program: `invalid_argument`, `invalid_options` or
+ * An MQTT client that reconnects automatically. Every promise that it returns settles, at the latest when the client closes. A rejection
+ * that you do not handle is an unhandled rejection only for programming errors: `invalid_argument`, `invalid_options` or
  * `payload_invalid`.
  */
 export class Client implements ConnectionOwner, SubscriptionOwner {
@@ -105,48 +105,48 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     if (!this.connection.isOver()) this.connection.start();
   }
 
-  /** Where the client is. */
+  /** The state of the client. */
   get state(): ClientState {
     return this.connection.state;
   }
 
-  /** The client identifier: the one of the options, or that the server has chosen. */
+  /** The client identifier, from the options or assigned by the server. */
   get clientId(): string {
     return this.connection.session.clientId;
   }
 
-  /** @internal What `console.log` of Node, Deno and Bun shows: nothing of the options, which have secrets among them. */
+  /** @internal The output of `console.log` in Node.js, Deno and Bun. It hides the options, which may contain secrets. */
   [Symbol.for("nodejs.util.inspect.custom")](): string {
     return `Client ${this.clientId}`;
   }
 
-  /** The protocol version of the present or the next connection: 5, or 4 for MQTT 3.1.1. */
+  /** The protocol version of the current or the next connection: 5, or 4 for MQTT 3.1.1. */
   get protocolVersion(): 4 | 5 {
     return this.connection.version;
   }
 
-  /** The CONNACK of the last connection, with what the server offers. */
+  /** The CONNACK of the last connection, with the limits and features of the server. */
   get connack(): Connack | null {
     return this.connection.connack;
   }
 
-  /** What has happened so far, and which limits were hit. Counts on while you look. */
+  /** Counts events and reached limits. The object is live: its values keep changing. */
   get counters(): Counters {
     return this.connection.counters;
   }
 
-  /** How many messages wait to be sent, and how many were sent and wait for the server. */
+  /** How many messages wait to be sent, and how many are sent but not acknowledged. */
   get pending(): { queued: number; inflight: number } {
     const { outgoing } = this.connection.session;
     return { queued: outgoing.queued, inflight: outgoing.open };
   }
 
-  /** Calls the listener with every such event, until the function that this returns is called. */
+  /** Adds a listener. Returns a function that removes it. */
   on<Name extends keyof ClientEvents>(name: Name, listener: (event: ClientEvents[Name]) => void): () => void {
     return this.emitter.on(name, listener);
   }
 
-  /** Resolves when the client is connected, at once if it is. Rejects when it closes, with the reason. */
+  /** Resolves when the client is connected, at once if it already is. Rejects with the reason when the client closes. */
   connected(options: { signal?: AbortSignal | undefined } = {}): Promise<void> {
     if (this.state === "connected") return Promise.resolve();
     if (this.connection.isOver()) return handled(Promise.reject(this.endError ?? closedBy(null)));
@@ -165,21 +165,21 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   // Publishing.
 
   /**
-   * Publishes a message. The promise resolves when a QoS 0 message has been handed to the network, when the server has
-   * acknowledged a QoS 1 message, and when the exchange of a QoS 2 message is complete. Without a connection the message
+   * Publishes a message. The promise resolves when a QoS 0 message has been written to the network, when the server has
+   * acknowledged a QoS 1 message, and when the exchange of a QoS 2 message is complete. While the client is not connected, the message
    * waits in the queue. Do not change the payload until the promise is settled.
    *
-   * Rejects with {@link MqttError}; what is wrong with the arguments is a rejection too. Such mistakes are counted, and are unhandled
-   * rejections if nobody looks at them.
+   * Rejects with {@link MqttError}, also for invalid arguments. Such programming errors are counted, and become unhandled
+   * rejections if you do not handle them.
    */
-  publish(topic: string, payload: unknown, options?: PublishOptions): Promise<Answer>;
+  publish(topic: string, payload: unknown, options?: PublishOptions): Promise<PublishResult>;
   publish<P extends string, T>(
     topic: Topic<P, T>,
     params: TopicArguments<P>,
     value: T,
     options?: PublishOptions<T>,
-  ): Promise<Answer>;
-  publish(topic: string | Topic, a: unknown, b?: unknown, c?: PublishOptions): Promise<Answer> {
+  ): Promise<PublishResult>;
+  publish(topic: string | Topic, a: unknown, b?: unknown, c?: PublishOptions): Promise<PublishResult> {
     try {
       if (b === undefined && typeof topic === "string" && this.isPlain(a) && this.connection.session.sendNow(topic, a, false)) {
         return this.connection.written();
@@ -199,7 +199,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     if (isMistake(error)) this.connection.counters.mistakes++;
   }
 
-  /** Whether it goes as it is. */
+  /** Whether a value is published without a codec. */
   private isPlain(value: unknown): value is Uint8Array | string {
     return !this.hasTopicCodecs && isPayload(value);
   }
@@ -209,7 +209,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     value: unknown,
     options: PublishOptions,
     topicCodec: PayloadCodec<unknown> | undefined,
-  ): Promise<Answer> {
+  ): Promise<PublishResult> {
     const { session } = this.connection;
     checkNames(options, PUBLISH_NAMES);
     const { qos = 0, retain = false, signal } = options;
@@ -235,7 +235,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     retain: boolean,
     properties: PublishProperties | undefined,
     signal: AbortSignal | undefined,
-  ): Promise<Answer> {
+  ): Promise<PublishResult> {
     const { session } = this.connection;
     return settling((settle) => {
       const message: Outgoing = {
@@ -249,24 +249,24 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
         packetId: 0,
         stage: "waiting",
         epoch: 0,
-        answer: SUCCESS,
-        settle: (error, answer) => {
+        result: SUCCESS,
+        settle: (error, result) => {
           stopListening();
           if (error !== null) this.countMistake(error);
-          settle(error, answer);
+          settle(error, result);
         },
       };
       const stopListening = whenAborted(signal, () => {
         session.outgoing.cancel(message, signal!);
       });
       if (properties?.messageExpiryInterval !== undefined) this.updateTime(message);
-      session.outgoing.give(message);
-      // The answer must be read though a subscription is full.
-      if (this.fullSubscriptions > 0) this.connection.readOn();
+      session.outgoing.publish(message);
+      // The acknowledgement must be read even if the queue of a subscription is full.
+      if (this.fullSubscriptions > 0) this.connection.resume();
     });
   }
 
-  /** The session's own time may be old while nothing happens. */
+  /** Updates the time of the session, which is stale after an idle period. */
   private updateTime(message: { since: number }): void {
     message.since = this.connection.session.link.now = (this.options.clock ?? systemClock).now();
   }
@@ -285,7 +285,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     }
     if (codec === undefined) {
       if (isPayload(value)) return { payload: value, properties };
-      throw new MqttError("payload_invalid", `${topic}: without a codec it is bytes or text`);
+      throw new MqttError("payload_invalid", `${topic}: set a codec, or use bytes or text`);
     }
     try {
       return { payload: codec.encode(value), properties: describe(codec, properties) };
@@ -295,10 +295,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   }
 
   /**
-   * Publishes a QoS 0 message, without a promise: the fastest way. Answers whether it was taken. False: there is no
-   * connection, or the network does not keep up; the message is not sent then.
+   * Publishes a QoS 0 message without a promise, which is fastest. Returns whether the message was accepted. It is not, and is not
+   * sent, if the client is not connected or the network cannot keep up.
    *
-   * @throws {MqttError} The topic or the payload is not one.
+   * @throws {MqttError} The topic or the payload is invalid.
    */
   send(topic: string, payload: Uint8Array | string, options?: { retain?: boolean; properties?: PublishProperties }): boolean {
     const { session, counters } = this.connection;
@@ -310,10 +310,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   // Subscribing.
 
   /**
-   * Subscribes to a topic filter, or to several at a time, over all reconnections. Iterate the result, or give a handler. Two
-   * subscriptions to one filter are one to the server, which is asked for what suits both; each gets all messages.
+   * Subscribes to a topic filter, or to several, and resubscribes after reconnections if necessary. Iterate over the result, or pass a
+   * handler. Subscriptions to the same filter share one subscription on the server, with options that suit all; each gets all messages.
    *
-   * @throws {MqttError} `invalid_argument`: it is not a topic filter. `invalid_options`: there is no such option.
+   * @throws {MqttError} `invalid_argument`: the filter is invalid. `invalid_options`: an option is unknown.
    */
   subscribe<T = unknown>(
     filter: string | readonly string[],
@@ -326,7 +326,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     handler?: MessageHandler<T, TopicParams<P>>,
   ): Subscription<T, TopicParams<P>>;
   subscribe(what: string | readonly string[] | Topic, a?: unknown, b?: unknown): unknown {
-    // A copy: it stands for this subscription, and nobody changes it.
+    // A copy, because the object identifies this subscription and must not change.
     const options = { ...(typeof a === "object" ? a : undefined) } as TopicSubscribeOptions<string, unknown>;
     const handler = (typeof a === "function" ? a : b) as MessageHandler | undefined;
     checkNames(options, SUBSCRIBE_NAMES);
@@ -335,7 +335,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     if (filters.length === 0) throw new MqttError("invalid_argument", "no topic filter");
     for (const filter of filters) checkRequest(filter, options);
     if (options.noLocal === true && this.protocolVersion === 4) {
-      throw new MqttError("not_supported", "noLocal before MQTT 5.0");
+      throw new MqttError("not_supported", "noLocal needs MQTT 5.0");
     }
     return this.addSubscription([...new Set(filters)], options, handler, topic);
   }
@@ -367,7 +367,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
       void this.remove(each);
       subscription.takeOver(each);
     }
-    if (this.fullSubscriptions > 0) this.connection.readOn();
+    if (this.fullSubscriptions > 0) this.connection.resume();
     stopListening = whenAborted(options.signal, (error) => {
       settle(error, 0);
       void this.remove(subscription);
@@ -378,19 +378,19 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     return subscription;
   }
 
-  /** Subscriptions whose loops have been left, and whose messages one to these filters gets in their place. */
+  /** The subscriptions without a loop whose messages a new subscription to these filters takes over. */
   private leftFor(filters: readonly string[]): Set<Subscription> {
     const entries = filters.map((filter) => this.entries.get(filter)?.subscriptions ?? []);
     return new Set(entries.flat().filter((each) => each.isLeft && each.filters.every((filter) => filters.includes(filter))));
   }
 
-  /** Asks the server for all filters of a subscription, and settles once with the lowest QoS that it granted. */
+  /** Subscribes to all filters of a subscription, and settles once with the lowest granted QoS. */
   private ask(subscription: Subscription, settle: Settle<QoS>): void {
     const { filters, options } = subscription;
     let left = filters.length;
     let lowest: QoS = 2;
     for (const filter of filters) {
-      // Refused already.
+      // An earlier filter may have been refused already.
       if (subscription.isOver) return;
       const entry = this.entryFor(filter, options);
       entry.subscriptions.push(subscription);
@@ -416,7 +416,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     return entry;
   }
 
-  /** @internal Ends a subscription; the server is told when it was the last one to a filter, or the only one to want something. */
+  /** @internal Ends a subscription. Unsubscribes from its filters, or updates their options, if no other subscription needs them. */
   remove(subscription: Subscription): Promise<void> {
     const { filters, options } = subscription;
     const leaving = filters.map((filter) => {
@@ -424,7 +424,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
       const at = entry?.subscriptions.indexOf(subscription) ?? -1;
       if (entry === undefined || at < 0) return Promise.resolve();
       entry.subscriptions.splice(at, 1);
-      if (entry.subscriptions.length === 0) this.forget(entry);
+      if (entry.subscriptions.length === 0) this.removeEntry(entry);
       if (this.connection.isOver()) return Promise.resolve();
       return settling<unknown>((settle) => {
         this.connection.session.filters.unsubscribe(filter, options, settle);
@@ -433,7 +433,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     return handled(Promise.all(leaving).then(NOTHING_TO_STOP));
   }
 
-  private forget(entry: Entry): void {
+  private removeEntry(entry: Entry): void {
     this.entries.delete(entry.filter);
     this.router.remove(entry.filter, entry);
   }
@@ -442,14 +442,14 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   onRefused(filter: string, error: MqttError): void {
     const entry = this.entries.get(filter);
     if (entry === undefined) return;
-    this.forget(entry);
+    this.removeEntry(entry);
     const refused = entry.subscriptions.splice(0);
     for (const subscription of refused) {
       subscription.finish(error);
-      // One of its filters is not without the others.
+      // A subscription ends as a whole, so unsubscribe from its other filters.
       void this.remove(subscription);
     }
-    if (refused.some(({ isHeard }) => !isHeard)) this.onError(error);
+    if (refused.some(({ isObserved }) => !isObserved)) this.onError(error);
   }
 
   /** @internal */
@@ -473,8 +473,8 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   }
 
   private deliverToMany(packet: Publish, receipt: Receipt | null, entries: readonly Entry[]): void {
-    // One that has several filters gets a message once.
-    const subscriptions = new Set(chosen(entries, packet).flatMap((entry) => entry.subscriptions));
+    // A subscription with several matching filters gets the message once.
+    const subscriptions = new Set(selectEntries(entries, packet).flatMap((entry) => entry.subscriptions));
     if (subscriptions.size === 0) {
       this.onUnhandled(packet, receipt);
       return;
@@ -483,7 +483,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     for (const subscription of subscriptions) subscription.deliver(packet, done);
   }
 
-  /** Acknowledges when so many have, with the worst reason. */
+  /** Returns a function that acknowledges after `count` calls, with the highest reason code of them. */
   private acknowledger(receipt: Receipt, count: number): (reason: number) => void {
     let left = count;
     let worst = 0;
@@ -495,10 +495,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
 
   private onUnhandled(packet: Publish, receipt: Receipt | null): void {
     this.connection.counters.unhandled++;
-    const isHeard = this.emitter.has("message");
+    const hasListeners = this.emitter.has("message");
     const done = receipt === null ? null : this.acknowledger(receipt, 1);
     const message = new Message(packet, { codec: undefined, topic: undefined, codecFor: this.codecFor }, done);
-    if (isHeard) this.emit("message", message);
+    if (hasListeners) this.emit("message", message);
     else message.acknowledge();
   }
 
@@ -519,23 +519,23 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   // The connection.
 
   /**
-   * Runs the extended authentication again on the present connection (section 4.12.1), while messages flow, and resolves when the
-   * server has accepted. Where either side refuses, the connection ends. MQTT 5.0.
+   * Re-authenticates on the current connection (section 4.12.1) while messages keep flowing. Resolves when the server has accepted.
+   * If either side refuses, the connection ends. MQTT 5.0.
    *
-   * @throws {MqttError} As a rejection: `not_supported`, also while one goes on; `connection_lost`; `authentication_failed`;
-   * `server_disconnected` with the server's reason.
+   * @throws {MqttError} As a rejection: `not_supported`, also while a re-authentication is in progress; `connection_lost`;
+   * `authentication_failed`; `server_disconnected` with the server's reason.
    */
   reauthenticate(): Promise<void> {
     return handled(this.connection.authenticate());
   }
 
-  /** Ends the connection without a word, as a failure of the network would; the client then connects again. For tests. */
+  /** Drops the connection without a DISCONNECT, like a network failure; the client then reconnects. For tests. */
   cut(): void {
     this.connection.cut();
   }
 
   /**
-   * Ends the client: waits for messages that are on their way, says DISCONNECT, and settles everything that is left with
+   * Closes the client: waits for pending messages, sends DISCONNECT, and rejects what is still pending with
    * `closed`. Loops over subscriptions end. Resolves when the connection is closed; never rejects.
    */
   close(options: CloseOptions = {}): Promise<void> {
@@ -584,17 +584,17 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   }
 
   /**
-   * Lets a program of Node.js end though the client is connected or tries to connect, as `unref` of a socket does. Without effect
-   * where the platform knows nothing of the kind.
+   * Allows Node.js to exit while the client is connected or connecting, like `unref` of a socket. It has no effect on
+   * platforms without `unref`.
    */
   unref(): this {
-    this.connection.hold(false);
+    this.connection.setRef(false);
     return this;
   }
 
-  /** Takes {@link unref} back. */
+  /** Reverses {@link unref}. */
   ref(): this {
-    this.connection.hold(true);
+    this.connection.setRef(true);
     return this;
   }
 
@@ -607,7 +607,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   private emit<Name extends keyof ClientEvents>(name: Name, event: ClientEvents[Name]): void {
     const thrown = this.emitter.emit(name, event);
     if (thrown === undefined) return;
-    const error = new MqttError("callback_failed", `a listener of ${name}`, { cause: thrown });
+    const error = new MqttError("callback_failed", `a listener for ${name}`, { cause: thrown });
     this.connection.report({ type: "error", error });
     if (name !== "error") this.emitter.emit("error", error);
   }
@@ -617,8 +617,8 @@ function isPayload(value: unknown): value is Uint8Array | string {
   return typeof value === "string" || value instanceof Uint8Array;
 }
 
-/** Of several filters that match, those that the server says this copy is for. */
-function chosen(entries: readonly Entry[], packet: Publish): readonly Entry[] {
+/** Selects the matching filters whose subscription identifiers the packet carries. */
+function selectEntries(entries: readonly Entry[], packet: Publish): readonly Entry[] {
   const identifiers = packet.properties.subscriptionIdentifiers;
   if (identifiers === undefined || entries.length < 2) return entries;
   const named = entries.filter(({ identifier }) => identifiers.includes(identifier));

@@ -1,48 +1,47 @@
-// Keeps a session connected: opens transports, carries bytes between them and the session, gives it the time, and tries again
-// when a connection is lost. All of it runs on one timer.
+// Keeps a session connected: opens transports, passes bytes and the time to the session, and reconnects. All of it uses one timer.
 
 import type { Auth, Connack } from "@tautwire/mqtt-codec";
 import { asMqttError, closedBy, messageOf, MqttError } from "../errors.js";
 import { BackOff } from "../session/back-off.js";
 import { newCounters } from "../session/counters.js";
 import { FLUSH_BYTES } from "../session/link.js";
-import { SUCCESS, type Answer } from "../session/outgoing.js";
+import { SUCCESS, type PublishResult } from "../session/outgoing.js";
 import { Session, unexpected, type Credentials, type Receiver, type SessionOwner } from "../session/session.js";
 import { outline } from "../session/trace.js";
 import type { Transport } from "../transport/transport.js";
 import type { ClientState, DiagnosticEvent } from "./events.js";
-import { isPermanent } from "./giving-up.js";
+import { isPermanent } from "./permanent-errors.js";
 import { sessionSettings, systemClock, type ClientOptions, type Clock, type ReconnectOptions } from "./options.js";
 import type { Platform } from "./platform.js";
 import { Servers, type ServerAddress } from "./servers.js";
 
 const DEFAULT_WRITE_BUFFER_BYTES = 1024 * 1024;
 const DEFAULT_CONNECT_TIMEOUT_MS = 20_000;
-/** How long the transport may take to end after DISCONNECT. */
+/** How long the transport may take to close after DISCONNECT. */
 const LINGER_MS = 1_000;
-/** The longest that timers can wait. */
+/** The longest delay of a timer. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 export interface ConnectionOwner extends Receiver {
   onConnected(packet: Connack): void;
   onDisconnected(error: MqttError): void;
   onRetry(attempt: number, delayMs: number, error: MqttError): void;
-  /** The end. `error`: why, if nobody asked for it. */
+  /** The client has ended. `error`: the reason, or null after `close()`. */
   onClosed(error: MqttError | null): void;
 }
 
-/** One promise for all messages that wait for nothing. */
-const WRITTEN: Promise<Answer> = /* @__PURE__ */ Promise.resolve(SUCCESS);
+/** One resolved promise for all messages that are already written. */
+const WRITTEN: Promise<PublishResult> = /* @__PURE__ */ Promise.resolve(SUCCESS);
 
-/** What may be different for each attempt. */
-interface Terms {
+/** The options of one attempt, which functions may supply. */
+interface AttemptOptions {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>> | undefined;
   readonly credentials: Credentials;
 }
 
-/** What keeps a program of Node.js running as long as it is there. */
-interface Holder {
+/** A timer or socket that keeps Node.js running, unless `unref` was called. */
+interface RefTarget {
   ref?(): unknown;
   unref?(): unknown;
 }
@@ -51,14 +50,14 @@ interface Attempt {
   transport: Transport | null;
   /** Whether the transport is open. */
   isOpen: boolean;
-  /** Ends a transport that takes too long to end by itself. */
+  /** The timer that destroys a transport that takes too long to close. */
   linger: unknown;
-  /** Told when the transport has ended, if anybody waits for it. */
+  /** Called when the transport has closed. */
   ended: (() => void) | null;
 }
 
 interface Closing {
-  /** When what is on its way is given up. */
+  /** When pending messages are rejected. */
   readonly deadline: number;
   readonly isDraining: boolean;
   readonly resolve: () => void;
@@ -69,39 +68,39 @@ export class Connection implements SessionOwner {
   readonly counters = newCounters();
   readonly session: Session;
   state: ClientState = "waiting";
-  /** The version of the present connection, or of the next one. */
+  /** The protocol version of the current or the next connection. */
   version: 4 | 5;
   connack: Connack | null = null;
   private readonly servers: Servers;
-  /** The address of the present attempt, as messages name it. */
+  /** The address of the current attempt, for error messages. */
   private host = "";
   private readonly clock: Clock;
   private readonly backOff: BackOff;
   private readonly writeBufferBytes: number;
   private readonly connectTimeoutMs: number;
-  /** The present attempt or connection: what an earlier one calls back is not heard. */
+  /** The current attempt or connection. Callbacks of earlier ones are ignored. */
   attempt: Attempt | null = null;
   private isReading = true;
   private since = 0;
   private timer: unknown;
   private timerAt = Infinity;
-  /** When the attempt has taken too long, or the next one is due. */
+  /** When the attempt times out, or the next one is due. */
   private deadline = Infinity;
   private isScheduled = false;
   private isReceiving = false;
   private turnIsFull = false;
-  private turnEnd: { promise: Promise<Answer>; resolve: (answer: Answer) => void } | null = null;
+  private turnEnd: { promise: Promise<PublishResult>; resolve: (answer: PublishResult) => void } | null = null;
   private closing: Closing | null = null;
   private authenticating: { resolve: () => void; reject: (error: MqttError) => void } | null = null;
   private readonly stopWaking: () => void;
   private isEnded = false;
-  private isHolding = true;
+  private isRef = true;
 
   constructor(
     address: ServerAddress | readonly ServerAddress[],
     private readonly options: ClientOptions,
     private readonly platform: Platform,
-    /** Whether there is one attempt at each server, unless it succeeds. */
+    /** Whether the client ends if the first attempt at each server fails. */
     private readonly failsFast: boolean,
     private readonly owner: ConnectionOwner,
   ) {
@@ -127,7 +126,7 @@ export class Connection implements SessionOwner {
     try {
       this.options.diagnostics?.(event);
     } catch {
-      // Diagnostics must not break what they look at.
+      // An exception in diagnostics must not break the client.
     }
   }
 
@@ -146,9 +145,9 @@ export class Connection implements SessionOwner {
     this.enter("connecting");
     this.deadline = this.clock.now() + this.connectTimeoutMs;
     this.arm();
-    this.terms().then(
-      (terms) => {
-        if (attempt === this.attempt) this.openTransport(attempt, terms);
+    this.prepare().then(
+      (options) => {
+        if (attempt === this.attempt) this.openTransport(attempt, options);
       },
       (error: unknown) => {
         if (attempt === this.attempt) this.onLost(asMqttError(error, "callback_failed"));
@@ -156,7 +155,7 @@ export class Connection implements SessionOwner {
     );
   }
 
-  private async terms(): Promise<Terms> {
+  private async prepare(): Promise<AttemptOptions> {
     const { options, version } = this;
     const { headers, authentication } = options;
     const given = options.credentials === undefined ? options : await options.credentials();
@@ -173,7 +172,7 @@ export class Connection implements SessionOwner {
     return { url, headers: typeof headers === "function" ? await headers() : headers, credentials };
   }
 
-  private openTransport(attempt: Attempt, { url, headers, credentials }: Terms): void {
+  private openTransport(attempt: Attempt, { url, headers, credentials }: AttemptOptions): void {
     this.host = url.host;
     this.report({ type: "attempt", url: url.host, protocolVersion: this.version });
     const isCurrent = () => attempt === this.attempt;
@@ -197,7 +196,7 @@ export class Connection implements SessionOwner {
     try {
       attempt.transport = factory(url, events, { tls: this.options.tls, headers });
       if (!isCurrent()) attempt.transport.destroy();
-      else this.holdBy(attempt.transport);
+      else this.applyRef(attempt.transport);
     } catch (error) {
       if (isCurrent()) this.onTransportClosed(error);
     }
@@ -210,14 +209,14 @@ export class Connection implements SessionOwner {
     try {
       this.session.open(this.version, credentials, this.clock.now());
     } catch (error) {
-      // Nobody but the options can be at fault.
+      // Only invalid options can make CONNECT impossible to encode.
       this.onLost(new MqttError("invalid_options", messageOf(error), { cause: error }));
     }
   }
 
   onConnected(packet: Connack): void {
     this.connack = packet;
-    this.servers.works();
+    this.servers.accepted();
     this.since = this.clock.now();
     this.deadline = Infinity;
     if (this.state === "closing") return;
@@ -236,16 +235,16 @@ export class Connection implements SessionOwner {
   onAuth(packet: Auth | Connack): void {
     const { reason } = packet;
     if (packet.type === "connack") {
-      void this.goOn(0, packet);
+      void this.stepAuth(0, packet);
     } else {
       const isConnecting = this.state === "connecting" && reason === 0x18;
       if (!isConnecting && (this.authenticating === null || reason === 0x19)) unexpected(packet);
-      void this.goOn(reason, packet);
+      void this.stepAuth(reason, packet);
     }
   }
 
-  /** Takes the step that a reason of AUTH stands for. The packet is the server's, if it is its turn that has been. */
-  private async goOn(reason: number, packet?: Auth | Connack): Promise<void> {
+  /** Performs the step for a reason code of AUTH. `packet`: the packet of the server, unless the client starts the exchange. */
+  private async stepAuth(reason: number, packet?: Auth | Connack): Promise<void> {
     const { attempt, session } = this;
     const authentication = this.options.authentication!;
     const data = packet?.properties.authenticationData;
@@ -258,7 +257,7 @@ export class Connection implements SessionOwner {
       if (attempt !== this.attempt) return;
       if (packet?.type === "connack") {
         session.admit(packet);
-        this.readOn();
+        this.resume();
       } else if (reason === 0) {
         this.authenticating?.resolve();
         this.authenticating = null;
@@ -266,20 +265,20 @@ export class Connection implements SessionOwner {
         session.authenticate(reason, answer as Uint8Array | undefined);
       }
     } catch (error) {
-      if (attempt === this.attempt) this.giveUp(authenticationError(error));
+      if (attempt === this.attempt) this.failAuth(authenticationError(error));
     }
   }
 
-  /** Authenticates again on the same connection. */
+  /** Re-authenticates on the current connection. */
   async authenticate(): Promise<void> {
     if (this.options.authentication === undefined || this.version !== 5 || this.authenticating !== null) {
-      throw new MqttError("not_supported", "no extended authentication, or it goes on");
+      throw new MqttError("not_supported", "authentication is not configured, or in progress");
     }
     if (this.state !== "connected") throw new MqttError("not_connected");
     return new Promise((resolve, reject) => {
       this.authenticating = { resolve, reject };
       // [MQTT-4.12.1-1]
-      void this.goOn(0x19);
+      void this.stepAuth(0x19);
     });
   }
 
@@ -294,26 +293,26 @@ export class Connection implements SessionOwner {
 
   private afterReading(now: number): void {
     this.isReceiving = false;
-    // A timer that a hidden page holds back is not waited for.
+    // Check the keep alive here, because browsers delay the timers of hidden pages.
     if (now >= this.session.keepAlive.deadline()) this.session.tick(now);
     this.flush();
     this.updateReading();
     this.settleClosing();
-    // What has come may bring the next look at the clock forward: a PINGRESP ends a longer wait.
+    // The received packets may have moved the deadline forward: a PINGRESP ends a longer wait.
     if (!this.isEnded) this.arm();
   }
 
-  /** Whether the application can take more messages. */
+  /** Pauses reading while the application cannot take more messages. */
   pause(isPaused: boolean): void {
     this.session.isPaused = isPaused;
     if (isPaused) this.counters.pauses++;
     this.report({ type: isPaused ? "paused" : "resumed" });
-    // Within a chunk the session looks for itself.
-    if (!this.isReceiving) this.readOn();
+    // While it processes a chunk, the session checks this itself.
+    if (!this.isReceiving) this.resume();
   }
 
-  /** Takes up what was left unread, if there is now a reason to read. */
-  readOn(): void {
+  /** Resumes reading, starting with buffered packets, if the session allows it. */
+  resume(): void {
     const { session } = this;
     if (this.isReading || !session.isReading || this.isReceiving || this.attempt === null) {
       if (!this.isReceiving) this.updateReading();
@@ -358,14 +357,14 @@ export class Connection implements SessionOwner {
   };
 
   /**
-   * What a message that has been written waits for: nothing, or the end of a turn that has written much. Without it, a loop
-   * that awaits each message would never let the program read.
+   * The promise of a written QoS 0 message. It is resolved already, unless this turn has written much: then it resolves at the end of the
+   * turn, so that a loop that awaits each message does not keep the program from reading.
    */
-  written(): Promise<Answer> {
+  written(): Promise<PublishResult> {
     if (!this.turnIsFull) return WRITTEN;
     if (this.turnEnd === null) {
-      let resolve: (answer: Answer) => void = () => undefined;
-      const promise = new Promise<Answer>((settle) => {
+      let resolve: (answer: PublishResult) => void = () => undefined;
+      const promise = new Promise<PublishResult>((settle) => {
         resolve = settle;
       });
       this.turnEnd = { promise, resolve };
@@ -374,12 +373,12 @@ export class Connection implements SessionOwner {
   }
 
   flush(): void {
-    const { outbox, keeper } = this.session.link;
-    if (outbox.length === 0 || !this.attempt?.isOpen || keeper?.holds()) return;
+    const { outbox, recorder } = this.session.link;
+    if (outbox.length === 0 || !this.attempt?.isOpen || recorder?.holds()) return;
     outbox.handOver(this.write(outbox.peek()));
   }
 
-  /** Answers whether the memory of the bytes may be written to again. There must be a connection. */
+  /** Writes to the transport. Returns whether the memory of the bytes can be reused. There must be a connection. */
   write(bytes: Uint8Array): boolean {
     const { session } = this;
     const transport = this.attempt!.transport!;
@@ -392,7 +391,7 @@ export class Connection implements SessionOwner {
     return isFree;
   }
 
-  /** Something has room again: the transport, or the store. */
+  /** The transport or the store can take more. */
   onDrain(): void {
     this.session.link.isCongested = false;
     this.session.link.now = this.clock.now();
@@ -405,24 +404,24 @@ export class Connection implements SessionOwner {
 
   private arm(): void {
     const at = Math.min(this.deadline, this.session.keepAlive.deadline(), this.closing?.deadline ?? Infinity);
-    // A timer that is too early only looks and sets itself again.
+    // A timer that fires too early is harmless: it arms itself again.
     if (at >= this.timerAt) return;
     this.clock.clearTimeout(this.timer);
     this.timerAt = at;
     const delay = Math.min(Math.max(0, at - this.clock.now()), TIMER_MAX_MS);
     this.timer = this.clock.setTimeout(this.onTimer, delay);
-    this.holdBy(this.timer);
+    this.applyRef(this.timer);
   }
 
-  /** Whether the connection keeps a program of Node.js running. */
-  hold(isHolding: boolean): void {
-    this.isHolding = isHolding;
-    this.holdBy(this.timer);
-    this.holdBy(this.attempt?.transport);
+  /** Sets whether the connection keeps Node.js running. */
+  setRef(isRef: boolean): void {
+    this.isRef = isRef;
+    this.applyRef(this.timer);
+    this.applyRef(this.attempt?.transport);
   }
 
-  private holdBy(what: unknown): void {
-    (what as Holder | null | undefined)?.[this.isHolding ? "ref" : "unref"]?.();
+  private applyRef(target: unknown): void {
+    (target as RefTarget | null | undefined)?.[this.isRef ? "ref" : "unref"]?.();
   }
 
   private readonly onTimer = (): void => {
@@ -448,7 +447,7 @@ export class Connection implements SessionOwner {
     this.arm();
   }
 
-  /** The page is shown again, or the network is there again: look at the clock, and do not wait any longer. */
+  /** The page is visible or the network is available again: check the deadlines, and retry now. */
   private wake(): void {
     this.report({ type: "wake" });
     if (this.state === "waiting") this.deadline = 0;
@@ -459,20 +458,20 @@ export class Connection implements SessionOwner {
 
   private onTransportClosed(error: unknown): void {
     const isUp = this.state === "connected" || this.state === "closing";
-    const wasThere = this.attempt?.isOpen === true || error === undefined;
-    const code = isUp ? "connection_lost" : wasThere ? "handshake_failed" : "unreachable";
+    const wasReached = this.attempt?.isOpen === true || error === undefined;
+    const code = isUp ? "connection_lost" : wasReached ? "handshake_failed" : "unreachable";
     const detail = error === undefined ? this.host : `${this.host}, ${messageOf(error)}`;
     this.onLost(asMqttError(error, code, detail));
   }
 
-  /** `hasSaidSo`: whether a last packet of this side is on its way out. */
-  private onLost(error: MqttError, hasSaidSo = false): void {
+  /** `hasSentLast`: whether a last packet to the server is still being sent. */
+  private onLost(error: MqttError, hasSentLast = false): void {
     if (this.isEnded) return;
     const now = this.clock.now();
     const wasConnected = this.state === "connected";
     const wasOpen = this.attempt?.isOpen === true;
     this.session.lost();
-    this.release(hasSaidSo);
+    this.release(hasSentLast);
     this.authenticating?.reject(error);
     this.authenticating = null;
     this.report({ type: "disconnected", error });
@@ -481,7 +480,7 @@ export class Connection implements SessionOwner {
       return;
     }
     if (wasConnected) {
-      this.backOff.lasted(now - this.since);
+      this.backOff.ended(now - this.since);
       this.owner.onDisconnected(error);
       // A listener may have closed the client.
       if (this.isOver()) return;
@@ -499,20 +498,20 @@ export class Connection implements SessionOwner {
   private fallsBack(error: MqttError, wasOpen: boolean): boolean {
     if (this.options.protocolVersion !== "auto" || this.counters.connections > 0) return false;
     const isRefused = error.code === "unsupported_protocol_version";
-    // Some servers end the connection without a word when they see a version that they do not know.
+    // Some servers close the connection without a CONNACK if they do not support the version.
     const isSilent = wasOpen && error.code === "handshake_failed";
     if (!isRefused && !isSilent) return false;
     this.version = this.version === 5 ? 4 : 5;
     return this.version === 4;
   }
 
-  /** `hasOther`: whether there is a server that this round has not tried. It is tried at once. */
+  /** `hasOther`: whether the round has another server, which is tried at once. */
   private retry(error: MqttError, now: number, hasOther: boolean): void {
     const { reconnect } = this.options;
-    const isVain = isPermanent(error);
+    const permanent = isPermanent(error);
     const isFirst = this.counters.connections === 0;
-    const mayGoOn = (hasOther && isFirst) || (reconnect !== false && !(this.failsFast && isFirst));
-    const mayRetry = mayGoOn && ((reconnect as ReconnectOptions | undefined)?.shouldRetry?.(error, isVain) ?? !isVain);
+    const mayContinue = (hasOther && isFirst) || (reconnect !== false && !(this.failsFast && isFirst));
+    const mayRetry = mayContinue && ((reconnect as ReconnectOptions | undefined)?.shouldRetry?.(error, permanent) ?? !permanent);
     if (!mayRetry || (!hasOther && this.backOff.attempts >= this.backOff.maxAttempts)) {
       this.end(error);
       return;
@@ -526,19 +525,19 @@ export class Connection implements SessionOwner {
     this.owner.onRetry(attempt, delayMs, error);
   }
 
-  private giveUp(error: MqttError): void {
+  private failAuth(error: MqttError): void {
     this.session.disconnect(0x87);
     this.flush();
     this.onLost(error, true);
   }
 
-  /** Lets go of the present attempt. `gently`: what was sent goes out first. Calls back when the transport has ended. */
-  private release(gently: boolean, ended?: () => void): void {
+  /** Drops the current attempt. `flush`: pending bytes are sent first. Calls back when the transport has closed. */
+  private release(flush: boolean, ended?: () => void): void {
     const { attempt } = this;
     this.attempt = null;
     this.session.link.outbox.handOver(true);
     const transport = attempt?.transport;
-    if (!gently || !attempt?.isOpen || !transport) {
+    if (!flush || !attempt?.isOpen || !transport) {
       transport?.destroy();
       ended?.();
       return;
@@ -549,7 +548,7 @@ export class Connection implements SessionOwner {
     };
     attempt.ended = ended ?? null;
     attempt.linger = this.clock.setTimeout(destroy, LINGER_MS);
-    // A sender that waits for its bytes to be read would not see the end.
+    // A server that is blocked on writing would not see the end.
     transport.resume?.();
     transport.end();
   }
@@ -582,11 +581,11 @@ export class Connection implements SessionOwner {
     });
   }
 
-  /** Ends the client if it is closing and nothing is on its way any more. */
+  /** Ends the client if it is closing and nothing is pending. */
   private settleClosing(): void {
     if (this.closing === null || this.isEnded) return;
     const { outgoing, link } = this.session;
-    if (this.closing.isDraining && (outgoing.open + outgoing.queued > 0 || link.keeper?.isBusy)) return;
+    if (this.closing.isDraining && (outgoing.open + outgoing.queued > 0 || link.recorder?.isBusy)) return;
     this.finishClosing();
   }
 
@@ -594,7 +593,7 @@ export class Connection implements SessionOwner {
     const { session, options } = this;
     const keepsSession = (options.sessionExpiryS ?? options.store) !== undefined;
     try {
-      session.link.keeper?.yield();
+      session.link.recorder?.release();
       session.disconnect(this.closing?.reason ?? 0, keepsSession ? undefined : { sessionExpiryInterval: 0 });
       this.flush();
     } finally {
@@ -602,7 +601,7 @@ export class Connection implements SessionOwner {
     }
   }
 
-  /** The end: everything that waits is settled. The transport gets a moment to send what it has. */
+  /** Ends the client and settles everything that is pending. The transport has {@link LINGER_MS} to flush. */
   end(error: MqttError | null): void {
     if (this.isEnded) return;
     this.isEnded = true;
@@ -613,7 +612,7 @@ export class Connection implements SessionOwner {
     this.turnEnd?.resolve(SUCCESS);
     const failure = closedBy(error);
     this.authenticating?.reject(failure);
-    // What is in the store stays there.
+    // The store keeps its messages.
     void this.options.store?.end(this);
     this.session.end(failure);
     this.enter("closed");
@@ -626,7 +625,7 @@ export class Connection implements SessionOwner {
     return this.isEnded || this.closing !== null;
   }
 
-  /** Ends the connection without a DISCONNECT, as a failure of the network would. For tests of what happens then. */
+  /** Drops the connection without a DISCONNECT, like a network failure. For tests. */
   cut(): void {
     if (this.attempt?.isOpen === true) this.onLost(new MqttError("connection_lost", "cut"));
   }

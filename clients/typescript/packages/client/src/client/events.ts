@@ -3,29 +3,29 @@ import type { MqttError } from "../errors.js";
 import type { PacketOutline } from "../session/trace.js";
 import type { Message } from "./message.js";
 
-/** Where a client is: `waiting` is the time between an attempt to connect and the next one. */
+/** The state of a client. `waiting`: between two attempts to connect. */
 export type ClientState = "connecting" | "connected" | "waiting" | "closing" | "closed";
 
-/** What a client tells its listeners. */
+/** The events of a client, by name. */
 export interface ClientEvents {
   /** The server has accepted a connection. */
   connected: { sessionPresent: boolean; connack: Connack };
   /** A connection has ended. Unless the client is closing, it connects again. */
   disconnected: { error: MqttError };
-  /** The next attempt to connect will be made after so many milliseconds. */
+  /** An attempt to connect failed; the next one follows after `delayMs` milliseconds. */
   reconnecting: { attempt: number; delayMs: number; error: MqttError };
-  /** The client has ended. `error`: why, if its user did not close it. */
+  /** The client has ended. `error`: the reason, or null after `close()`. */
   closed: { error: MqttError | null };
   /**
-   * What nobody would hear of otherwise: a handler failed, or the server refused a subscription, either after it had granted it, or one
-   * of whose `ready` or loop nobody has asked for.
+   * An error that no promise reports: a handler failed, or the server refused a subscription that it had granted before, or one whose
+   * `ready` and loops are not in use.
    */
   error: MqttError;
-  /** A message that no subscription takes. It has been acknowledged unless there are listeners, who then do it. */
+  /** A message that matches no subscription. With listeners, these have to acknowledge it. */
   message: Message;
 }
 
-/** What the `diagnostics` hook sees. */
+/** An event for the `diagnostics` option. */
 export type DiagnosticEvent =
   | { type: "state"; from: ClientState; to: ClientState }
   | { type: "packet"; direction: "sent" | "received"; packet: PacketOutline; bytes: number }
@@ -39,11 +39,11 @@ export type DiagnosticEvent =
 
 type Listener<T> = (event: T) => void;
 
-/** Listeners by the name of what they listen to. */
+/** A typed event emitter. */
 export class Emitter<Events> {
   private readonly listeners = new Map<keyof Events, Set<Listener<never>>>();
 
-  /** Calls the listener with every such event, until the function that this returns is called. */
+  /** Adds a listener. Returns a function that removes it. */
   on<Name extends keyof Events>(name: Name, listener: Listener<Events[Name]>): () => void {
     let set = this.listeners.get(name);
     if (set === undefined) {
@@ -60,7 +60,7 @@ export class Emitter<Events> {
     return (this.listeners.get(name)?.size ?? 0) > 0;
   }
 
-  /** Answers what a listener threw, if one did; null for nothing. */
+  /** Calls the listeners. Returns the first thrown value, null if it was undefined, or undefined if none threw. */
   emit<Name extends keyof Events>(name: Name, event: Events[Name]): unknown {
     let thrown: unknown;
     for (const listener of [...(this.listeners.get(name) ?? [])]) {

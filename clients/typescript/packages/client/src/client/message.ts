@@ -3,14 +3,14 @@ import { text, type PayloadCodec } from "../codecs/codec.js";
 import { asMqttError } from "../errors.js";
 import type { Topic } from "../topics/topic.js";
 
-/** Tells the server that the application is done with a message. It is called once for each message. */
+/** Acknowledges a message to the server. It is called once for each message. */
 export type Acknowledge = (reason: number) => void;
 
-/** What a message needs to know about the subscription that it came by. */
+/** The parts of a subscription that its messages need. */
 export interface MessageContext {
   readonly codec: PayloadCodec<unknown> | undefined;
   readonly topic: Topic | undefined;
-  /** The codec for messages without one of their subscription. */
+  /** Returns the codec for a message whose subscription has none. */
   readonly codecFor: (message: Publish) => PayloadCodec<unknown>;
 }
 
@@ -29,27 +29,27 @@ export class Message<T = unknown, Params = unknown> {
     return this.packet.topic;
   }
 
-  /** The message itself. A view of what arrived, which nobody writes to: `slice()` it to keep little of much. */
+  /** The payload: a read-only view of the received bytes. To keep a small payload and free the rest, copy it with `slice()`. */
   get payload(): Uint8Array {
     return this.packet.payload;
   }
 
-  /** The QoS with which it came. */
+  /** The QoS of the received PUBLISH. */
   get qos(): QoS {
     return this.packet.qos;
   }
 
-  /** Whether it is a retained message, sent because the subscription is new; see `retainAsPublished`. */
+  /** Whether the server sent a retained message because of a new subscription; see `retainAsPublished`. */
   get retain(): boolean {
     return this.packet.retain;
   }
 
-  /** Whether the server may have sent it before. */
+  /** Whether the server may have sent the message before. */
   get dup(): boolean {
     return this.packet.dup;
   }
 
-  /** What else came with it. Empty before MQTT 5.0. */
+  /** The properties of the PUBLISH. Empty before MQTT 5.0. */
   get properties(): PublishProperties {
     return this.packet.properties;
   }
@@ -60,10 +60,10 @@ export class Message<T = unknown, Params = unknown> {
   }
 
   /**
-   * The payload as its codec gives it: that of the subscription, or of the content type, or of the topic, or text if the
-   * message says that it is text; otherwise the bytes.
+   * The decoded payload. The codec is that of the subscription, of the content type, or of the topic, or text if the payload format
+   * indicator is 1; otherwise the value is the bytes.
    *
-   * @throws {MqttError} `payload_invalid`: the payload is not what the codec takes.
+   * @throws {MqttError} `payload_invalid`: the codec cannot decode the payload.
    */
   get value(): T {
     if (this.parsed === NOT_PARSED) {
@@ -76,7 +76,7 @@ export class Message<T = unknown, Params = unknown> {
   /**
    * The payload as text.
    *
-   * @throws {MqttError} `payload_invalid`: it is not UTF-8.
+   * @throws {MqttError} `payload_invalid`: the payload is not UTF-8.
    */
   text(): string {
     return this.decode(text);
@@ -87,7 +87,7 @@ export class Message<T = unknown, Params = unknown> {
     return new Message(this.packet, { ...this.context, codec: codec }, this.done);
   }
 
-  /** @internal The same message as one of another subscription. */
+  /** @internal The same message for another subscription. */
   within<U, P>(context: MessageContext): Message<U, P> {
     return new Message(this.packet, context, this.done);
   }
@@ -101,10 +101,10 @@ export class Message<T = unknown, Params = unknown> {
   }
 
   /**
-   * Says that the application is done with the message; the server may then forget it. Needed with `ack: "manual"` alone,
-   * without effect the second time and for QoS 0.
+   * Acknowledges the message, so that the server does not send it again. Needed only with `ack: "manual"`. Further calls, and calls
+   * for QoS 0 messages, have no effect.
    *
-   * `reason`: 0, or a reason code from 0x80 on for a message that is refused (section 3.4.2.1, MQTT 5.0).
+   * `reason`: 0, or a reason code of 0x80 or higher to refuse the message (section 3.4.2.1, MQTT 5.0).
    */
   acknowledge(reason = 0): void {
     const { done } = this;

@@ -5,17 +5,17 @@ import { systemClock } from "./options.js";
 import { handled } from "./promises.js";
 import type { SubscribeOptions } from "./subscription.js";
 
-/** How one message is waited for. */
+/** Options of {@link once}. */
 export interface OnceOptions<T = unknown> extends SubscribeOptions<T> {
-  /** How long to wait for it, in milliseconds. Default: no limit. */
+  /** How long to wait for the message, in milliseconds. Default: no limit. */
   timeoutMs?: number | undefined;
 }
 
 /**
- * The first message that comes to a topic filter, or to one of several. A retained message counts, unless `retainHandling` is 2. The
- * subscription ends with it.
+ * Resolves with the first message on a topic filter, or on one of several. A retained message counts, unless `retainHandling` is 2. The
+ * subscription ends after the message.
  *
- * Rejects with {@link MqttError}: `canceled` by the signal or because the time is over, `subscribe_refused`, `closed`.
+ * Rejects with {@link MqttError}: `canceled` by the signal or the timeout, `subscribe_refused`, `closed`.
  *
  * @throws {MqttError} As `subscribe`.
  */
@@ -47,7 +47,7 @@ export function once<T = unknown>(
       clock.clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
       void loop.return?.();
-      // Also where leaving the loop does not end it.
+      // Leaving the loop does not unsubscribe if the session outlives the client.
       subscription.drop();
     }
   };

@@ -4,16 +4,16 @@ import type { Platform } from "./platform.js";
 import type { ServerAddress } from "./servers.js";
 
 /**
- * Connects, and resolves when the server has accepted the connection. From then on the client stays connected; if the first
- * attempt fails, the promise rejects and the client is closed. Of several servers, each is tried once, in turn.
+ * Connects, and resolves when the server has accepted the connection. The client then reconnects automatically. If the first
+ * attempt fails, the promise rejects and the client is closed. If there are several servers, each is tried once, in turn.
  *
  * @throws {MqttError} As a rejection: `unreachable`, `connection_refused`, `connect_timeout`, `invalid_options` …
  */
 export type Connect = (server: ServerAddress | readonly ServerAddress[], options?: ClientOptions) => Promise<Client>;
 
 /**
- * A client that begins to connect at once and goes on until it succeeds. Subscribe and publish without waiting: messages
- * wait in the queue, subscriptions are made as soon as there is a connection. Several servers are tried in turn.
+ * Creates a client that connects in the background and retries until it succeeds. You can subscribe and publish immediately: messages
+ * wait in the queue, and the client subscribes as soon as it is connected. Several servers are tried in turn.
  *
  * @throws {MqttError} `invalid_options`: an address or an option is wrong.
  */

@@ -9,31 +9,31 @@ import type { TlsOptions, TransportFactory } from "../transport/transport.js";
 import type { Authentication } from "./authentication.js";
 import type { DiagnosticEvent } from "./events.js";
 
-/** All settings of a client. Each has a default that is safe to begin with. */
+/** The options of a client. Each has a safe default. */
 export interface ClientOptions {
   /**
-   * 5 (default), 4 for MQTT 3.1.1, or `auto`: 5.0, and 3.1.1 if the server does not speak it. What 3.1.1 cannot say is left
-   * out; what it would change the meaning of is refused.
+   * 5 (default), 4 for MQTT 3.1.1, or `auto`: 5.0, and 3.1.1 if the server does not support it. With 3.1.1, properties are left
+   * out; options that would then change their meaning are refused.
    */
   protocolVersion?: 5 | 4 | "auto" | undefined;
-  /** Names the session. Default: the server chooses with MQTT 5.0; a random one with 3.1.1. */
+  /** The client identifier, which names the session. Default: the server assigns it with MQTT 5.0; a random one with 3.1.1. */
   clientId?: string | undefined;
   userName?: string | undefined;
   password?: Uint8Array | string | undefined;
-  /** Gives user name and password anew for each attempt, for tokens that expire. If it fails, so does the attempt (`callback_failed`). */
+  /** Returns user name and password for each attempt, for tokens that expire. If it throws, the attempt fails (`callback_failed`). */
   credentials?: (() => NameAndPassword | Promise<NameAndPassword>) | undefined;
   /**
-   * Whether the first connection begins a new session. Default: true. With false, a session that an earlier run left at the
-   * server goes on; subscribe before the connection is there (`createClient`), as its messages come at once. Before MQTT 5.0
-   * only a client with false has a session that outlives a connection.
+   * Whether the first connection starts a new session. Default: true. With false, the client resumes the session of an earlier
+   * run; subscribe before the client connects (`createClient`), because the server sends queued messages at once. Before MQTT 5.0,
+   * the session survives a lost connection only with false.
    */
   cleanStart?: boolean | undefined;
   /**
-   * How long the server keeps the session without a connection, in seconds. Default: 300, and `close()` ends it at once.
-   * If it is set here, the session outlives `close()` too. MQTT 5.0.
+   * How long the server keeps the session while the client is offline, in seconds. Default: 300, and `close()` ends it at once.
+   * If it is set here, the session outlives `close()`, too. MQTT 5.0.
    */
   sessionExpiryS?: number | undefined;
-  /** The longest silence towards the server in seconds; 0 for no limit. Default: 60. The server may ask for another one. */
+  /** The keep alive: the longest time without a packet to the server, in seconds; 0 for none. Default: 60. The server may override it. */
   keepAliveS?: number | undefined;
   /** How long the server may take to answer a PINGREQ, in milliseconds. Default: 10,000. */
   pingTimeoutMs?: number | undefined;
@@ -41,60 +41,60 @@ export interface ClientOptions {
   connectTimeoutMs?: number | undefined;
   /** The message that the server publishes when the connection is lost. */
   will?: WillInit | undefined;
-  /** How to connect again. False: the client closes when it loses its connection. */
+  /** How to reconnect. False: the client closes when it loses its connection. */
   reconnect?: ReconnectOptions | false | undefined;
-  /** Limits of messages that wait to be sent. */
+  /** Limits for messages that wait to be sent. */
   queue?: QueueOptions | undefined;
   /** Whether QoS 0 messages wait for a connection, as QoS 1 and 2 do. Default: true. */
   queueQoS0?: boolean | undefined;
   /**
-   * How many QoS 1 and 2 messages may be on their way to the server: at most 32,768. Default: 1,024, and 20 with 3.1.1, whose
-   * servers cannot say what they take. The server may allow fewer.
+   * How many QoS 1 and 2 messages may be in flight to the server: at most 32,768. Default: 1,024, and 20 with 3.1.1, which has
+   * no Receive Maximum. The server may allow fewer.
    */
   maxInflight?: number | undefined;
   /**
-   * What happens to QoS 1 messages on their way when the server has lost the session: `republish` (default) sends them
-   * again, so that they may arrive twice; `reject` rejects them with `session_lost`, as is always done with QoS 2.
+   * What happens to QoS 1 messages in flight when the server has lost the session: `republish` (default) sends them
+   * again, so that they may arrive twice; `reject` rejects them with `session_lost`, as always for QoS 2.
    */
   onSessionLost?: "republish" | "reject" | undefined;
   /**
-   * Keeps QoS 1 and 2 messages until they are acknowledged, so that they outlive the process: a `FileStore` or an `IndexedDbStore`. The
-   * client resumes the session of the store, which outlives `close()`, and closes the store when it ends itself.
+   * Persists QoS 1 and 2 messages until they are acknowledged: a `FileStore` or an `IndexedDbStore`. The client resumes the session
+   * of the store, which outlives `close()`, and closes the store when the client ends.
    */
   store?: Store | undefined;
-  /** How many QoS 1 and 2 messages may be on their way from the server. Default: 1,024. MQTT 5.0. */
+  /** How many QoS 1 and 2 messages may be in flight from the server. Default: 1,024. MQTT 5.0. */
   receiveMaximum?: number | undefined;
-  /** The largest packet that is accepted, in bytes. Default: no limit but that of the format, 256 MiB. */
+  /** The largest packet that is accepted, in bytes. Default: the limit of the protocol, 256 MiB. */
   maximumPacketSize?: number | undefined;
   /** How many topic aliases the server may use. Default: 0. MQTT 5.0. */
   topicAliasMaximum?: number | undefined;
   /** How many topic aliases the client uses, if the server allows them. Default: 32; 0 for none. MQTT 5.0. */
   maxTopicAliases?: number | undefined;
-  /** Bytes that a transport may hold before messages wait in the queue instead. Default: 1 MiB. */
+  /** How many bytes a transport may buffer before messages wait in the queue. Default: 1 MiB. */
   writeBufferBytes?: number | undefined;
-  /** Whether subscriptions get identifiers, which tell overlapping ones apart. Default: true. MQTT 5.0. */
+  /** Whether subscriptions get identifiers, which distinguish overlapping subscriptions. Default: true. MQTT 5.0. */
   subscriptionIdentifiers?: boolean | undefined;
-  /** Sent with CONNECT. MQTT 5.0. */
+  /** The user properties of CONNECT. MQTT 5.0. */
   userProperties?: readonly UserProperty[] | undefined;
-  /** Whether the server is asked for the topic under which `request` expects its responses. Default: false. MQTT 5.0. */
+  /** Whether to request Response Information, the base of the response topics of `request`. Default: false. MQTT 5.0. */
   requestResponseInformation?: boolean | undefined;
   /** Extended authentication. MQTT 5.0. */
   authentication?: Authentication | undefined;
-  /** Codecs that are recognised by the content type of a message. */
+  /** Codecs that are selected by the content type of a message. */
   codecs?: readonly PayloadCodec<never>[] | undefined;
-  /** Codecs by topic filter, for messages and subscriptions that have none of their own. */
+  /** Codecs by topic filter, for messages and subscriptions without a codec. */
   topicCodecs?: Readonly<Record<string, PayloadCodec<never>>> | undefined;
-  /** TLS of `mqtts://` and `wss://`. Not in browsers. */
+  /** TLS options of `mqtts://` and `wss://`. Not in browsers. */
   tls?: TlsOptions | undefined;
-  /** Headers of the request that opens a WebSocket, or a function that gives them anew for each attempt. Not in browsers. */
+  /** HTTP headers of the WebSocket handshake, or a function that returns them for each attempt. Not in browsers. */
   headers?: Headers | (() => Headers | Promise<Headers>) | undefined;
-  /** Makes the connections in place of the platform's own transports. */
+  /** Replaces the platform's transports. */
   transport?: TransportFactory | undefined;
-  /** Sees every packet in outline, and every change of state. Must not throw; if it does, that is ignored. */
+  /** Receives a summary of every packet, and every state change. Exceptions that it throws are ignored. */
   diagnostics?: ((event: DiagnosticEvent) => void) | undefined;
   /** Ends the client at once, connected or not. */
   signal?: AbortSignal | undefined;
-  /** The clock and its timers. For tests. */
+  /** The clock and its timers, for tests. */
   clock?: Clock | undefined;
 }
 
@@ -112,8 +112,7 @@ type Words<Text extends string, Found extends string = never> = Text extends `${
   : Found | Text;
 
 /**
- * Refuses options that do not exist: they would be ignored, and the program would believe that they hold. The compiler compares the names
- * with the type.
+ * Refuses unknown options, which would otherwise be ignored silently. The compiler compares the names with the type.
  *
  * @throws {MqttError} `invalid_options`
  */
@@ -128,7 +127,7 @@ export function checkNames<T extends object, Names extends string>(
   }
 }
 
-/** By the text that lists them: messages that are published with options have theirs checked, too. */
+/** Caches the set of names by the string that lists them, because every publish with options checks its names. */
 const knownNames = /* @__PURE__ */ new Map<string, Set<string>>();
 
 export interface NameAndPassword {
@@ -136,13 +135,13 @@ export interface NameAndPassword {
   password?: Uint8Array | string | undefined;
 }
 
-/** When and whether to connect again. */
+/** When and whether to reconnect. */
 export interface ReconnectOptions extends BackOffOptions {
-  /** Decides in place of the client whether an error is worth another attempt. `isPermanent`: what the client thinks. */
+  /** Decides instead of the client whether to try again. `isPermanent`: whether the client considers the error permanent. */
   shouldRetry?: ((error: MqttError, isPermanent: boolean) => boolean) | undefined;
 }
 
-/** Time in milliseconds. A clock may jump. */
+/** A clock in milliseconds. It may jump. */
 export interface Clock {
   now(): number;
   setTimeout(callback: () => void, delayMs: number): unknown;
@@ -160,17 +159,17 @@ export const systemClock: Clock = {
 const DEFAULT_SESSION_EXPIRY_S = 300;
 const MAX_INFLIGHT = 32_768;
 
-/** @throws {MqttError} `invalid_options`: there is no such option, or a number is not in its range. */
+/** @throws {MqttError} `invalid_options`: an option is unknown, or a number is out of range. */
 export function sessionSettings(options: ClientOptions): SessionSettings {
   checkNames(options, CLIENT_NAMES);
-  // False has no properties either.
+  // `false` has no properties, so it passes.
   checkNames(options.reconnect as ReconnectOptions | undefined, RECONNECT_NAMES);
   checkNames(options.queue, QUEUE_NAMES);
   checkNames(options.will, WILL_NAMES);
   const range = (name: keyof ClientOptions, fallback: number, least: number, most: number): number => {
     const value = (options[name] ?? fallback) as number;
     if (!Number.isInteger(value) || value < least || value > most) {
-      throw new MqttError("invalid_options", `${name}: not an integer from ${least} to ${most}`);
+      throw new MqttError("invalid_options", `${name}: must be an integer from ${least} to ${most}`);
     }
     return value;
   };
@@ -196,7 +195,7 @@ export function sessionSettings(options: ClientOptions): SessionSettings {
   };
 }
 
-/** Sixteen characters that nobody else has. Not a secret. */
+/** Returns 16 random characters, which identify the client. They are not secret. */
 export function randomName(): string {
   let name = "";
   while (name.length < 16) name += Math.random().toString(36).slice(2);

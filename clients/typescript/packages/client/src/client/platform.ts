@@ -1,18 +1,18 @@
 import type { TransportFactory } from "../transport/transport.js";
 import type { ClientOptions } from "./options.js";
 
-/** What differs from one platform to the other. */
+/** The functions that differ between platforms. */
 export interface Platform {
-  /** By the protocol of the URL, such as `mqtt:`. */
+  /** The transports, by the protocol of the URL, such as `mqtt:`. */
   readonly transports: Readonly<Record<string, TransportFactory>>;
   /**
-   * Looks at what only addresses of some protocols may have, and options only with them.
+   * Checks the parts of an address, and the options, that only some protocols allow.
    *
    * @throws {MqttError} `invalid_options`
    */
   checkAddress?(address: URL, options: ClientOptions): void;
-  /** Calls back once this turn of the event loop is done. */
+  /** Calls back at the end of this turn of the event loop. */
   defer(callback: () => void): void;
-  /** Calls back when the program may have been asleep or cut off. Answers how to stop that. */
+  /** Calls back when the program may have been suspended or offline. Returns a function that stops this. */
   onWake(callback: () => void): () => void;
 }

@@ -2,21 +2,21 @@ import { canceled, type MqttError } from "../errors.js";
 
 const NOTHING = (): void => undefined;
 
-/** Ends a promise: with the error, or with the value if that is null. */
+/** Settles a promise: rejects with the error, or resolves with the value if the error is null. */
 export type Settle<T> = (error: MqttError | null, value: T) => void;
 
-/** Whether it is a mistake of the program, which somebody must see. */
+/** Whether an error is a programming error, which must not go unnoticed. */
 export function isMistake({ code }: MqttError): boolean {
   return code === "invalid_argument" || code === "invalid_options" || code === "payload_invalid";
 }
 
-/** A rejection that nobody looks at does not end the program: that the caller does not care is the caller's decision. */
+/** Prevents an unhandled rejection: a caller may ignore the result, and that must not end the program. */
 export function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(NOTHING);
   return promise;
 }
 
-/** A promise that is settled by a callback. A mistake that nobody looks at is an unhandled rejection, as of any promise. */
+/** Returns a promise that a callback settles. Only programming errors can become unhandled rejections. */
 export function settling<T>(begin: (settle: Settle<T>) => void): Promise<T> {
   let resolve: (value: T) => void = NOTHING;
   let reject: (error: MqttError) => void = NOTHING;
@@ -35,7 +35,7 @@ export function settling<T>(begin: (settle: Settle<T>) => void): Promise<T> {
   return promise;
 }
 
-/** Calls back when the signal is aborted, at once if it is. Answers a function that stops to listen. */
+/** Calls back when the signal is aborted, at once if it already is. Returns a function that stops listening. */
 export function whenAborted(signal: AbortSignal | undefined, callback: (error: MqttError) => void): () => void {
   if (signal === undefined) return NOTHING;
   const onAbort = () => {

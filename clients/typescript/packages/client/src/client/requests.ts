@@ -1,4 +1,4 @@
-// Request and response (section 4.10): one response topic for all requests of a client, told apart by correlation data.
+// Request and response (section 4.10). All requests of a client share one response topic; correlation data distinguishes them.
 
 import type { PublishProperties, QoS } from "@tautwire/mqtt-codec";
 import type { PayloadCodec } from "../codecs/codec.js";
@@ -9,9 +9,9 @@ import { checkNames, randomName, systemClock, type Clock } from "./options.js";
 import { handled } from "./promises.js";
 import type { SubscribeOptions, Subscription } from "./subscription.js";
 
-/** How a request is made. */
+/** Options of {@link request}. */
 export interface RequestOptions<R = unknown> extends Omit<PublishOptions, "codec"> {
-  /** Default: 1, at which the server says whether anybody listens. */
+  /** Default: 1, at which the server reports whether there is a subscriber. */
   qos?: QoS | undefined;
   /** How the request is encoded. */
   codec?: PayloadCodec<never> | undefined;
@@ -21,9 +21,9 @@ export interface RequestOptions<R = unknown> extends Omit<PublishOptions, "codec
   timeoutMs?: number | undefined;
 }
 
-/** How requests are received and answered. */
+/** Options of {@link respond}. */
 export interface RespondOptions<T = unknown, R = unknown> extends Omit<SubscribeOptions<T>, "ack"> {
-  /** The highest QoS at which requests come. Default: 2, that at which each was published. */
+  /** The maximum QoS of requests. Default: 2, so that each is delivered at the QoS of its PUBLISH. */
   qos?: QoS | undefined;
   /** How responses are encoded. */
   responseCodec?: PayloadCodec<R> | undefined;
@@ -31,12 +31,12 @@ export interface RespondOptions<T = unknown, R = unknown> extends Omit<Subscribe
   responseQoS?: QoS | undefined;
 }
 
-/** Answers a request: bytes, text, or a value for the codec. A {@link ResponseFailure} that it throws is told to the requester. */
+/** Returns the response to a request: bytes, text, or a value for the codec. A thrown {@link ResponseFailure} is sent to the requester. */
 export type Responder<T = unknown, R = unknown> = (request: Message<T>) => R | Promise<R>;
 
 /**
- * What a responder throws to refuse a request. The requester gets the sentence, as the `detail` of `request_failed`. Of any other error it
- * learns only that there was one, because the text of an error may hold secrets.
+ * The error that a responder throws to refuse a request. The requester gets its message as the `detail` of `request_failed`. Messages of
+ * other errors are not sent, because they may contain secrets.
  */
 export class ResponseFailure extends Error {
   override readonly name = "ResponseFailure";
@@ -45,9 +45,9 @@ export class ResponseFailure extends Error {
 /** The names of all {@link RequestOptions}. */
 const REQUEST_NAMES = "qos retain properties codec signal responseCodec timeoutMs";
 const DEFAULT_TIMEOUT_MS = 30_000;
-/** What response topics begin with, unless the server says it (section 3.2.2.3.15). */
+/** The base of response topics, unless the server sends Response Information (section 3.2.2.3.15). */
 const RESPONSE_TOPICS = "tautwire/response";
-/** The name of the user property by which a responder says that it failed. */
+/** The name of the user property with which a responder reports a failure. */
 const ERROR_PROPERTY = "error";
 const NO_MATCHING_SUBSCRIBERS = 0x10;
 
@@ -97,11 +97,11 @@ class Requests {
           if (sending.signal.aborted) return;
           this.waiting.set(id, { resolve: resolve as Waiting["resolve"], reject: fail });
           const correlationData = new TextEncoder().encode(id);
-          const all: PublishProperties = { ...properties, responseTopic, correlationData };
-          const how = { ...rest, qos, codec: codec as PayloadCodec<unknown>, properties: all, signal: sending.signal };
+          const allProperties: PublishProperties = { ...properties, responseTopic, correlationData };
+          const publishOptions = { ...rest, qos, codec: codec as PayloadCodec<unknown>, properties: allProperties, signal: sending.signal };
           isSent = true;
-          this.client.publish(topic, payload, how).then(({ reason }) => {
-            // Nobody will answer.
+          this.client.publish(topic, payload, publishOptions).then(({ reason }) => {
+            // Without a subscriber there will be no response.
             if (reason === NO_MATCHING_SUBSCRIBERS) fail(new MqttError("no_responder", topic, { reason }));
           }, fail);
         }, fail);
@@ -114,10 +114,10 @@ class Requests {
     }
   }
 
-  /** Where responses come, once the server has granted the subscription. */
+  /** Resolves with the response topic once the server has granted the subscription to it. */
   private async responseTopic(): Promise<string> {
     await this.client.connected();
-    // The server may have refused to renew it after a lost session.
+    // The server may have refused to resubscribe after a lost session.
     if (this.responses === null || this.responses.subscription.isOver) {
       const base = this.client.connack?.properties.responseInformation ?? RESPONSE_TOPICS;
       const topic = `${base.replace(/\/+$/, "")}/${this.name}`;
@@ -154,14 +154,14 @@ class Requests {
   }
 }
 
-/** One for each client that makes requests. */
+/** The pending requests of each client. */
 const requesters = /* @__PURE__ */ new WeakMap<Client, Requests>();
 
 /**
- * Publishes a request and waits for its response (section 4.10). MQTT 5.0. Any number of requests may wait at a time.
+ * Publishes a request and waits for its response (section 4.10). MQTT 5.0. Any number of requests can be pending.
  *
- * Rejects with {@link MqttError}: `no_responder` if nobody has subscribed to the topic (unless the QoS is 0), `request_failed` if the
- * responder said so, `request_timeout`, and as `publish`.
+ * Rejects with {@link MqttError}: `no_responder` if the topic has no subscriber (unless the QoS is 0), `request_failed` if the
+ * responder reports a failure, `request_timeout`, and as `publish`.
  */
 export function request<R = unknown>(
   client: Client,
@@ -174,12 +174,12 @@ export function request<R = unknown>(
     requests = new Requests(client);
     requesters.set(client, requests);
   }
-  // As with all promises of a client: not to look at a rejection is the caller's decision.
+  // As for all promises of a client, a caller may ignore a rejection.
   return handled(requests.request(topic, payload, options));
 }
 
 /**
- * Answers the requests on a topic with what the responder returns. Ends as a subscription does. MQTT 5.0.
+ * Responds to the requests on a topic with the result of the responder. Returns a subscription, which you can end. MQTT 5.0.
  *
  * @throws {MqttError} `not_supported` before MQTT 5.0, and as `subscribe`.
  */
@@ -203,15 +203,15 @@ export function respond<T = unknown, R = unknown>(
       const value = await responder(request);
       await client.publish(responseTopic, value ?? "", { qos, codec: responseCodec, properties: correlation });
     } catch (error) {
-      const isMeant = error instanceof ResponseFailure;
-      const said = isMeant ? error.message : "the responder failed";
-      const properties: PublishProperties = { ...correlation, userProperties: [[ERROR_PROPERTY, said]] };
+      const isPublic = error instanceof ResponseFailure;
+      const message = isPublic ? error.message : "the responder failed";
+      const properties: PublishProperties = { ...correlation, userProperties: [[ERROR_PROPERTY, message]] };
       await client.publish(responseTopic, "", { qos, properties });
-      if (!isMeant) throw error;
+      if (!isPublic) throw error;
     }
   });
 }
 
 function requireV5(client: Client): void {
-  if (client.protocolVersion !== 5) throw new MqttError("not_supported", "requests before MQTT 5.0");
+  if (client.protocolVersion !== 5) throw new MqttError("not_supported", "requests need MQTT 5.0");
 }

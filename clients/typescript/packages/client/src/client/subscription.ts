@@ -7,42 +7,42 @@ import type { FilterOptions } from "../session/filters.js";
 import type { Topic } from "../topics/topic.js";
 import { Message, type Acknowledge, type MessageContext } from "./message.js";
 
-/** How messages of a subscription are received. */
+/** Options of a subscription. */
 export interface SubscribeOptions<T = unknown> extends FilterOptions {
   /**
-   * When QoS 1 and 2 messages are acknowledged. `auto` (default): when the loop asks for the next message, or when the
-   * handler returns, or the promise that it returns is settled. `manual`: by {@link Message.acknowledge}.
+   * When QoS 1 and 2 messages are acknowledged. `auto` (default): when the loop requests the next message, when the
+   * handler returns, or when the promise that it returns settles. `manual`: when you call {@link Message.acknowledge}.
    */
   ack?: "auto" | "manual" | undefined;
   /** How payloads are decoded. */
   codec?: PayloadCodec<T> | undefined;
   /** Ends the subscription. */
   signal?: AbortSignal | undefined;
-  /** How many messages may wait for the loop before `overflow` decides. Default: 1,000. */
+  /** How many messages may wait for the loop before `overflow` applies. Default: 1,000. */
   maxQueueMessages?: number | undefined;
-  /** How many bytes of payload may wait for the loop before `overflow` decides. Default: 16 MiB. */
+  /** How many bytes of payload may wait for the loop before `overflow` applies. Default: 16 MiB. */
   maxQueueBytes?: number | undefined;
   /**
-   * What happens when the queue is full. `pause` (default): the client stops to read until there is room, so that the server
-   * has to wait; it reads on while an operation waits for the server, and then QoS 0 messages that do not fit are dropped.
+   * What happens when the queue is full. `pause` (default): the client pauses reading until there is room, so that the server
+   * has to wait. While an operation waits for the server, it keeps reading and drops QoS 0 messages that do not fit.
    * `drop-oldest` and `drop-newest`: QoS 0 messages are dropped. QoS 1 and 2 messages are never dropped: the receive maximum
-   * bounds them. What is dropped is counted.
+   * limits them. Dropped messages are counted.
    */
   overflow?: "pause" | "drop-oldest" | "drop-newest" | undefined;
-  /** Comes back with messages, in their `properties.subscriptionIdentifiers`. Default: the client chooses. MQTT 5.0. */
+  /** Messages carry it in their `properties.subscriptionIdentifiers`. Default: the client chooses one. MQTT 5.0. */
   subscriptionIdentifier?: number | undefined;
 }
 
-/** Is called with each message. A promise that it returns delays the acknowledgement. */
+/** Handles each message of a subscription. A returned promise delays the acknowledgement. */
 export type MessageHandler<T = unknown, Params = unknown> = (message: Message<T, Params>) => unknown;
 
-/** What a subscription asks of its client. */
+/** The functions of the client that a subscription uses. */
 export interface SubscriptionOwner {
-  /** The queue has become full, or has room again, while somebody takes messages from it. */
+  /** The queue of a subscription with a loop has become full, or has room again. */
   onFull(isFull: boolean): void;
   onError(error: MqttError): void;
   remove(subscription: Subscription): Promise<void>;
-  /** Whether the session is to outlive the client. */
+  /** Whether the session outlives the client. */
   readonly outlives: boolean;
   readonly counters: Counters;
   readonly codecFor: MessageContext["codecFor"];
@@ -65,24 +65,25 @@ const DEFAULT_QUEUE_BYTES = 16 * 1024 * 1024;
 const END: IteratorResult<Message, undefined> = { value: undefined, done: true };
 
 /**
- * Messages of one topic filter or of several: iterate them, or give `subscribe` a handler. Leaving the loop ends the subscription, unless
- * the session outlives the client: then messages wait, unacknowledged, for another loop, for the next subscription to the same
- * filters, or for the next client. Loops over the same subscription share its messages; for a copy each, subscribe twice.
+ * A subscription to one or several topic filters. Iterate over its messages, or pass `subscribe` a handler. Leaving the loop ends the
+ * subscription, unless the session outlives the client: then messages stay unacknowledged until another loop, the next subscription to
+ * the same filters, or the next client receives them. Loops over the same subscription share its messages; if each loop needs all
+ * messages, subscribe twice.
  */
 export class Subscription<T = unknown, Params = unknown> implements AsyncIterable<Message<T, Params>> {
   /** @internal Whether the server has granted all filters. */
   isGranted = false;
   private isWatched = false;
-  /** What is waiting for a loop. */
+  /** The messages that wait for a loop. */
   private readonly queue = new Deque<Queued>();
   private queueBytes = 0;
   private readonly waiting = new Deque<Waiting>();
-  /** How many loops there are. */
+  /** The number of loops. */
   private loops = 0;
-  /** @internal Whether a loop has been left, and what comes waits for somebody else. */
+  /** @internal Whether all loops have been left and messages wait for a new one. */
   isLeft = false;
   private isFull = false;
-  /** @internal Whether no messages come any more. */
+  /** @internal Whether the subscription has ended. */
   isOver = false;
   private failure: MqttError | null = null;
   private readonly maxMessages: number;
@@ -91,7 +92,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
 
   constructor(
     readonly filters: readonly string[],
-    /** @internal As it was made: it stands for the subscription where filters are shared. */
+    /** @internal The object identifies the subscription if several share a filter. */
     readonly options: SubscribeOptions<T>,
     private readonly handler: MessageHandler<T, Params> | undefined,
     topic: Topic | undefined,
@@ -105,25 +106,25 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   }
 
   /**
-   * The QoS that the server granted, once it has; of several filters the lowest. Rejects if it refused. If nobody has asked for it by then,
-   * nor for a loop, a refusal is an `error` of the client.
+   * Resolves with the granted QoS, the lowest if there are several filters. Rejects if the server refused. If neither this property
+   * nor a loop is in use by then, the client emits a refusal as an `error` event.
    */
   get ready(): Promise<QoS> {
     this.isWatched = true;
     return this.granted;
   }
 
-  /** @internal Whether somebody hears of a refusal by {@link ready} or in a loop. */
-  get isHeard(): boolean {
+  /** @internal Whether {@link ready} or a loop reports a refusal to the application. */
+  get isObserved(): boolean {
     return !this.isGranted && (this.isWatched || this.loops > 0);
   }
 
-  /** How many messages wait for a loop. */
+  /** The number of messages that wait for a loop. */
   get queued(): number {
     return this.queue.length;
   }
 
-  /** Ends the subscription, and its loops once they have taken what is waiting. Resolves when the server has confirmed it. */
+  /** Ends the subscription, and its loops once they have received the queued messages. Resolves when the server has confirmed it. */
   unsubscribe(): Promise<void> {
     if (this.isLeft) this.dropQueue();
     const result = this.owner.remove(this as unknown as Subscription);
@@ -138,7 +139,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
     return new Loop(this as unknown as Subscription) as AsyncIterableIterator<Message<T, Params>>;
   }
 
-  /** @internal The next message for a loop. */
+  /** @internal Resolves with the next message for a loop. */
   take(loop: Loop): Promise<IteratorResult<Message>> {
     const next = this.queue.shift();
     if (next !== undefined) {
@@ -158,7 +159,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   leave(): void {
     this.loops--;
     if (this.owner.outlives) {
-      // Who stops, be it for an error, gets what has not been looked at when it begins again.
+      // The queued messages wait for the next loop.
       this.isLeft = this.loops === 0 && !this.isOver;
       this.updateFull();
     } else {
@@ -166,39 +167,39 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
     }
   }
 
-  /** @internal Ends the subscription with all that waits for a loop. */
+  /** @internal Ends the subscription and drops its queued messages. */
   drop(): void {
     this.dropQueue();
     this.unsubscribe().catch(() => undefined);
   }
 
   private dropQueue(): void {
-    // What nobody will look at must not hold up the acknowledgements behind it.
+    // Dropped messages must not block the acknowledgements of later ones.
     for (const { message } of this.queue.drain()) message.acknowledge();
     this.queueBytes = 0;
     this.updateFull();
   }
 
-  /** @internal Takes over what waits in one that has been left, which ends without a word to the server. */
+  /** @internal Takes over the queue of a subscription without a loop, and ends that subscription without an UNSUBSCRIBE. */
   takeOver(left: Subscription): void {
     for (const { message, qos, bytes } of left.queue.drain()) {
-      const own = message.within<T, Params>(this.context);
+      const converted = message.within<T, Params>(this.context);
       if (this.handler === undefined) {
-        this.queue.push({ message: own, qos, bytes });
+        this.queue.push({ message: converted, qos, bytes });
         this.queueBytes += bytes;
       } else {
-        this.handle(this.handler, own);
+        this.handle(this.handler, converted);
       }
     }
     left.finish(null);
   }
 
-  /** @internal Whether the application acknowledges by itself. */
+  /** @internal Whether the application acknowledges messages itself. */
   get isManual(): boolean {
     return this.options.ack === "manual";
   }
 
-  /** @internal A message has come. `done`: for QoS 1 and 2. */
+  /** @internal Delivers a message. `done`: acknowledges it, for QoS 1 and 2. */
   deliver(packet: Publish, done: Acknowledge | null): void {
     const message = new Message<T, Params>(packet, this.context, done);
     const { handler } = this;
@@ -236,7 +237,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   }
 
   private onHandlerError(error: unknown, message: Message<T, Params>): void {
-    // Not to acknowledge would block all messages behind it: the server hears that this one failed.
+    // Without an acknowledgement, all later messages would be blocked, so refuse this one.
     if (!this.isManual) message.acknowledge(0x83);
     this.owner.onError(new MqttError("callback_failed", `the handler of ${this.filters.join(", ")}`, { cause: error }));
   }
@@ -256,7 +257,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
     return this.queue.length >= this.maxMessages || (this.queueBytes + more > this.maxBytes && this.queue.length > 0);
   }
 
-  /** Drops the first message if that is allowed. */
+  /** Drops the oldest message if it has QoS 0. */
   private dropOldest(): boolean {
     const oldest = this.queue.peek();
     if (oldest?.qos !== 0) return false;
@@ -267,7 +268,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
 
   private updateFull(): void {
     const mayPause = this.loops > 0 && (this.options.overflow ?? "pause") === "pause";
-    // Room for a few is no reason to begin to read again.
+    // Resume reading only when half of the queue is free.
     const share = this.isFull ? 0.5 : 1;
     const isFull =
       mayPause && (this.queue.length >= this.maxMessages * share || this.queueBytes >= this.maxBytes * share);
@@ -276,7 +277,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
     this.owner.onFull(isFull);
   }
 
-  /** @internal No messages come any more. With an error, loops throw it. */
+  /** @internal Ends the subscription. If there is an error, loops throw it. */
   finish(error: MqttError | null): void {
     if (this.isOver) return;
     this.isOver = true;
@@ -291,14 +292,14 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
 
 /** One loop over a subscription. */
 class Loop implements AsyncIterableIterator<Message> {
-  /** What the loop is busy with. */
+  /** The message that the loop is processing. */
   last: Message | null = null;
   private isLeft = false;
 
   constructor(private readonly subscription: Subscription) {}
 
   next(): Promise<IteratorResult<Message>> {
-    // Whoever asks for the next one is done with the last one.
+    // A request for the next message means that the last one is processed.
     this.finishLast();
     return this.subscription.take(this);
   }

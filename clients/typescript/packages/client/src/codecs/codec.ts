@@ -1,11 +1,11 @@
 /** Turns values into payloads and back. */
 export interface PayloadCodec<T> {
-  /** What the payload is, as a MIME type: sent with MQTT 5.0 messages, and recognised in received ones. */
+  /** The MIME type of the payload. MQTT 5.0 messages carry it as Content Type, by which received messages are decoded. */
   readonly contentType: string;
-  /** Whether payloads are UTF-8 text, which MQTT 5.0 messages then say. */
+  /** Whether payloads are UTF-8 text. MQTT 5.0 messages then have the payload format indicator 1. */
   readonly isText: boolean;
   encode(value: T): Uint8Array | string;
-  /** @throws Whatever it likes if the payload is not what it should be. */
+  /** @throws Any error if the payload is invalid. */
   decode(payload: Uint8Array): T;
 }
 
@@ -19,7 +19,7 @@ export const bytes: PayloadCodec<Uint8Array> = {
   decode: (payload) => payload,
 };
 
-/** UTF-8 text. Decoding refuses what is not UTF-8. */
+/** UTF-8 text. Decoding throws if the payload is not UTF-8. */
 export const text: PayloadCodec<string> = {
   contentType: "text/plain",
   isText: true,
@@ -28,7 +28,7 @@ export const text: PayloadCodec<string> = {
 };
 
 /**
- * JSON. The type parameter is a claim about what others send; `parse` checks it, such as the `parse` of a schema library.
+ * JSON. The type parameter is not checked at run time; pass `parse`, such as that of a schema library, to validate values.
  */
 export function json<T = unknown>(parse?: (value: unknown) => T): PayloadCodec<T> {
   return {

@@ -1,15 +1,15 @@
 import { Decoder, Encoder, type DecoderOptions, type EncoderOptions } from "@tautwire/msgpack";
 import type { PayloadCodec } from "./codec.js";
 
-/** How MessagePack is written and read, and what checks the type of values that come from others. */
+/** Options of {@link msgpack}. */
 export interface MsgpackOptions<T> {
   encoder?: EncoderOptions | undefined;
   decoder?: DecoderOptions | undefined;
-  /** Checks a decoded value, such as the `parse` of a schema library. */
+  /** Validates a decoded value, such as the `parse` of a schema library. */
   parse?: ((value: unknown) => T) | undefined;
 }
 
-/** MessagePack. Without `parse` the type parameter is a claim about what others send. */
+/** MessagePack. Without `parse` the type parameter is not checked at run time. */
 export function msgpack<T = unknown>(options: MsgpackOptions<T> = {}): PayloadCodec<T> {
   const encoder = new Encoder(options.encoder);
   const decoder = new Decoder(options.decoder);

@@ -1,26 +1,26 @@
-/** What can go wrong on this side of an exchange. These strings do not change. */
+/** The failures of an exchange on the client's side. The strings are stable. */
 export type ScramErrorCode =
-  /** User name or password is empty, or not of visible ASCII and spaces. */
+  /** User name or password is empty, or not printable ASCII. */
   | "scram_credentials"
-  /** The server sent something else than SCRAM. */
+  /** The server sent a message that is not SCRAM. */
   | "scram_malformed"
-  /** The server did not repeat the client's nonce, or added nothing to it: the message may be from another exchange. */
+  /** The server did not extend the client's nonce: the message may belong to another exchange. */
   | "scram_nonce"
-  /** The server asks for fewer iterations than are safe, or for more than `maxIterations`. */
+  /** The server requires fewer iterations than are safe, or more than `maxIterations`. */
   | "scram_iterations"
-  /** The server refuses, in words of SCRAM. */
+  /** The server refuses with an error of SCRAM. */
   | "scram_refused"
-  /** The server has not proved that it knows the password. It may be another than it says. */
+  /** The server has not proved that it knows the password. It may be an impostor. */
   | "scram_server_signature"
-  /** There is no WebCrypto: pages need https, and Node.js needs version 20. */
+  /** WebCrypto is not available: pages need https, and Node.js needs version 20. */
   | "scram_unavailable";
 
-/** A failure of SCRAM. The client's own error, `authentication_failed`, has it as its `cause`. */
+/** A failure of SCRAM. It is the `cause` of the client's error `authentication_failed`. */
 export class ScramError extends Error {
   override readonly name = "ScramError";
 
   constructor(
-    /** Which failure it is; stable over versions. */
+    /** The kind of failure; stable across versions. */
     readonly code: ScramErrorCode,
     message: string,
   ) {
@@ -28,6 +28,6 @@ export class ScramError extends Error {
   }
 }
 
-export function malformed(what: string): ScramError {
-  return new ScramError("scram_malformed", `the server sent what is not SCRAM: ${what}`);
+export function malformed(reason: string): ScramError {
+  return new ScramError("scram_malformed", `the server sent an invalid SCRAM message: ${reason}`);
 }

@@ -1,38 +1,39 @@
 import type { Authentication } from "../client/authentication.js";
 import { malformed, ScramError } from "./error.js";
 import { areSame, ascii, Hash, type Bytes, type Keys } from "./keys.js";
-import { escaped, fromBase64, isVisible, readServerFinal, readServerFirst, toBase64 } from "./messages.js";
+import { escapeName, fromBase64, isPrintable, readServerFinal, readServerFirst, toBase64 } from "./messages.js";
 
+/** Options of {@link scram}. */
 export interface ScramOptions {
   /** Default: SCRAM-SHA-256. */
   mechanism?: "SCRAM-SHA-256" | "SCRAM-SHA-512" | undefined;
-  /** Of visible ASCII and spaces: other names would have to be normalised (SASLprep, RFC 4013), which this does not do. */
+  /** Printable ASCII. Other names would need SASLprep (RFC 4013), which is not implemented. */
   userName: string;
-  /** Likewise. */
+  /** Printable ASCII, as for `userName`. */
   password: string;
-  /** The most iterations that a server may ask for, so that none can keep this client computing. Default: 100,000. */
+  /** The maximum number of iterations that a server may require, which limits the CPU time of a connection. Default: 100,000. */
   maxIterations?: number | undefined;
 }
 
-/** The fewest iterations that are taken. RFC 7677 asks for as many. */
+/** The minimum number of iterations, as in RFC 7677. */
 const ITERATIONS_MIN = 4096;
 const ITERATIONS_MAX = 100_000;
 const NONCE_BYTES = 18;
-/** There is no channel binding. */
+/** The GS2 header: no channel binding. */
 const HEADER = "n,,";
 
 interface Exchange {
   readonly bare: string;
   readonly nonce: string;
-  /** Whether the server has been answered. */
+  /** Whether the client has sent its proof. */
   isProved: boolean;
-  /** What the server owes. */
+  /** The signature that the server has to send. */
   signature?: Bytes;
 }
 
 /**
- * An {@link Authentication} by SCRAM, for the option `authentication` of one client. It keeps the keys that the password gives, so
- * that only the first exchange costs the iterations, as long as the server keeps its salt.
+ * Returns an {@link Authentication} with SCRAM, for the option `authentication` of one client. It caches the keys, so that only the
+ * first exchange computes the iterations, as long as the server uses the same salt.
  *
  * @throws {ScramError} `scram_credentials`, `scram_unavailable`.
  */
@@ -40,11 +41,11 @@ export function scram(options: ScramOptions): Authentication {
   return scramWith(options, () => toBase64(globalThis.crypto.getRandomValues(new Uint8Array(NONCE_BYTES))));
 }
 
-/** With nonces of the caller. */
+/** Like {@link scram}, with the caller's nonces. */
 export function scramWith(options: ScramOptions, newNonce: () => string): Authentication {
   const { mechanism: method = "SCRAM-SHA-256", userName, maxIterations = ITERATIONS_MAX } = options;
-  if (!isVisible(userName) || !isVisible(options.password)) {
-    throw new ScramError("scram_credentials", "user name and password of SCRAM are of visible ASCII and spaces");
+  if (!isPrintable(userName) || !isPrintable(options.password)) {
+    throw new ScramError("scram_credentials", "user name and password of SCRAM must be printable ASCII and not empty");
   }
   const hash = new Hash(method === "SCRAM-SHA-256" ? "SHA-256" : "SHA-512");
   let keys: Keys | undefined;
@@ -54,19 +55,19 @@ export function scramWith(options: ScramOptions, newNonce: () => string): Authen
 
     start() {
       const nonce = newNonce();
-      exchange = { bare: `n=${escaped(userName)},r=${nonce}`, nonce, isProved: false };
+      exchange = { bare: `n=${escapeName(userName)},r=${nonce}`, nonce, isProved: false };
       return ascii(HEADER + exchange.bare);
     },
 
     async step(data) {
       const current = exchange;
-      if (current === undefined || current.isProved) throw malformed("a message that is not due");
+      if (current === undefined || current.isProved) throw malformed("unexpected message");
       current.isProved = true;
       const { text, nonce, salt, iterations } = readServerFirst(data, current.nonce);
       if (iterations < ITERATIONS_MIN || iterations > maxIterations) {
         throw new ScramError(
           "scram_iterations",
-          `the server asks for a number of iterations that is not from ${ITERATIONS_MIN} to ${maxIterations}`,
+          `the server requires ${iterations} iterations; ${ITERATIONS_MIN} to ${maxIterations} are allowed`,
         );
       }
       if (keys?.salt !== salt || keys.iterations !== iterations) {
@@ -84,11 +85,11 @@ export function scramWith(options: ScramOptions, newNonce: () => string): Authen
     finish(data) {
       const expected = exchange?.signature;
       exchange = undefined;
-      // Success before the proof proves nothing.
+      // Without an exchange, success proves nothing.
       if (expected === undefined || data === undefined || data.length === 0 || !areSame(expected, readServerFinal(data))) {
         throw new ScramError(
           "scram_server_signature",
-          "the server has not proved that it knows the password; check the address, and that nobody pretends to be the server",
+          "the server has not proved that it knows the password: check the address, and that nobody impersonates the server",
         );
       }
     },

@@ -1,10 +1,10 @@
-// What a password becomes, by WebCrypto.
+// Derives the keys of a password, with WebCrypto.
 
 import { ScramError } from "./error.js";
 
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** ClientKey and ServerKey of section 3 of RFC 5802, and what they were made with. */
+/** ClientKey and ServerKey (RFC 5802, section 3), with the salt and iterations they were derived with. */
 export interface Keys {
   readonly salt: string;
   readonly iterations: number;
@@ -12,7 +12,7 @@ export interface Keys {
   readonly server: Bytes;
 }
 
-/** The hash of a mechanism. */
+/** The hash function of a mechanism. */
 export class Hash {
   private readonly subtle: SubtleCrypto;
 
@@ -20,7 +20,7 @@ export class Hash {
     const { crypto } = globalThis as { readonly crypto?: { readonly subtle?: SubtleCrypto } };
     const subtle = crypto?.subtle;
     if (subtle === undefined) {
-      throw new ScramError("scram_unavailable", "there is no WebCrypto here: pages need https, Node.js needs version 20");
+      throw new ScramError("scram_unavailable", "WebCrypto is not available: load the page by https, or use Node.js 20 or later");
     }
     this.subtle = subtle;
   }
@@ -50,7 +50,7 @@ export function ascii(text: string): Bytes {
   return Uint8Array.from(text, (sign) => sign.charCodeAt(0));
 }
 
-/** Compares in a time that depends on the lengths alone. */
+/** Compares in a time that depends only on the lengths. */
 export function areSame(a: Bytes, b: Uint8Array): boolean {
   let difference = a.length ^ b.length;
   for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0);

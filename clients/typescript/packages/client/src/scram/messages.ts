@@ -1,13 +1,13 @@
-// The messages of the server (RFC 5802, section 7). They are of visible ASCII, which is all that a server needs.
+// The messages of the server (RFC 5802, section 7), which must be printable ASCII.
 
 import { malformed, ScramError } from "./error.js";
 
-/** Longest message of a server. */
+/** The maximum size of a message of the server. */
 const MESSAGE_MAX_BYTES = 1024;
 
 export interface ServerFirst {
   readonly text: string;
-  /** Of both, the client's first. */
+  /** The nonce of the client followed by that of the server. */
   readonly nonce: string;
   /** Base64. */
   readonly salt: string;
@@ -17,7 +17,7 @@ export interface ServerFirst {
 export function readServerFirst(data: Uint8Array | undefined, clientNonce: string): ServerFirst {
   const text = read(data);
   const [first = "", second = "", third = ""] = text.split(",");
-  // A mandatory extension, `m=…`, stands where the nonce should.
+  // A mandatory extension, `m=…`, would be in the place of the nonce.
   if (!first.startsWith("r=") || !second.startsWith("s=") || !third.startsWith("i=")) {
     throw malformed("nonce, salt or iterations are missing");
   }
@@ -25,24 +25,24 @@ export function readServerFirst(data: Uint8Array | undefined, clientNonce: strin
   if (fromBase64(salt).length === 0) throw malformed("the salt is empty");
   if (!/^(0|[1-9]\d*)$/.test(iterations)) throw malformed("the iterations are not a number");
   if (!nonce.startsWith(clientNonce) || nonce === clientNonce) {
-    throw new ScramError("scram_nonce", "the server did not go on with the client's nonce");
+    throw new ScramError("scram_nonce", "the server did not extend the client's nonce");
   }
   return { text, nonce, salt, iterations: Number(iterations) };
 }
 
-/** The signature in the server's last message. */
+/** Returns the signature in the server's final message. */
 export function readServerFinal(data: Uint8Array): Uint8Array {
   const [first = ""] = read(data).split(",");
   if (!first.startsWith("v=")) throw malformed("the signature is missing");
   return fromBase64(first.slice(2));
 }
 
-export function isVisible(text: string): boolean {
+export function isPrintable(text: string): boolean {
   return /^[ -~]+$/.test(text);
 }
 
-/** A user name as a message has it. */
-export function escaped(userName: string): string {
+/** Escapes a user name for a message. */
+export function escapeName(userName: string): string {
   return userName.replaceAll("=", "=3D").replaceAll(",", "=2C");
 }
 
@@ -51,15 +51,15 @@ export function toBase64(bytes: Uint8Array): string {
 }
 
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-  // `atob` takes spaces, and text without its padding.
+  // `atob` also accepts spaces, and missing padding.
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) throw malformed("a field is not Base64");
   return Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
 }
 
 function read(data: Uint8Array | undefined): string {
-  if (data === undefined || data.length > MESSAGE_MAX_BYTES) throw malformed("a message that is empty, or of more than 1,024 bytes");
+  if (data === undefined || data.length > MESSAGE_MAX_BYTES) throw malformed("it is empty, or longer than 1,024 bytes");
   const text = String.fromCharCode(...data);
-  if (!isVisible(text)) throw malformed("a message that is empty, or has other bytes than visible ASCII");
+  if (!isPrintable(text)) throw malformed("it is empty, or not printable ASCII");
   if (text.startsWith("e=")) throw new ScramError("scram_refused", `the server refuses: ${text.slice(2)}`);
   return text;
 }

@@ -1,20 +1,20 @@
 import type { PublishProperties } from "@tautwire/mqtt-codec";
 
-/** Shorter topics cost no more than the property that stands for them. */
-const WORTH_BYTES = 6;
+/** Topics shorter than this are not longer than the alias property itself. */
+const MIN_TOPIC_BYTES = 6;
 
-/** A topic that has a number on this connection. */
+/** The alias of a topic on this connection. */
 export interface TopicAlias {
-  /** The property alone, shared by all messages that have no other. */
+  /** Properties with only the alias, shared by all messages without other properties. */
   readonly properties: PublishProperties;
-  /** Whether the server knows it, so that the topic can be left out. */
+  /** Whether the server has received the alias, so that the topic can be left out. */
   known: boolean;
   usedAt: number;
 }
 
 /**
- * The topic aliases of one connection to the server (section 3.3.2.3.4). The least recently used topic loses its number,
- * unless it was used so recently that topics would take numbers from each other all the time.
+ * The topic aliases of one connection to the server (section 3.3.2.3.4). The least recently used topic is evicted,
+ * unless it was used so recently that the aliases would thrash.
  */
 export class TopicAliases {
   private readonly aliases = new Map<string, TopicAlias>();
@@ -22,7 +22,7 @@ export class TopicAliases {
 
   constructor(private readonly maximum: number) {}
 
-  /** The alias for a message on this topic, or undefined if it goes without. */
+  /** Returns the alias for a message on this topic, or undefined if it gets none. */
   take(topic: string): TopicAlias | undefined {
     const now = ++this.clock;
     const found = this.aliases.get(topic);
@@ -30,7 +30,7 @@ export class TopicAliases {
       found.usedAt = now;
       return found;
     }
-    if (topic.length < WORTH_BYTES) return undefined;
+    if (topic.length < MIN_TOPIC_BYTES) return undefined;
     let number = this.aliases.size + 1;
     if (number > this.maximum) {
       number = this.evict(now);
@@ -42,7 +42,7 @@ export class TopicAliases {
   }
 
   private evict(now: number): number {
-    // One search in so many messages: topics that never repeat do not pay for one each.
+    // Search only once in 8 messages, because topics that never repeat would cause a search each.
     if (now % 8 !== 0) return 0;
     let oldest = "";
     let usedAt = now;

@@ -1,17 +1,17 @@
-/** When to try again. */
+/** The delays between attempts to connect. */
 export interface BackOffOptions {
   /** The first delay in milliseconds, before jitter. Default: 500. */
   minDelayMs?: number | undefined;
   /** The longest delay in milliseconds. Default: 30,000. */
   maxDelayMs?: number | undefined;
-  /** How many attempts fail in a row before the client gives up and closes; of several servers, how many rounds. Default: no limit. */
+  /** After how many consecutive failed attempts the client closes; with several servers, after how many rounds. Default: no limit. */
   maxAttempts?: number | undefined;
 }
 
-/** A connection that lasted so long has worked: the next delay is the first one again. */
+/** A connection that lasted this long resets the delay. */
 const STABLE_MS = 10_000;
 
-/** Delays that double, with jitter, so that the clients of a server that restarts do not come all at once. */
+/** Exponential backoff with jitter, so that clients do not reconnect all at once after a restart of the server. */
 export class BackOff {
   attempts = 0;
   private readonly minDelayMs: number;
@@ -24,12 +24,12 @@ export class BackOff {
     this.maxAttempts = options.maxAttempts ?? Infinity;
   }
 
-  /** A connection ended after so many milliseconds of service. */
-  lasted(ms: number): void {
+  /** Records how long a connection lasted, in milliseconds. */
+  ended(ms: number): void {
     if (ms >= STABLE_MS) this.attempts = 0;
   }
 
-  /** The delay before the next attempt in milliseconds: between half and all of a bound that doubles. */
+  /** Returns the delay before the next attempt in milliseconds: between half and all of a bound that doubles each time. */
   next(): number {
     const bound = Math.min(this.maxDelayMs, this.minDelayMs * 2 ** Math.min(this.attempts, 30));
     this.attempts++;

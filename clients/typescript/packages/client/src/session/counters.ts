@@ -1,4 +1,4 @@
-/** What has happened since the client was made. Each limit that is hit counts here. */
+/** Counts of events and reached limits since the client was created. */
 export interface Counters {
   /** Packets and bytes that were sent and received. */
   packetsSent: number;
@@ -7,25 +7,25 @@ export interface Counters {
   bytesReceived: number;
   /** Connections that the server accepted. */
   connections: number;
-  /** Attempts that failed. */
+  /** Failed attempts to connect. */
   failedAttempts: number;
-  /** Messages that the full outgoing queue refused. */
+  /** Messages that were rejected because the outgoing queue was full. */
   queueFull: number;
-  /** Messages that made room for newer ones in the outgoing queue. */
+  /** Messages that the outgoing queue dropped to make room for newer ones. */
   dropped: number;
   /** Messages that expired in the outgoing queue. */
   expired: number;
-  /** Received QoS 0 messages that the full queue of a subscription did not take. */
+  /** Received QoS 0 messages that were dropped because the queue of a subscription was full. */
   receivedDropped: number;
-  /** Messages for which there is no subscription. */
+  /** Received messages that match no subscription. */
   unhandled: number;
-  /** Times that reading stopped because the queue of a subscription was full. */
+  /** How often reading was paused because the queue of a subscription was full. */
   pauses: number;
-  /** Calls of `send` that were not taken. */
+  /** Calls of `send` that returned false. */
   sendsRefused: number;
-  /** Calls of `publish` with arguments that are wrong. */
+  /** Calls of `publish` with invalid arguments. */
   mistakes: number;
-  /** Responses that nobody waited for any more. */
+  /** Responses that arrived after their request had ended. */
   lateResponses: number;
 }
 

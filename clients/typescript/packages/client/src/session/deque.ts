@@ -1,4 +1,4 @@
-/** A queue in one array: what has been taken is cleared at once, and its room given back in large pieces. */
+/** A double-ended queue in one array. It clears removed slots at once, and shrinks in large steps. */
 export class Deque<T> {
   private items: (T | undefined)[] = [];
   private head = 0;
@@ -29,7 +29,7 @@ export class Deque<T> {
     return item;
   }
 
-  /** Puts these before all others. */
+  /** Inserts items at the front. */
   prepend(items: readonly T[]): void {
     this.items = items.concat(this.drain());
   }
@@ -42,13 +42,13 @@ export class Deque<T> {
   }
 
   clear(): void {
-    // The array keeps its room for the next burst unless that was a large one.
+    // The array keeps its capacity for the next burst, unless it is large.
     if (this.items.length > 4096) this.items = [];
     else this.items.length = 0;
     this.head = 0;
   }
 
-  /** Takes all. */
+  /** Removes and returns all items. */
   drain(): T[] {
     const all = this.items.slice(this.head) as T[];
     this.clear();

@@ -1,153 +1,155 @@
-// The topic filters that the client wants to be subscribed to (sections 3.8 to 3.11), over all connections. Several subscriptions
-// to one filter are one to the server, which is asked for what suits all of them.
+// The topic filters that the client is subscribed to (sections 3.8 to 3.11), across connections. Several local subscriptions to one
+// filter share one subscription on the server, with options that suit all of them.
 
 import type { QoS, Suback, Unsuback, UserProperty } from "@tautwire/mqtt-codec";
 import { asMqttError, MqttError } from "../errors.js";
 import type { Link } from "./link.js";
 import type { PacketIds } from "./packet-ids.js";
 
-/** SUBSCRIBE and UNSUBSCRIBE that wait for an answer at the same time: more would leave no identifiers for messages. */
+/** The maximum number of unacknowledged SUBSCRIBE and UNSUBSCRIBE packets, so that packet identifiers remain for messages. */
 const PENDING_MAX = 8_192;
 
-/** How a subscription is asked for (section 3.8.3.1). */
+/** The options of a subscription (section 3.8.3.1). */
 export interface FilterOptions {
-  /** The highest QoS that messages may come with. Default: 0. */
+  /** The maximum QoS of the messages. Default: 0. */
   qos?: QoS | undefined;
-  /** Whether messages that this client published stay away. MQTT 5.0. */
+  /** Whether the server does not send back messages that this client published. MQTT 5.0. */
   noLocal?: boolean | undefined;
   /** Whether forwarded messages keep their retain flag. MQTT 5.0. */
   retainAsPublished?: boolean | undefined;
-  /** When retained messages are sent: 0 now (default), 1 if the subscription did not exist, 2 never. MQTT 5.0. */
+  /** When the server sends retained messages: 0 now (default), 1 if the subscription did not exist, 2 never. MQTT 5.0. */
   retainHandling?: 0 | 1 | 2 | undefined;
-  /** MQTT 5.0. */
+  /** The user properties of SUBSCRIBE. MQTT 5.0. */
   userProperties?: readonly UserProperty[] | undefined;
 }
 
 const NO_LOCAL = 4;
 const RETAIN_AS_PUBLISHED = 8;
 
-/** Told when the server has answered: null, and the QoS it granted. */
-export type Granted = (error: MqttError | null, qos: QoS) => void;
+/** Called when the server has acknowledged: with null and the granted QoS, or with an error. */
+export type SubscribeCallback = (error: MqttError | null, qos: QoS) => void;
 
-interface Wanted {
+/** A topic filter, with the state of its subscription on the server. */
+interface FilterState {
   readonly filter: string;
-  /** What each of its subscriptions asks for. None: the filter is being left. */
+  /** The options of each local subscription. Empty while the client unsubscribes. */
   readonly members: FilterOptions[];
-  /** Comes back with its messages; 0 for none. */
+  /** The subscription identifier; 0 for none. */
   readonly identifier: number;
-  stage: "idle" | "asked" | "granted" | "leaving";
-  /** What the server was asked for last, as {@link merge} gives it. */
-  asked: number;
+  stage: "idle" | "requested" | "granted" | "leaving";
+  /** The options of the last SUBSCRIBE, as {@link merge} encodes them. */
+  requested: number;
   /** The packet identifier of that SUBSCRIBE. */
   packetId: number;
-  /** What the server granted last. */
+  /** The QoS that the server granted last. */
   granted: QoS;
-  /** Of the next SUBSCRIBE. */
+  /** The Retain Handling of the next SUBSCRIBE. */
   retainHandling: 0 | 1 | 2;
   userProperties: readonly UserProperty[] | undefined;
-  waiting: Granted[];
-  leaving: Granted[];
+  waiting: SubscribeCallback[];
+  leaving: SubscribeCallback[];
 }
 
-interface Pending {
-  readonly wanted: Wanted;
+/** A SUBSCRIBE or UNSUBSCRIBE that the server has not acknowledged. */
+interface PendingPacket {
+  readonly state: FilterState;
   readonly isSubscribe: boolean;
-  readonly waiting: Granted[];
+  readonly waiting: SubscribeCallback[];
 }
 
 export class Filters {
-  private readonly wanted = new Map<string, Wanted>();
-  private readonly pending = new Map<number, Pending>();
-  /** Those for which a packet is to be sent. */
-  private readonly todo = new Set<Wanted>();
+  private readonly states = new Map<string, FilterState>();
+  private readonly pending = new Map<number, PendingPacket>();
+  /** The filters that need a SUBSCRIBE or UNSUBSCRIBE. */
+  private readonly todo = new Set<FilterState>();
 
   constructor(
     private readonly link: Link,
     private readonly ids: PacketIds,
-    /** Is told when a subscription was refused, also long after it was granted first. */
+    /** Notified when the server refuses a subscription, also one that it had granted before. */
     private readonly owner: { onRefused(filter: string, error: MqttError): void },
   ) {}
 
-  /** SUBSCRIBE and UNSUBSCRIBE that the server has not answered. */
+  /** The number of SUBSCRIBE and UNSUBSCRIBE packets that the server has not acknowledged. */
   get open(): number {
     return this.pending.size;
   }
 
-  /** Adds a subscription, which is known by its options from then on. */
-  subscribe(filter: string, identifier: number, options: FilterOptions, granted: Granted): void {
-    let wanted = this.wanted.get(filter);
-    if (wanted === undefined) {
-      wanted = newWanted(filter, identifier);
-      this.wanted.set(filter, wanted);
+  /** Adds a subscription. Its options object identifies it. */
+  subscribe(filter: string, identifier: number, options: FilterOptions, granted: SubscribeCallback): void {
+    let state = this.states.get(filter);
+    if (state === undefined) {
+      state = newFilterState(filter, identifier);
+      this.states.set(filter, state);
     }
-    wanted.members.push(options);
+    state.members.push(options);
     const { retainHandling = 0 } = options;
-    // Who wants the retained messages gets them by another SUBSCRIBE alone.
-    if (wanted.stage === "granted" && retainHandling > 0 && wanted.asked === merge(wanted.members)) {
-      granted(null, wanted.granted);
+    // Only another SUBSCRIBE makes the server send the retained messages again.
+    if (state.stage === "granted" && retainHandling > 0 && state.requested === merge(state.members)) {
+      granted(null, state.granted);
       return;
     }
-    // An UNSUBSCRIBE that has not been sent will not be.
-    for (const done of wanted.leaving.splice(0)) done(null, 0);
-    wanted.waiting.push(granted);
-    wanted.userProperties = options.userProperties;
-    // Of several that have not been sent, the one that wants most counts.
-    this.ask(wanted, wanted.stage === "idle" ? (Math.min(wanted.retainHandling, retainHandling) as 0 | 1 | 2) : retainHandling);
+    // Cancel an UNSUBSCRIBE that has not been sent.
+    for (const done of state.leaving.splice(0)) done(null, 0);
+    state.waiting.push(granted);
+    state.userProperties = options.userProperties;
+    // If several subscriptions wait for the same SUBSCRIBE, the lowest Retain Handling applies.
+    this.request(state, state.stage === "idle" ? (Math.min(state.retainHandling, retainHandling) as 0 | 1 | 2) : retainHandling);
   }
 
-  private ask(wanted: Wanted, retainHandling: 0 | 1 | 2): void {
-    wanted.stage = "idle";
-    wanted.retainHandling = retainHandling;
-    this.todo.add(wanted);
+  private request(state: FilterState, retainHandling: 0 | 1 | 2): void {
+    state.stage = "idle";
+    state.retainHandling = retainHandling;
+    this.todo.add(state);
     this.pump();
   }
 
-  /** Ends the subscription with these options. Those that are left keep what they asked for. */
-  unsubscribe(filter: string, options: FilterOptions, done: Granted): void {
-    const wanted = this.wanted.get(filter);
-    const at = wanted?.members.indexOf(options) ?? -1;
-    if (wanted === undefined || at < 0) {
+  /** Ends the subscription with these options. The others keep their options. */
+  unsubscribe(filter: string, options: FilterOptions, done: SubscribeCallback): void {
+    const state = this.states.get(filter);
+    const at = state?.members.indexOf(options) ?? -1;
+    if (state === undefined || at < 0) {
       done(null, 0);
       return;
     }
-    wanted.members.splice(at, 1);
-    if (wanted.members.length > 0) {
+    state.members.splice(at, 1);
+    if (state.members.length > 0) {
       done(null, 0);
-      // Nobody has asked for the retained messages once more.
-      if (wanted.stage !== "idle" && wanted.asked !== merge(wanted.members)) this.ask(wanted, 2);
+      // Retain Handling 2: the retained messages are not needed again.
+      if (state.stage !== "idle" && state.requested !== merge(state.members)) this.request(state, 2);
       return;
     }
-    wanted.stage = "leaving";
-    wanted.leaving.push(done);
-    this.todo.add(wanted);
+    state.stage = "leaving";
+    state.leaving.push(done);
+    this.todo.add(state);
     this.pump();
   }
 
-  /** Sends what has not been asked for yet. */
+  /** Sends the SUBSCRIBE and UNSUBSCRIBE packets that are due. */
   pump(): void {
     if (!this.link.isUp) return;
-    for (const wanted of this.todo) {
+    for (const state of this.todo) {
       if (this.pending.size >= PENDING_MAX) return;
-      this.todo.delete(wanted);
-      if (wanted.stage === "idle") this.sendSubscribe(wanted);
-      else if (wanted.leaving.length > 0) this.sendUnsubscribe(wanted);
+      this.todo.delete(state);
+      if (state.stage === "idle") this.sendSubscribe(state);
+      else if (state.leaving.length > 0) this.sendUnsubscribe(state);
     }
   }
 
-  private sendSubscribe(wanted: Wanted): void {
-    const { filter, members, identifier, retainHandling, userProperties } = wanted;
-    const waiting = wanted.waiting.splice(0);
-    const asked = merge(members);
+  private sendSubscribe(state: FilterState): void {
+    const { filter, members, identifier, retainHandling, userProperties } = state;
+    const waiting = state.waiting.splice(0);
+    const requested = merge(members);
     const packetId = this.ids.take();
-    wanted.stage = "asked";
-    wanted.asked = asked;
-    wanted.packetId = packetId;
+    state.stage = "requested";
+    state.requested = requested;
+    state.packetId = packetId;
     try {
-      const noLocal = (asked & NO_LOCAL) !== 0;
+      const noLocal = (requested & NO_LOCAL) !== 0;
       this.check(filter, noLocal);
       const { limits, version } = this.link;
-      const qos = (asked & 3) as QoS;
-      const retainAsPublished = (asked & RETAIN_AS_PUBLISHED) !== 0;
+      const qos = (requested & 3) as QoS;
+      const retainAsPublished = (requested & RETAIN_AS_PUBLISHED) !== 0;
       const isV5 = version === 5;
       const withIdentifier = identifier > 0 && isV5 && limits.subscriptionIdentifierAvailable !== false;
       this.link.send(
@@ -162,31 +164,31 @@ export class Filters {
         },
         filter.length * 3 + 32,
       );
-      this.pending.set(packetId, { wanted, isSubscribe: true, waiting });
+      this.pending.set(packetId, { state, isSubscribe: true, waiting });
     } catch (error) {
       this.ids.release(packetId);
-      this.refuse(wanted, waiting, asMqttError(error, "invalid_argument"));
+      this.refuse(state, waiting, asMqttError(error, "invalid_argument"));
     }
   }
 
-  /** What the server has said it does not do `[MQTT-3.2.2-16]`, and what 3.1.1 cannot say. */
+  /** Refuses features that the server does not support `[MQTT-3.2.2-16]`, or that 3.1.1 does not have. */
   private check(filter: string, noLocal: boolean): void {
     const { limits, version } = this.link;
     const isShared = filter.startsWith("$share/");
     if (isShared && limits.sharedSubscriptionAvailable === false) fail("shared subscriptions");
     if (limits.wildcardSubscriptionAvailable === false && /[+#]/.test(filter)) fail("wildcards");
-    if (noLocal && version !== 5) fail("noLocal before MQTT 5.0");
+    if (noLocal && version !== 5) fail("noLocal needs MQTT 5.0");
   }
 
-  private sendUnsubscribe(wanted: Wanted): void {
+  private sendUnsubscribe(state: FilterState): void {
     const packetId = this.ids.take();
-    const waiting = wanted.leaving.splice(0);
+    const waiting = state.leaving.splice(0);
     try {
-      this.link.send({ type: "unsubscribe", packetId, filters: [wanted.filter] }, wanted.filter.length * 3 + 16);
-      this.pending.set(packetId, { wanted, isSubscribe: false, waiting });
+      this.link.send({ type: "unsubscribe", packetId, filters: [state.filter] }, state.filter.length * 3 + 16);
+      this.pending.set(packetId, { state, isSubscribe: false, waiting });
     } catch (error) {
       this.ids.release(packetId);
-      this.forget(wanted);
+      this.remove(state);
       for (const done of waiting) done(asMqttError(error, "invalid_argument"), 0);
     }
   }
@@ -194,18 +196,18 @@ export class Filters {
   onSuback(packet: Suback): void {
     const pending = this.takePending(packet.packetId, true);
     if (pending === undefined) return;
-    const { wanted, waiting } = pending;
+    const { state, waiting } = pending;
     const reason = packet.reasons[0] ?? 0x80;
-    const isLatest = wanted.packetId === packet.packetId && wanted.stage === "asked";
+    const isLatest = state.packetId === packet.packetId && state.stage === "requested";
     if (reason < 0x80) {
-      if (isLatest) wanted.stage = "granted";
-      wanted.granted = reason as QoS;
-      for (const granted of waiting) granted(null, wanted.granted);
-    } else if (isLatest || this.wanted.get(wanted.filter) !== wanted || wanted.members.length === 0) {
-      this.refuse(wanted, waiting, new MqttError("subscribe_refused", wanted.filter, { reason, ...packet.properties }));
+      if (isLatest) state.stage = "granted";
+      state.granted = reason as QoS;
+      for (const granted of waiting) granted(null, state.granted);
+    } else if (isLatest || this.states.get(state.filter) !== state || state.members.length === 0) {
+      this.refuse(state, waiting, new MqttError("subscribe_refused", state.filter, { reason, ...packet.properties }));
     } else {
-      // Asked for again meanwhile: the next answer counts.
-      (this.pending.get(wanted.packetId)?.waiting ?? wanted.waiting).push(...waiting);
+      // A later SUBSCRIBE is pending: its SUBACK counts.
+      (this.pending.get(state.packetId)?.waiting ?? state.waiting).push(...waiting);
     }
     this.pump();
   }
@@ -213,16 +215,16 @@ export class Filters {
   onUnsuback(packet: Unsuback): void {
     const pending = this.takePending(packet.packetId, false);
     if (pending === undefined) return;
-    const { wanted, waiting } = pending;
+    const { state, waiting } = pending;
     const reason = packet.reasons[0] ?? 0;
     const error =
-      reason >= 0x80 ? new MqttError("unsubscribe_refused", wanted.filter, { reason, ...packet.properties }) : null;
-    if (wanted.stage === "leaving" && wanted.leaving.length === 0) this.forget(wanted);
+      reason >= 0x80 ? new MqttError("unsubscribe_refused", state.filter, { reason, ...packet.properties }) : null;
+    if (state.stage === "leaving" && state.leaving.length === 0) this.remove(state);
     for (const done of waiting) done(error, 0);
     this.pump();
   }
 
-  private takePending(packetId: number, isSubscribe: boolean): Pending | undefined {
+  private takePending(packetId: number, isSubscribe: boolean): PendingPacket | undefined {
     const pending = this.pending.get(packetId);
     if (pending?.isSubscribe !== isSubscribe) return undefined;
     this.pending.delete(packetId);
@@ -230,43 +232,43 @@ export class Filters {
     return pending;
   }
 
-  private refuse(wanted: Wanted, waiting: readonly Granted[], error: MqttError): void {
-    if (wanted.stage === "asked") {
-      this.forget(wanted);
-      this.owner.onRefused(wanted.filter, error);
+  private refuse(state: FilterState, waiting: readonly SubscribeCallback[], error: MqttError): void {
+    if (state.stage === "requested") {
+      this.remove(state);
+      this.owner.onRefused(state.filter, error);
     }
     for (const granted of waiting) granted(error, 0);
   }
 
-  private forget(wanted: Wanted): void {
-    if (this.wanted.get(wanted.filter) === wanted) this.wanted.delete(wanted.filter);
-    this.todo.delete(wanted);
-    for (const granted of wanted.waiting.splice(0)) granted(new MqttError("unsubscribed", wanted.filter), 0);
-    for (const done of wanted.leaving.splice(0)) done(null, 0);
+  private remove(state: FilterState): void {
+    if (this.states.get(state.filter) === state) this.states.delete(state.filter);
+    this.todo.delete(state);
+    for (const granted of state.waiting.splice(0)) granted(new MqttError("unsubscribed", state.filter), 0);
+    for (const done of state.leaving.splice(0)) done(null, 0);
   }
 
-  /** What was asked for on an earlier connection and has no answer is asked for again; with a new session, everything is. */
+  /** Resends packets that were not acknowledged on an earlier connection. In a new session, resubscribes to all filters. */
   onConnected(isSessionPresent: boolean): void {
-    for (const [packetId, { wanted, isSubscribe, waiting }] of this.pending) {
+    for (const [packetId, { state, isSubscribe, waiting }] of this.pending) {
       this.ids.release(packetId);
-      if (isSubscribe) wanted.waiting.unshift(...waiting);
-      else if (wanted.stage === "leaving") wanted.leaving.unshift(...waiting);
-      // Left and wanted again: nobody has to be told any more.
+      if (isSubscribe) state.waiting.unshift(...waiting);
+      else if (state.stage === "leaving") state.leaving.unshift(...waiting);
+      // Unsubscribed and subscribed again: the UNSUBSCRIBE is no longer needed.
       else for (const done of waiting) done(null, 0);
-      if (isSubscribe && wanted.stage === "asked") wanted.stage = "idle";
-      // Left before the answer came, which now never comes.
-      if (this.wanted.get(wanted.filter) !== wanted) this.forget(wanted);
-      else this.todo.add(wanted);
+      if (isSubscribe && state.stage === "requested") state.stage = "idle";
+      // Removed before the SUBACK, which will not arrive any more.
+      if (this.states.get(state.filter) !== state) this.remove(state);
+      else this.todo.add(state);
     }
     this.pending.clear();
     if (!isSessionPresent) {
-      for (const wanted of [...this.wanted.values()]) {
-        if (wanted.stage === "leaving") {
-          this.forget(wanted);
+      for (const state of [...this.states.values()]) {
+        if (state.stage === "leaving") {
+          this.remove(state);
         } else {
-          wanted.stage = "idle";
-          wanted.retainHandling = Math.min(...wanted.members.map((each) => each.retainHandling ?? 0)) as 0 | 1 | 2;
-          this.todo.add(wanted);
+          state.stage = "idle";
+          state.retainHandling = Math.min(...state.members.map((each) => each.retainHandling ?? 0)) as 0 | 1 | 2;
+          this.todo.add(state);
         }
       }
     }
@@ -274,23 +276,23 @@ export class Filters {
   }
 
   failAll(error: MqttError): void {
-    const open: Granted[] = [];
+    const open: SubscribeCallback[] = [];
     for (const { waiting } of this.pending.values()) open.push(...waiting);
-    for (const { waiting, leaving } of this.wanted.values()) open.push(...waiting, ...leaving);
+    for (const { waiting, leaving } of this.states.values()) open.push(...waiting, ...leaving);
     this.pending.clear();
-    this.wanted.clear();
+    this.states.clear();
     this.todo.clear();
     for (const settle of open) settle(error, 0);
   }
 }
 
-function newWanted(filter: string, identifier: number): Wanted {
+function newFilterState(filter: string, identifier: number): FilterState {
   return {
     filter,
     members: [],
     identifier,
     stage: "idle",
-    asked: 0,
+    requested: 0,
     packetId: 0,
     granted: 0,
     retainHandling: 2,
@@ -300,7 +302,7 @@ function newWanted(filter: string, identifier: number): Wanted {
   };
 }
 
-/** What suits all of them, as the byte of a SUBSCRIBE has it: the highest QoS, and the flags. */
+/** Merges options into the Subscription Options byte of a SUBSCRIBE: the highest QoS, and the flags. */
 function merge(members: readonly FilterOptions[]): number {
   return (
     Math.max(...members.map(({ qos = 0 }) => qos)) |

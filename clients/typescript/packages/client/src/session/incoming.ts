@@ -1,18 +1,18 @@
-// Messages from the server that want an acknowledgement (sections 4.3.2 and 4.3.3): each is handed on once, and acknowledged
-// in the order in which they came `[MQTT-4.6.0-2]` `[MQTT-4.6.0-3]`, when the application is done with it.
+// QoS 1 and 2 messages from the server (sections 4.3.2 and 4.3.3). Each is delivered once, and acknowledged in the order of
+// arrival `[MQTT-4.6.0-2]` `[MQTT-4.6.0-3]`, when the application has processed it.
 
 import type { Publish, Pubrel } from "@tautwire/mqtt-codec";
 import { MqttError } from "../errors.js";
 import { Deque } from "./deque.js";
 import type { Link } from "./link.js";
 
-/** A received message that is to be acknowledged. */
+/** The state of a received QoS 1 or 2 message. */
 export interface Receipt {
   readonly packetId: number;
   readonly qos: 1 | 2;
-  /** The connection on which it came last. */
+  /** The connection on which it was received last. */
   epoch: number;
-  /** `held` by the application, `accepted` by it, `received`: PUBREC has been sent, `over`. */
+  /** `held` by the application, `accepted` by it, `received`: PUBREC has been sent, `over`: complete. */
   stage: "held" | "accepted" | "received" | "over";
   /** The reason code of the acknowledgement. */
   reason: number;
@@ -23,7 +23,7 @@ export class IncomingMessages {
   readonly receipts = new Map<number, Receipt>();
   /** Receipts of this connection that have not been acknowledged, by QoS, oldest first. */
   private readonly unacknowledged: readonly [Deque<Receipt>, Deque<Receipt>] = [new Deque(), new Deque()];
-  /** How many exchanges count against the receive maximum on this connection (section 4.9). */
+  /** The number of exchanges that count against the receive maximum on this connection (section 4.9). */
   private open = 0;
 
   constructor(
@@ -32,23 +32,23 @@ export class IncomingMessages {
   ) {}
 
   /**
-   * A message with QoS 1 or 2 has come. Null: the application has it already.
+   * Handles a QoS 1 or 2 message. Returns null if the application has it already.
    *
-   * @throws {MqttError} The server does not keep to the receive maximum.
+   * @throws {MqttError} The server exceeds the receive maximum.
    */
   onPublish(packet: Publish): Receipt | null {
     const { link } = this;
     const packetId = packet.packetId!;
     const qos = packet.qos as 1 | 2;
     const known = this.receipts.get(packetId);
-    // A QoS 2 exchange lasts until PUBREL, whatever DUP says [MQTT-4.3.3-10]. With QoS 1 DUP tells a repetition from a new
-    // message under an identifier that this side still holds.
+    // A QoS 2 exchange lasts until PUBREL, regardless of DUP [MQTT-4.3.3-10]. With QoS 1, DUP distinguishes a resent message from a
+    // new one with an identifier that is still in use here.
     if (known?.qos === qos && (qos === 2 || packet.dup)) {
       this.onRepeated(known);
       return null;
     }
     if (this.open >= this.receiveMaximum && link.version === 5) {
-      throw new MqttError("protocol_error", "more messages than the receive maximum", { reason: 0x93 });
+      throw new MqttError("protocol_error", "receive maximum exceeded", { reason: 0x93 });
     }
     const receipt: Receipt = { packetId, qos, epoch: link.epoch, stage: "held", reason: 0 };
     this.receipts.set(packetId, receipt);
@@ -67,15 +67,15 @@ export class IncomingMessages {
     else this.acknowledgeInOrder(receipt.qos);
   }
 
-  /** The application is done with it. `reason`: 0, or why it did not take it (section 3.4.2.1). */
+  /** The application has processed the message. `reason`: 0, or the reason code with which it refuses it (section 3.4.2.1). */
   acknowledge(receipt: Receipt, reason: number): void {
     if (receipt.stage !== "held") return;
     receipt.stage = "accepted";
     // Before MQTT 5.0 nothing can be refused.
     receipt.reason = this.link.version === 5 ? reason : 0;
-    // Whatever becomes of the process, the message does not come to the application again.
-    if (receipt.qos === 2 && receipt.reason < 0x80) this.link.keeper?.received(receipt.packetId);
-    // On a later connection it is acknowledged when the server sends it again.
+    // Persist it, so that the message is not delivered again, not even to the next process.
+    if (receipt.qos === 2 && receipt.reason < 0x80) this.link.recorder?.received(receipt.packetId);
+    // If it was received on an earlier connection, acknowledge it when the server sends it again.
     if (receipt.epoch === this.link.epoch && this.link.isUp) this.acknowledgeInOrder(receipt.qos);
   }
 
@@ -97,7 +97,7 @@ export class IncomingMessages {
   onPubrel({ packetId }: Pubrel): void {
     const receipt = this.receipts.get(packetId);
     if (receipt?.qos === 2) {
-      this.link.keeper?.completed(packetId);
+      this.link.recorder?.completed(packetId);
       this.finish(receipt);
       this.link.send({ type: "pubcomp", packetId });
     } else {

@@ -1,23 +1,23 @@
-// Keep alive by what the clock says, not by counting ticks: timers of background tabs come late, once a minute or not at
-// all while a machine sleeps. Whoever has the time asks: on a timer, on bytes that arrive, when the page is shown again.
+// Keep alive by the clock, not by counting ticks: the timers of background tabs fire late, once a minute, or not at all while the
+// machine is suspended. The caller checks on a timer, when bytes arrive, and when the page becomes visible.
 
 /**
- * The part of the keep alive after which silence is broken. Timers of a hidden page come once a minute, so that silence lasts up to
- * this part and a minute: with the usual keep alive of 60 s, less than the 90 s after which a server gives up.
+ * The part of the keep alive after which a PINGREQ is sent. Timers of a hidden page fire once a minute, so that the PINGREQ can be a
+ * minute late: with the usual keep alive of 60 s, still within the 90 s after which a server closes the connection.
  */
 const PING_AFTER = 0.45;
-/** A tick that comes so much later than it was due says that the program was not running. */
+/** A tick that is this late means that the program was suspended. */
 const LATE_MS = 1_000;
 
-/** What is to be done now: nothing, send a PINGREQ `[MQTT-3.1.2-20]`, or give the server up. */
-export type Due = "nothing" | "ping" | "dead";
+/** The action that is due: none, send a PINGREQ `[MQTT-3.1.2-20]`, or close the connection. */
+export type KeepAliveAction = "nothing" | "ping" | "dead";
 
-/** Times are in milliseconds, of a clock that may jump. */
+/** The keep alive of a connection. Times are in milliseconds, of a clock that may jump. */
 export class KeepAlive {
   private pingAfterMs = Infinity;
   private sentAt = 0;
   private receivedAt = 0;
-  /** When the PINGREQ that is not answered was sent; -1 if there is none. */
+  /** When the pending PINGREQ was sent; -1 if there is none. */
   private pingAt = -1;
 
   constructor(private readonly pingTimeoutMs: number) {}
@@ -37,32 +37,32 @@ export class KeepAlive {
     this.sentAt = now;
   }
 
-  /** Bytes have come: the server is there. */
+  /** Bytes have arrived, so the server is alive. */
   received(now: number): void {
     this.receivedAt = now;
   }
 
-  answered(): void {
+  pong(): void {
     this.pingAt = -1;
   }
 
-  /** When {@link check} is to be called at the latest. */
+  /** The latest time at which {@link check} must be called. */
   deadline(): number {
     if (this.pingAt >= 0) return Math.max(this.pingAt, this.receivedAt) + this.pingTimeoutMs;
-    // Who only sends would not see that nobody is there, who only receives would be taken for dead.
+    // A client that only sends must notice a dead server; one that only receives must not seem dead to the server.
     return Math.min(this.sentAt, this.receivedAt) + this.pingAfterMs;
   }
 
-  /** `isReading`: whether an answer could be seen at all. */
-  check(now: number, isReading: boolean): Due {
-    // The clock was set back: count again from here.
+  /** Returns the action that is due. `isReading`: whether a PINGRESP would be read. */
+  check(now: number, isReading: boolean): KeepAliveAction {
+    // If the clock was set back, start again from now.
     this.sentAt = Math.min(this.sentAt, now);
     this.receivedAt = Math.min(this.receivedAt, now);
     this.pingAt = Math.min(this.pingAt, now);
     const late = now - this.deadline();
     if (late < 0) return "nothing";
     if (this.pingAt >= 0 && isReading && late < LATE_MS) return "dead";
-    // Asleep or not reading: the answer may be waiting unseen. Ask once more, and then be there for the answer.
+    // While suspended or not reading, a PINGRESP may have been missed. Ping once more before closing the connection.
     this.pingAt = this.sentAt = now;
     return "ping";
   }

@@ -3,42 +3,42 @@ import { MqttEncodeError } from "@tautwire/mqtt-codec/client";
 import { MqttError } from "../errors.js";
 import type { TopicAliases } from "./aliases.js";
 import type { Counters } from "./counters.js";
-import type { Keeper } from "./keeper.js";
+import type { Recorder } from "./recorder.js";
 import { Outbox } from "./outbox.js";
 import type { Trace } from "./trace.js";
 
-/** The most bytes of a packet (section 2.1.4). */
+/** The maximum size of a packet in bytes (section 2.1.4). */
 const PACKET_MAX_BYTES = 268_435_460;
-/** Bytes that are sent without waiting for the end of the turn. */
+/** The outbox is flushed before the end of the turn when it holds this many bytes. */
 export const FLUSH_BYTES = 64 * 1024;
 
-/** What the parts of a session know about the present connection. */
+/** The state of the current connection that the parts of a session share. */
 export class Link {
   readonly outbox = new Outbox();
   /** Whether the server has accepted the connection and packets may be sent. */
   isUp = false;
-  /** Whether the transport has more than it should hold. */
+  /** Whether the write buffer of the transport is full. */
   isCongested = false;
-  /** Counts connections: what was sent or received on an earlier one needs no answer on this one. */
+  /** Counts connections. Packets of an earlier connection need no acknowledgement on this one. */
   epoch = 0;
-  /** Milliseconds of the clock, when somebody last told. */
+  /** The time of the clock in milliseconds, as of the last call of the session. */
   now = 0;
-  /** What the server of this connection accepts (section 3.2.2.3); where it says nothing, the standard has defaults. */
+  /** The limits in the CONNACK of this connection (section 3.2.2.3); the standard defines defaults for missing ones. */
   limits: ConnackProperties = {};
-  /** The largest packet that it accepts, in bytes. */
+  /** The maximum packet size of the server, in bytes. */
   maxPacketSize = PACKET_MAX_BYTES;
   aliases: TopicAliases | null = null;
   trace: Trace | undefined;
-  /** Keeps what happens in a store, if there is one. */
-  keeper: Keeper | undefined;
+  /** Persists the session, if there is a store. */
+  recorder: Recorder | undefined;
 
   constructor(
-    /** Is told when there is something to send. */
+    /** Notified when there are bytes to send. */
     private readonly owner: { onOutput(): void },
     private readonly counters: Counters,
   ) {}
 
-  /** The server has said what it accepts. */
+  /** Applies the limits of the server. */
   accept(limits: ConnackProperties): void {
     this.limits = limits;
     this.maxPacketSize = Math.min(limits.maximumPacketSize ?? PACKET_MAX_BYTES, PACKET_MAX_BYTES);
@@ -49,9 +49,9 @@ export class Link {
   }
 
   /**
-   * Encodes a packet for this connection and answers its size in bytes. `atLeast`: a guess that saves a second try.
+   * Encodes a packet for this connection and returns its size in bytes. `atLeast`: an estimate of the size, which avoids a second try.
    *
-   * @throws {MqttError} `packet_too_large` or `invalid_argument`; nothing has been written then.
+   * @throws {MqttError} `packet_too_large` or `invalid_argument`; nothing is written then.
    */
   send(packet: PacketInit, atLeast = 64): number {
     const { outbox } = this;
@@ -64,7 +64,7 @@ export class Link {
       throw new MqttError("invalid_argument", error.message, { cause: error });
     }
     if (size > this.maxPacketSize) {
-      outbox.unput(size);
+      outbox.undo(size);
       this.refuse(size);
     }
     this.counters.packetsSent++;
@@ -76,6 +76,6 @@ export class Link {
   /** @throws {MqttError} `packet_too_large` */
   refuse(size: number): never {
     // [MQTT-3.2.2-15]
-    throw new MqttError("packet_too_large", `${size} bytes, the most is ${this.maxPacketSize}`);
+    throw new MqttError("packet_too_large", `${size} bytes, the maximum is ${this.maxPacketSize}`);
   }
 }

@@ -3,17 +3,17 @@ import { encodeClientInto, MqttEncodeError } from "@tautwire/mqtt-codec/client";
 
 const FIRST_BYTES = 16 * 1024;
 
-/** The bytes that one turn of the event loop has to send: packets are encoded straight into one buffer. */
+/** The bytes to send in one turn of the event loop. Packets are encoded directly into one buffer. */
 export class Outbox {
   version: ProtocolVersion = 5;
-  /** How many bytes wait in `bytes`, from its beginning. */
+  /** The number of bytes in the buffer. */
   length = 0;
   private bytes = new Uint8Array(FIRST_BYTES);
 
   /**
-   * Encodes a packet behind the others, and answers how many bytes it took. `atLeast`: a guess that saves a second try.
+   * Appends a packet and returns its size in bytes. `atLeast`: an estimate of the size, which avoids a second try.
    *
-   * @throws {MqttEncodeError} The packet cannot be written; the outbox is as before.
+   * @throws {MqttEncodeError} The packet cannot be encoded; the outbox is unchanged.
    */
   put(packet: PacketInit, atLeast: number): number {
     const { length } = this;
@@ -30,17 +30,17 @@ export class Outbox {
     }
   }
 
-  /** Takes back the last `count` bytes. */
-  unput(count: number): void {
+  /** Removes the last `count` bytes. */
+  undo(count: number): void {
     this.length -= count;
   }
 
-  /** What there is to send. It is written over by the next packets unless {@link handOver} says that it is not free. */
+  /** Returns the bytes to send. Later packets overwrite them, unless {@link handOver} is called with false. */
   peek(): Uint8Array {
     return this.bytes.subarray(0, this.length);
   }
 
-  /** All has been sent. `isFree`: whether its memory may be written to again. */
+  /** Clears the outbox after its bytes were sent or dropped. `isFree`: whether their memory can be reused. */
   handOver(isFree: boolean): void {
     this.length = 0;
     if (!isFree || this.bytes.length > 16 * FIRST_BYTES) this.bytes = new Uint8Array(FIRST_BYTES);

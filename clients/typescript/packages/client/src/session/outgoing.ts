@@ -1,4 +1,4 @@
-// Messages to the server (sections 4.3, 4.4, 4.6, 4.9): the queue of those that wait, and the exchanges that are not complete.
+// Messages to the server (sections 4.3, 4.4, 4.6, 4.9): the queue, and the exchanges that are not complete.
 
 import type { Acknowledgement, Pubcomp, PublishProperties, Pubrec, QoS, UserProperty } from "@tautwire/mqtt-codec";
 import { MqttError } from "../errors.js";
@@ -7,71 +7,70 @@ import { Deque } from "./deque.js";
 import type { Link } from "./link.js";
 import type { PacketIds } from "./packet-ids.js";
 
-/** What the server said to a message. */
-export interface Answer {
-  /** The reason code: 0, or 0x10 if nobody subscribes to the topic. Always 0 for QoS 0 and before MQTT 5.0. */
+/** The acknowledgement of a published message by the server. */
+export interface PublishResult {
+  /** The reason code: 0, or 0x10 if the topic has no subscriber. Always 0 for QoS 0 and before MQTT 5.0. */
   readonly reason: number;
   readonly reasonString?: string | undefined;
   readonly userProperties?: readonly UserProperty[] | undefined;
 }
 
-/** A success about which there is nothing to say. */
-export const SUCCESS: Answer = /* @__PURE__ */ Object.freeze({ reason: 0 });
+/** The result of a message that succeeded without a reason string or properties. */
+export const SUCCESS: PublishResult = /* @__PURE__ */ Object.freeze({ reason: 0 });
 
-/** Where a message is on its way. */
+/** The stage of a message: queued, PUBLISH sent, PUBREL sent, complete. */
 export type Stage = "waiting" | "sent" | "released" | "over";
 
-/** A message that waits, or whose exchange is not complete. */
+/** A message in the queue, or one whose exchange is not complete. */
 export interface Outgoing {
   topic: string;
   payload: Uint8Array | string;
   readonly qos: QoS;
   readonly retain: boolean;
   readonly properties: PublishProperties | undefined;
-  /** What it counts for in the queue, in bytes. */
+  /** The size that counts against the limit of the queue, in bytes. */
   readonly size: number;
-  /** When it was given to the session, for its expiry; milliseconds. */
+  /** When it was published, for its expiry; in milliseconds. */
   readonly since: number;
   packetId: number;
   stage: Stage;
-  /** The connection on which its PUBLISH was sent last; 0 if it never was. */
+  /** The connection on which its PUBLISH was sent last; 0 if it was never sent. */
   epoch: number;
-  /** What the server has said to it so far. */
-  answer: Answer;
-  /** Told once how it ended. */
-  settle: ((error: MqttError | null, answer: Answer) => void) | null;
-  /** Its number in the store, if it is there. */
+  /** The result so far. */
+  result: PublishResult;
+  /** Settles the promise of the message, once. */
+  settle: ((error: MqttError | null, result: PublishResult) => void) | null;
+  /** Its sequence number in the store, if it is there. */
   sequence?: number | undefined;
 }
 
-/** Limits of what waits. */
+/** Limits of the outgoing queue. */
 export interface QueueOptions {
-  /** How many messages wait for a connection or for the server. Default: 10,000. */
+  /** The maximum number of messages. Default: 10,000. */
   maxMessages?: number | undefined;
-  /** How many bytes of topics and payloads wait. Default: 16 MiB. */
+  /** The maximum size of topics and payloads. Default: 16 MiB. */
   maxBytes?: number | undefined;
-  /** What happens to a message that does not fit: it is refused (default), or the oldest make room for it. */
+  /** What happens to a message that does not fit: it is rejected (default), or the oldest messages are dropped. */
   policy?: "reject" | "drop-oldest" | undefined;
 }
 
 const DEFAULT_INFLIGHT = 1_024;
-/** A server of 3.1.1 cannot say how many it takes. A common one takes 20, and loses QoS 2 messages beyond them. */
+/** 3.1.1 has no Receive Maximum. A common server accepts 20 messages in flight, and loses further QoS 2 messages. */
 const DEFAULT_INFLIGHT_V3 = 20;
 const DEFAULT_QUEUE_MESSAGES = 10_000;
 const DEFAULT_QUEUE_BYTES = 16 * 1024 * 1024;
 const NO_PAYLOAD = "";
 
 export class OutgoingMessages {
-  /** Exchanges in the order in which they are to be sent again `[MQTT-4.6.0-1]`. */
-  /** @internal */
+  /** @internal The exchanges in the order in which they are resent `[MQTT-4.6.0-1]`. */
   readonly inflight = new Map<number, Outgoing>();
   private readonly queue = new Deque<Outgoing>();
   private queueBytes = 0;
-  /** Exchanges of an earlier connection that have to be sent again. */
-  private readonly again = new Deque<Outgoing>();
-  /** How many more PUBLISH with QoS 1 and 2 the server takes (section 4.9). */
+  /** Exchanges of an earlier connection that must be resent. */
+  private readonly resends = new Deque<Outgoing>();
+  /** How many more QoS 1 and 2 PUBLISH packets the server accepts (section 4.9). */
   private quota = 0;
-  /** Whether no new messages are taken. */
+  /** Whether new messages are refused. */
   isClosing = false;
   private highestQuota = 0;
   private readonly maxMessages: number;
@@ -84,7 +83,7 @@ export class OutgoingMessages {
     private readonly counters: Counters,
     options: QueueOptions,
     private readonly maxInflight: number | undefined,
-    /** Whether QoS 1 messages that a lost session leaves open are sent again as new ones. */
+    /** Whether QoS 1 messages of a lost session are published again. */
     private readonly republishes: boolean,
   ) {
     this.maxMessages = options.maxMessages ?? DEFAULT_QUEUE_MESSAGES;
@@ -92,24 +91,24 @@ export class OutgoingMessages {
     this.dropsOldest = options.policy === "drop-oldest";
   }
 
-  /** Messages that have not been sent. */
+  /** The number of messages that have not been sent. */
   get queued(): number {
     return this.queue.length;
   }
 
-  /** Exchanges that are not complete. */
+  /** The number of incomplete exchanges. */
   get open(): number {
     return this.inflight.size;
   }
 
-  /** Whether a QoS 0 message could be sent this moment, without overtaking another one. */
+  /** Whether a QoS 0 message can be sent now without overtaking another message. */
   get isClear(): boolean {
     return this.link.isUp && !this.link.isCongested && !this.isClosing && this.queue.length === 0;
   }
 
-  /** Sends the message now if it can be sent, or lets it wait. Settles it at once if it can do neither. */
-  give(message: Outgoing): void {
-    if (this.link.isUp && !this.link.isCongested && this.queue.length === 0 && this.again.length === 0) {
+  /** Sends the message, or queues it. Rejects it if neither is possible. */
+  publish(message: Outgoing): void {
+    if (this.link.isUp && !this.link.isCongested && this.queue.length === 0 && this.resends.length === 0) {
       if (message.qos === 0 || this.quota > 0) {
         this.transmit(message);
         return;
@@ -131,10 +130,10 @@ export class OutgoingMessages {
       this.end(oldest, new MqttError("dropped", oldest.topic));
     }
     this.append(message);
-    this.link.keeper?.queued(message);
+    this.link.recorder?.queued(message);
   }
 
-  /** @internal Without a look at the limits. */
+  /** @internal Queues a message without checking the limits. */
   append(message: Outgoing): void {
     this.queue.push(message);
     this.queueBytes += message.size;
@@ -146,24 +145,24 @@ export class OutgoingMessages {
     return message;
   }
 
-  /** Settles the message. It is not sent if it has not been; an exchange that has begun goes on. */
+  /** Rejects the promise of a message, and drops the message unless its exchange has started. */
   cancel(message: Outgoing, signal: AbortSignal): void {
     if (message.stage === "waiting" && this.queue.remove(message)) {
       this.queueBytes -= message.size;
-      this.link.keeper?.done(message);
+      this.link.recorder?.done(message);
     }
     const code = message.epoch === 0 ? "canceled" : "unacknowledged";
     finish(message, new MqttError(code, message.topic, { cause: signal.reason }), SUCCESS);
   }
 
-  /** Sends what can be sent. */
+  /** Sends as many messages as possible. */
   pump(): void {
-    const { link, again, queue } = this;
+    const { link, resends, queue } = this;
     while (link.isUp && !link.isCongested) {
-      const repeated = again.peek();
+      const repeated = resends.peek();
       if (repeated !== undefined) {
         if (repeated.stage === "sent" && this.quota === 0) return;
-        again.shift();
+        resends.shift();
         this.repeat(repeated);
         continue;
       }
@@ -174,7 +173,7 @@ export class OutgoingMessages {
     }
   }
 
-  /** The second and later times an exchange is sent `[MQTT-4.4.0-1]`. */
+  /** Resends the packet of an exchange `[MQTT-4.4.0-1]`. */
   private repeat(message: Outgoing): void {
     if (message.stage === "released") this.link.send({ type: "pubrel", packetId: message.packetId });
     else if (message.stage === "sent") this.transmit(message);
@@ -195,7 +194,7 @@ export class OutgoingMessages {
       if (!isRepeated) {
         message.packetId = this.ids.take();
         this.inflight.set(message.packetId, message);
-        link.keeper?.sent(message);
+        link.recorder?.sent(message);
       }
       this.put(message.topic, message.payload, message.retain, qos, message.packetId, isRepeated, properties);
       message.stage = "sent";
@@ -203,7 +202,7 @@ export class OutgoingMessages {
       this.quota--;
     } catch (error) {
       if (!(error instanceof MqttError)) throw error;
-      if (message.packetId !== 0) this.forget(message);
+      if (message.packetId !== 0) this.release(message);
       this.end(message, error);
     }
   }
@@ -213,7 +212,7 @@ export class OutgoingMessages {
     // [MQTT-3.2.2-11]
     const highest = limits.maximumQoS ?? 2;
     if (message.qos > highest) {
-      throw new MqttError("qos_not_supported", `QoS ${message.qos}, the most is ${highest}`);
+      throw new MqttError("qos_not_supported", `QoS ${message.qos}, the maximum is ${highest}`);
     }
     // [MQTT-3.2.2-14]
     if (message.retain && limits.retainAvailable === false) {
@@ -221,14 +220,14 @@ export class OutgoingMessages {
     }
   }
 
-  /** What is left of its lifetime goes with a message that has waited. */
+  /** Returns the properties of a message with its remaining lifetime. */
   private propertiesNow(message: Outgoing): PublishProperties | undefined {
     const { properties } = message;
     const lifetime = properties?.messageExpiryInterval;
     if (lifetime === undefined) return properties;
     const waited = Math.floor(Math.max(0, this.link.now - message.since) / 1000);
     if (waited === 0) return properties;
-    // The receiver of a PUBLISH that was sent may have it, and its exchange must be completed.
+    // Expire only messages that were never sent. The server may have received the others, so their exchange must be completed.
     if (waited >= lifetime && message.stage === "waiting") {
       this.counters.expired++;
       throw new MqttError("expired", message.topic);
@@ -236,7 +235,7 @@ export class OutgoingMessages {
     return { ...properties, messageExpiryInterval: Math.max(1, lifetime - waited) };
   }
 
-  /** Encodes a PUBLISH, with a topic alias if there is one for its topic. */
+  /** Encodes a PUBLISH, with a topic alias if its topic has one. */
   put(
     topic: string,
     payload: Uint8Array | string,
@@ -247,11 +246,11 @@ export class OutgoingMessages {
     properties: PublishProperties | undefined,
   ): void {
     const { link } = this;
-    // What is far too large takes no memory.
+    // Refuse a payload that is too large before memory is allocated for it.
     if (payload.length > link.maxPacketSize) link.refuse(payload.length);
     const alias = link.aliases === null ? undefined : link.aliases.take(topic);
     scratch.topic = topic;
-    // Before 5.0 there are none: what they say is left out.
+    // Before 5.0 there are no properties.
     scratch.properties = link.version === 5 ? properties : undefined;
     if (alias !== undefined) {
       if (alias.known) scratch.topic = "";
@@ -269,27 +268,27 @@ export class OutgoingMessages {
 
   onPuback(packet: Acknowledgement<"puback">): void {
     const message = this.inflight.get(packet.packetId);
-    if (message?.qos === 1 && message.stage === "sent") this.complete(message, answerOf(packet));
+    if (message?.qos === 1 && message.stage === "sent") this.complete(message, resultOf(packet));
   }
 
   onPubrec(packet: Pubrec): void {
     const { packetId, reason } = packet;
     const message = this.inflight.get(packetId);
     if (message?.qos !== 2) {
-      // Whoever asks for an exchange that is not known is told so, and can end it (section 4.3.3).
+      // For an unknown exchange, answer with 0x92, so that the server can end it (section 4.3.3).
       this.link.send({ type: "pubrel", packetId, reason: this.link.version === 5 ? 0x92 : 0 });
       return;
     }
     if (reason >= 0x80) {
-      this.complete(message, answerOf(packet));
+      this.complete(message, resultOf(packet));
       return;
     }
     if (message.stage === "sent") {
       message.stage = "released";
-      this.link.keeper?.released(message);
-      // PUBCOMP does not repeat it, such as that nobody has subscribed.
-      message.answer = answerOf(packet);
-      // The server owns it now. Behind the others: PUBREL go in the order of PUBREC [MQTT-4.6.0-4].
+      this.link.recorder?.released(message);
+      // Keep the reason code of PUBREC, such as 0x10, because PUBCOMP does not repeat it.
+      message.result = resultOf(packet);
+      // The server has the payload. Move the exchange to the end: PUBREL packets follow the order of PUBREC [MQTT-4.6.0-4].
       message.payload = NO_PAYLOAD;
       this.inflight.delete(packetId);
       this.inflight.set(packetId, message);
@@ -299,17 +298,17 @@ export class OutgoingMessages {
 
   onPubcomp(packet: Pubcomp): void {
     const message = this.inflight.get(packet.packetId);
-    if (message?.stage === "released") this.complete(message, message.answer);
+    if (message?.stage === "released") this.complete(message, message.result);
   }
 
-  private complete(message: Outgoing, answer: Answer): void {
-    this.forget(message);
+  private complete(message: Outgoing, result: PublishResult): void {
+    this.release(message);
     this.quota = Math.min(this.quota + 1, this.highestQuota);
-    this.end(message, answer.reason < 0x80 ? null : new MqttError("publish_refused", message.topic, answer), answer);
+    this.end(message, result.reason < 0x80 ? null : new MqttError("publish_refused", message.topic, result), result);
     this.pump();
   }
 
-  private forget(message: Outgoing): void {
+  private release(message: Outgoing): void {
     this.inflight.delete(message.packetId);
     this.ids.release(message.packetId);
   }
@@ -318,23 +317,23 @@ export class OutgoingMessages {
     const { limits, version } = this.link;
     const window = this.maxInflight ?? (version === 5 ? DEFAULT_INFLIGHT : DEFAULT_INFLIGHT_V3);
     this.highestQuota = this.quota = Math.min(limits.receiveMaximum ?? 65_535, window);
-    this.again.clear();
+    this.resends.clear();
     if (isSessionPresent) {
-      for (const message of this.inflight.values()) this.again.push(message);
+      for (const message of this.inflight.values()) this.resends.push(message);
     } else {
-      this.startOver();
+      this.sessionLost();
     }
   }
 
-  /** The server's session is gone `[MQTT-3.2.2-5]`. */
-  private startOver(): void {
+  /** Handles the loss of the server's session `[MQTT-3.2.2-5]`. */
+  private sessionLost(): void {
     const renewed: Outgoing[] = [];
     for (const message of [...this.inflight.values()]) {
-      this.forget(message);
+      this.release(message);
       if (message.qos === 1 && this.republishes && message.settle !== null) {
         message.packetId = 0;
         message.stage = "waiting";
-        this.link.keeper?.unsent(message);
+        this.link.recorder?.unsent(message);
         renewed.push(message);
       } else {
         this.end(message, new MqttError("session_lost", message.topic));
@@ -344,23 +343,23 @@ export class OutgoingMessages {
     for (const message of renewed) this.queueBytes += message.size;
   }
 
-  /** The end of the client: nothing will be sent any more. */
+  /** Rejects all messages at the end of the client. */
   failAll(error: MqttError): void {
     const open = [...this.inflight.values(), ...this.queue.drain()];
     this.inflight.clear();
-    this.again.clear();
+    this.resends.clear();
     this.queueBytes = 0;
     for (const message of open) this.end(message, error);
   }
 
-  private end(message: Outgoing, error: MqttError | null, answer = SUCCESS): void {
+  private end(message: Outgoing, error: MqttError | null, result = SUCCESS): void {
     message.stage = "over";
-    this.link.keeper?.done(message);
-    finish(message, error, answer);
+    this.link.recorder?.done(message);
+    finish(message, error, result);
   }
 }
 
-/** One object for all: the encoder reads it at once. */
+/** One object for all packets, because the encoder reads it immediately. */
 const scratch: {
   type: "publish";
   topic: string;
@@ -372,12 +371,12 @@ const scratch: {
   properties: PublishProperties | undefined;
 } = { type: "publish", topic: "", payload: NO_PAYLOAD, qos: 1, packetId: 0, dup: false, retain: false, properties: undefined };
 
-function answerOf({ reason, properties }: Acknowledgement<"puback" | "pubrec">): Answer {
+function resultOf({ reason, properties }: Acknowledgement<"puback" | "pubrec">): PublishResult {
   return { reason, ...properties };
 }
 
-function finish(message: Outgoing, error: MqttError | null, answer: Answer): void {
+function finish(message: Outgoing, error: MqttError | null, result: PublishResult): void {
   const { settle } = message;
   message.settle = null;
-  settle?.(error, answer);
+  settle?.(error, result);
 }

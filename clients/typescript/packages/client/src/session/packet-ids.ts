@@ -1,10 +1,10 @@
-/** The packet identifiers of one client (section 2.2.1): 1 to 65,535, each in one exchange at a time. */
+/** Allocates the packet identifiers of one client (section 2.2.1): 1 to 65,535, each for one exchange at a time. */
 export class PacketIds {
-  /** @internal Those of a store are in use from the start. */
+  /** @internal A store adds the identifiers of its messages. */
   readonly used = new Set<number>();
   private last = 0;
 
-  /** A free one, which there must be. Freshly released ones come last, so that late answers meet nobody. */
+  /** Returns a free identifier, of which there must be one. Recently released ones are reused last, because of late acknowledgements. */
   take(): number {
     do {
       this.last = this.last === 65_535 ? 1 : this.last + 1;

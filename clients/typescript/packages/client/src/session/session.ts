@@ -1,5 +1,5 @@
-// One client's side of MQTT without any input or output: bytes of the connection and the time come in as arguments, bytes to
-// send lie in the outbox, and what happens is told to the owner. A session goes through any number of connections.
+// The MQTT protocol of a client without I/O. Received bytes and the time are arguments, bytes to send are in the outbox, and
+// callbacks notify the owner of events. A session spans any number of connections.
 
 import type {
   Auth,
@@ -23,30 +23,30 @@ import { Link } from "./link.js";
 import { OutgoingMessages, type QueueOptions } from "./outgoing.js";
 import { PacketIds } from "./packet-ids.js";
 
-/** What a session is told once. */
+/** The settings of a session. */
 export interface SessionSettings {
   clientId: string;
-  /** Whether the first connection begins a new session. */
+  /** Whether the first connection starts a new session. */
   cleanStart: boolean;
   keepAliveS: number;
   sessionExpiryS: number;
   will: WillInit | null;
   receiveMaximum: number;
-  /** The largest packet in bytes that is accepted; 0 for what the format can express. */
+  /** The maximum size of received packets in bytes; 0 for the limit of the protocol. */
   maximumPacketSize: number;
   /** The highest topic alias that the server may use. */
   topicAliasMaximum: number;
-  /** The most topic aliases that are used towards the server. */
+  /** The maximum number of topic aliases that the client uses. */
   maxTopicAliases: number;
   maxInflight: number | undefined;
   pingTimeoutMs: number;
   queue: QueueOptions;
   republishes: boolean;
-  /** More properties of CONNECT. */
+  /** Further properties of CONNECT. */
   properties: ConnectProperties;
 }
 
-/** What may be different for each connection. */
+/** The credentials of one connection. */
 export interface Credentials {
   userName?: string | undefined;
   password?: Uint8Array | string | undefined;
@@ -54,27 +54,27 @@ export interface Credentials {
   authenticationData?: Uint8Array | undefined;
 }
 
-/** Who is told what happens. Nothing here may throw. */
+/** Receives the events of a session. The callbacks must not throw. */
 export interface SessionOwner {
   /** There are bytes in the outbox, and there were none before. */
   onOutput(): void;
   onConnected(packet: Connack): void;
-  /** The server goes on with the authentication, or has ended it: of CONNACK, {@link Session.admit} is told if it is believed. */
+  /** The server continues or ends the authentication. After a CONNACK that proves the server, the owner calls {@link Session.admit}. */
   onAuth(packet: Auth | Connack): void;
-  /** The connection is to be ended, once the outbox has been sent. */
+  /** The connection must end once the outbox is sent. */
   onFailed(error: MqttError): void;
 }
 
-/** Who is told what comes for subscriptions. Nothing here may throw. */
+/** Receives messages and refusals for subscriptions. The callbacks must not throw. */
 export interface Receiver {
   onMessage(packet: Publish, receipt: Receipt | null): void;
   onRefused(filter: string, error: MqttError): void;
 }
 
-/** Unread bytes beyond which a session reads on though its owner would rather wait: 16 MiB. */
+/** With more unread bytes than this, the session reads although it is paused: 16 MiB. */
 const UNREAD_MAX_BYTES = 16 * 1024 * 1024;
 
-/** Bytes of a CONNACK of 3.1.1. */
+/** The size of a 3.1.1 CONNACK. */
 const CONNACK_V3_BYTES = 4;
 
 type State = "idle" | "connecting" | "connected" | "ended";
@@ -87,18 +87,18 @@ export class Session {
   readonly incoming: IncomingMessages;
   readonly filters: Filters;
   readonly keepAlive: KeepAlive;
-  /** The one the server has assigned, if it has. */
+  /** The client identifier, possibly assigned by the server. */
   clientId: string;
   /** Whether the application cannot take more messages for now. */
   isPaused = false;
-  /** Whether it is not known yet whether the server is believed: what comes behind its CONNACK waits. */
+  /** Whether the client is still checking the server's authentication data. Packets after the CONNACK wait. */
   private isHeld = false;
   /** The authentication method of this connection. */
   private method: string | undefined;
   private state: State = "idle";
   private hasConnected = false;
   private decoder = new ClientDecoder();
-  /** The first bytes of this connection. */
+  /** The first bytes that were received on this connection. */
   private head: number[] = [];
   private readonly aliases: (string | undefined)[] = [];
   private cleanStart = true;
@@ -126,17 +126,17 @@ export class Session {
     this.keepAlive = new KeepAlive(settings.pingTimeoutMs);
   }
 
-  /** Whether something waits for a packet of the server: reading must go on then, or it would wait for ever. */
-  get awaitsAnswers(): boolean {
+  /** Whether an operation waits for a packet of the server. Reading must continue then, or the operation would never end. */
+  get awaitsResponse(): boolean {
     return this.outgoing.open > 0 || this.filters.open > 0 || this.state === "connecting";
   }
 
-  /** Whether bytes are to be left where they are. */
+  /** Whether the session reads packets. */
   get isReading(): boolean {
-    return !this.isHeld && (!this.isPaused || this.awaitsAnswers || this.decoder.bufferedBytes > UNREAD_MAX_BYTES);
+    return !this.isHeld && (!this.isPaused || this.awaitsResponse || this.decoder.bufferedBytes > UNREAD_MAX_BYTES);
   }
 
-  /** A transport is open: writes CONNECT. */
+  /** Starts a connection on an open transport: writes CONNECT. */
   open(version: 4 | 5, credentials: Credentials, now: number): void {
     const { settings, link } = this;
     link.now = now;
@@ -178,7 +178,7 @@ export class Session {
     });
   }
 
-  /** Bytes have come from the server. */
+  /** Processes bytes from the server. */
   receive(chunk: Uint8Array, now: number): void {
     this.link.now = now;
     this.keepAlive.received(now);
@@ -188,7 +188,7 @@ export class Session {
     this.read();
   }
 
-  /** Handles what has been received, until it is all done or the owner pauses. */
+  /** Handles received packets until there are no more, or the owner pauses. */
   read(): void {
     const { decoder } = this;
     try {
@@ -206,7 +206,7 @@ export class Session {
 
   private onReadError(error: unknown): void {
     const isDecodeError = error instanceof MqttDecodeError;
-    // What cannot be read in the place of CONNACK is another version of MQTT, or no MQTT at all.
+    // If the CONNACK cannot be decoded, the server uses another version of MQTT, or another protocol.
     const isNoConnack = isDecodeError && this.state === "connecting";
     const old = isNoConnack ? asV3Connack(this.head) : null;
     const code = isNoConnack ? "handshake_failed" : "protocol_error";
@@ -241,7 +241,7 @@ export class Session {
         this.filters.onUnsuback(packet);
         break;
       case "pingresp":
-        this.keepAlive.answered();
+        this.keepAlive.pong();
         break;
       case "connack":
         if (this.state !== "connecting") unexpected(packet);
@@ -287,13 +287,13 @@ export class Session {
     this.owner.onAuth(packet);
   }
 
-  /** The server has accepted the connection, and is believed. */
+  /** Completes the connection after a CONNACK that is accepted and authenticated. */
   admit(packet: Connack): void {
     const { properties } = packet;
     this.isHeld = false;
     // [MQTT-3.2.2-4]
     if (packet.sessionPresent && this.cleanStart) {
-      throw new MqttError("protocol_error", "session present, though it was to be new [MQTT-3.2.2-4]");
+      throw new MqttError("protocol_error", "session present despite clean start [MQTT-3.2.2-4]");
     }
     const { link, settings } = this;
     link.accept(properties);
@@ -308,8 +308,8 @@ export class Session {
     // [MQTT-3.2.2-21]
     this.keepAlive.start(properties.serverKeepAlive ?? settings.keepAliveS, link.now);
     this.incoming.onConnected(packet.sessionPresent);
-    link.keeper?.began(packet.sessionPresent);
-    // What the owner subscribes to and publishes when it hears of the connection comes behind what was there before.
+    link.recorder?.began(packet.sessionPresent);
+    // Send what was pending before the owner is notified, so that new messages and subscriptions follow it.
     this.outgoing.onConnected(packet.sessionPresent);
     this.filters.onConnected(packet.sessionPresent);
     this.outgoing.pump();
@@ -322,7 +322,7 @@ export class Session {
     this.fail(new MqttError(code, "", { reason, ...packet.properties }));
   }
 
-  /** QoS 0 without waiting and without a promise: answers whether the message was taken. */
+  /** Sends a QoS 0 message without queuing. Returns whether it was accepted. */
   sendNow(topic: string, payload: Uint8Array | string, retain: boolean, properties?: PublishProperties): boolean {
     if (!this.outgoing.isClear) return false;
     if (retain && this.link.limits.retainAvailable === false) {
@@ -332,7 +332,7 @@ export class Session {
     return true;
   }
 
-  /** Looks at the clock: sends a PINGREQ, or gives the connection up. */
+  /** Checks the keep alive: sends a PINGREQ, or ends the connection. */
   tick(now: number): void {
     this.link.now = now;
     if (this.state !== "connected") return;
@@ -341,12 +341,12 @@ export class Session {
     else if (due === "dead") this.fail(new MqttError("keep_alive_timeout"));
   }
 
-  /** Answers the server's AUTH, or begins another authentication (section 4.12). */
+  /** Sends AUTH: continues an authentication, or starts a re-authentication (section 4.12). */
   authenticate(reason: number, authenticationData: Uint8Array | undefined): void {
     this.link.send({ type: "auth", reason, properties: { authenticationMethod: this.method, authenticationData } });
   }
 
-  /** Writes DISCONNECT; the session goes no further on this connection. */
+  /** Writes DISCONNECT and ends the connection. */
   disconnect(reason: number, properties?: DisconnectProperties): void {
     if (this.state === "connected") {
       const isV5 = this.link.version === 5;
@@ -356,7 +356,7 @@ export class Session {
   }
 
   private protocolError(error: MqttError, reason: number): void {
-    // 3.1.1 knows no reasons: the connection is closed and that is all [MQTT-4.13.1-1].
+    // 3.1.1 has no reason codes: the connection is only closed [MQTT-4.13.1-1].
     if (this.state === "connected" && this.link.version === 5) {
       this.link.send({ type: "disconnect", reason: error.reason ?? reason });
     }
@@ -368,7 +368,7 @@ export class Session {
     this.owner.onFailed(error);
   }
 
-  /** The connection is gone. What is not complete waits for the next one. */
+  /** The connection is lost. Incomplete exchanges wait for the next one. */
   lost(): void {
     this.state = "idle";
     this.link.isUp = false;
@@ -376,7 +376,7 @@ export class Session {
     this.keepAlive.stop();
   }
 
-  /** The end: everything that waits is settled with the error. */
+  /** Ends the session and rejects everything that is pending. */
   end(error: MqttError): void {
     this.lost();
     this.state = "ended";
@@ -390,10 +390,10 @@ export function unexpected(packet: Packet): never {
 }
 
 function aliasError(): MqttError {
-  return new MqttError("protocol_error", "a topic alias that is not defined", { reason: 0x94 });
+  return new MqttError("protocol_error", "undefined topic alias", { reason: 0x94 });
 }
 
-/** A server that does not know MQTT 5.0 refuses in the format of 3.1.1: the CONNACK that these bytes are then, or null. */
+/** Decodes the 3.1.1 CONNACK with which a server without MQTT 5.0 refuses the client, or returns null. */
 function asV3Connack(bytes: readonly number[]): Connack | null {
   try {
     const decoder = new ClientDecoder({ protocolVersion: 4 });

@@ -1,17 +1,17 @@
 import type { PacketInit } from "@tautwire/mqtt-codec";
 
-/** A packet in outline, for diagnostics: never its payload, and no credentials. */
+/** A summary of a packet for diagnostics, without payload and credentials. */
 export interface PacketOutline {
   type: PacketInit["type"];
   packetId?: number;
   qos?: number;
   topic?: string;
   reason?: number;
-  /** Bytes of the message of a PUBLISH. */
+  /** The size of the payload of a PUBLISH. */
   payloadBytes?: number;
 }
 
-/** Sees every packet. `bytes`: the size of the whole packet if it was sent, 0 if it was received. */
+/** Called with every packet. `bytes`: the size of a sent packet, 0 for a received one. */
 export type Trace = (direction: "sent" | "received", packet: PacketInit, bytes: number) => void;
 
 export function outline(packet: PacketInit): PacketOutline {

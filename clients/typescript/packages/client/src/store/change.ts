@@ -1,44 +1,44 @@
-// What a store records, and what it gives back.
+// The changes that a store records, and the session that it restores.
 
-/** One step of a session. Stores record them in order. */
+/** A change of a session. Stores record changes in order. */
 export type Change =
-  /** The server has a session for this client identifier. Nothing received earlier counts any more; messages to be sent stay. */
+  /** The server has a new session for this client identifier. Earlier received identifiers are void; outgoing messages remain. */
   | { readonly kind: "began"; readonly clientId: string }
-  /** The message, a PUBLISH packet of this protocol version with some packet identifier, waits to be sent. */
+  /** The message was queued: a PUBLISH packet of this protocol version, with any packet identifier. */
   | { readonly kind: "queued"; readonly sequence: number; readonly version: 4 | 5; readonly packet: Uint8Array }
   /** The message has a packet identifier, and may have been sent with it. */
   | { readonly kind: "sent"; readonly sequence: number; readonly packetId: number }
-  /** The message waits again, without a packet identifier, because its session was lost. */
+  /** The message is queued again without a packet identifier, because its session was lost. */
   | { readonly kind: "unsent"; readonly sequence: number }
-  /** The server has taken over the QoS 2 message (PUBREC). Only PUBREL and PUBCOMP are due. */
+  /** The server has received the QoS 2 message (PUBREC). Only PUBREL and PUBCOMP are left. */
   | { readonly kind: "released"; readonly sequence: number }
-  /** The message needs nothing more. */
+  /** The message is complete. */
   | { readonly kind: "done"; readonly sequence: number }
   /** The application has accepted the incoming QoS 2 message. */
   | { readonly kind: "received"; readonly packetId: number }
-  /** The server has released it (PUBREL): the identifier may come again with another message. */
+  /** The server has released it (PUBREL) and may reuse the identifier for another message. */
   | { readonly kind: "completed"; readonly packetId: number };
 
-/** A message to the server that is not done. */
+/** An outgoing message that is not complete. */
 export interface StoredMessage {
-  /** Orders messages as the application published them: 1 to 2^53 - 1. */
+  /** The order of publication: 1 to 2^53 - 1. */
   readonly sequence: number;
   /** 0 for a message that has not been sent. */
   readonly packetId: number;
-  /** 0 until PUBREC; then it orders messages by the arrival of theirs `[MQTT-4.6.0-4]`. */
+  /** 0 until PUBREC; then the order in which the PUBREC packets arrived `[MQTT-4.6.0-4]`. */
   readonly release: number;
   /** Protocol version of the packet. */
   readonly version: 4 | 5;
-  /** The PUBLISH packet with some packet identifier, or null once it was released. */
+  /** The PUBLISH packet with any packet identifier, or null after PUBREC. */
   readonly packet: Uint8Array | null;
 }
 
-/** A session at rest. */
+/** A stored session. */
 export interface StoredSession {
   /** The client identifier for which the server may hold a session, or null. */
   readonly clientId: string | null;
-  /** In the order of publication. */
+  /** The outgoing messages in the order of publication. */
   readonly outgoing: readonly StoredMessage[];
-  /** Packet identifiers of incoming QoS 2 messages that were accepted and not released yet. */
+  /** The packet identifiers of incoming QoS 2 messages that were accepted and not released yet. */
   readonly received: readonly number[];
 }

@@ -17,48 +17,48 @@ import { SyncedStore } from "./synced-store.js";
 
 export type { Change, StoredMessage, StoredSession } from "./change.js";
 
-/** The file is written anew when so many bytes of it are useless, and more than are of use: 1 MiB. */
+/** The file is compacted when more bytes than this, and more than half of it, are garbage: 1 MiB. */
 const COMPACT_BYTES = 1024 * 1024;
-/** Records are gathered to pieces of this size when the file is written anew. */
+/** The size of one write during compaction. */
 const PIECE_BYTES = 64 * 1024;
 
-/** How a file is kept. */
+/** Options of a {@link FileStore}. */
 export interface FileStoreOptions {
   /**
-   * Whether each sync reaches the device. Default: true. With false the session survives a crash of the process, and may be set back by a
-   * loss of power.
+   * Whether each sync flushes to the device. Default: true. With false the session survives a crash of the process, but a
+   * power failure may lose the latest changes.
    */
   sync?: boolean | undefined;
-  /** The file is written anew when so many bytes of it are useless, and more than are of use. Default: 1 MiB. */
+  /** The file is compacted when more bytes than this, and more than half of it, are garbage. Default: 1 MiB. */
   compactBytes?: number | undefined;
 }
 
-/** Where the record lies that queued a message. */
+/** The position of the record that queued a message. */
 interface Place {
   offset: number;
   readonly length: number;
 }
 
 /**
- * A session in a file, safe against a crash of the process or the machine at any time. The format is that of the clients in Go and Rust.
- * One process at a time can have it open. Beside it are, at times, files with the endings `.new`, `.pid` and `.pid.guard`.
+ * A session in a file, which survives a crash of the process or the machine at any time. The clients in Go and Rust use the same format.
+ * One process at a time can have it open. Temporary files next to it have the suffixes `.new`, `.pid` and `.pid.guard`.
  */
 export class FileStore extends SyncedStore {
-  /** Bytes that opening has cut off, because a crash had left them unfinished. */
+  /** The number of bytes of an incomplete record, left by a crash, that opening the file has truncated. */
   readonly droppedBytes: number = 0;
   private readonly ledger = new Ledger();
   private readonly places = new Map<number, Place>();
-  /** The packets that {@link load} gives. */
+  /** The packets that {@link load} returns. */
   private found: Map<number, Uint8Array> | null = new Map();
   private pending: Buffer[] = [];
-  /** What the file has, and what it will have with what is pending. */
+  /** The size of the file, and its size with the pending records. */
   private written = HEADER_BYTES;
   private size = HEADER_BYTES;
-  /** Bytes of records of messages that wait. */
+  /** The size of the records of messages that are not complete. */
   private live = 0;
   private failure: MqttError | null = null;
   private closing: Promise<void> | null = null;
-  /** The least number of useless bytes for which the file is written anew. */
+  /** The number of garbage bytes above which the file is compacted. */
   private compactBytes: number;
 
   private constructor(
@@ -72,16 +72,17 @@ export class FileStore extends SyncedStore {
   }
 
   /**
-   * Opens the session in a file, or begins an empty one.
+   * Opens the session in a file, or creates an empty one.
    *
-   * @throws {MqttError} As a rejection: `store_in_use`; `store_corrupt`: it is no session file, and stays as it is; `store_failed`.
+   * @throws {MqttError} As a rejection: `store_in_use`; `store_corrupt`: the file is not a session store, and is left unchanged;
+   * `store_failed`.
    */
   static async open(path: string, options: FileStoreOptions = {}): Promise<FileStore> {
     let unlock: (() => void) | undefined;
     let file: FileHandle | undefined;
     try {
       unlock = await lock(path);
-      // What a crash left while the file was written anew.
+      // A crash during compaction leaves this file.
       await rm(newPath(path), { force: true });
       file = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
       const store = new FileStore(path, file, options, unlock);
@@ -94,7 +95,7 @@ export class FileStore extends SyncedStore {
     }
   }
 
-  /** Takes over the records, and cuts off what a crash left behind them. */
+  /** Reads the records, and truncates an incomplete one at the end. */
   private async read(): Promise<void> {
     const content = await this.file.readFile();
     if (content.length < HEADER_BYTES) {
@@ -103,7 +104,7 @@ export class FileStore extends SyncedStore {
       return;
     }
     if (!content.subarray(0, HEADER_BYTES).equals(header())) {
-      throw new MqttError("store_corrupt", `${this.path}: it does not begin as a session file`);
+      throw new MqttError("store_corrupt", `${this.path}: the file has no header of a session store`);
     }
     for (;;) {
       const record = readRecord(content.subarray(this.size));
@@ -124,11 +125,11 @@ export class FileStore extends SyncedStore {
   private async begin(): Promise<void> {
     await this.file.truncate(0);
     await writeAll(this.file, header(), 0);
-    await this.reach(this.file);
-    await this.reachFolder();
+    await this.syncFile(this.file);
+    await this.syncFolder();
   }
 
-  /** Takes a change into account whose record has this length. */
+  /** Applies a change whose record has this length. Returns false if it is not valid. */
   private note(change: Change, length: number): boolean {
     if (!this.ledger.apply(change)) return false;
     if (change.kind === "queued") {
@@ -144,7 +145,7 @@ export class FileStore extends SyncedStore {
 
   override load(): StoredSession {
     const { ledger, found } = this;
-    if (found === null) throw new MqttError("store_failed", `${this.path}: it has been loaded, open it anew`);
+    if (found === null) throw new MqttError("store_failed", `${this.path}: the session was loaded already; open the store again`);
     this.found = null;
     const outgoing = ledger.inOrder().map(([sequence, message]) => ({
       ...message,
@@ -159,7 +160,7 @@ export class FileStore extends SyncedStore {
     if (this.closing === null && this.note(change, record.length)) this.pending.push(record);
   }
 
-  /** After an error of writing it can be tried again. One of syncing stays: the system does not tell what of the data is lost. */
+  /** A failed write can be retried. A failed sync is permanent, because the system does not tell which data is lost. */
   protected override async write(): Promise<void> {
     if (this.failure !== null) throw this.failure;
     const batch = Buffer.concat(this.pending);
@@ -171,23 +172,23 @@ export class FileStore extends SyncedStore {
         this.pending.unshift(batch);
         throw failed(this.path, error);
       }
-      await this.lastingly(() => this.reach(this.file));
+      await this.failPermanently(() => this.syncFile(this.file));
       this.written += batch.length;
     }
-    const useless = this.written - HEADER_BYTES - this.live;
-    // The ledger knows what is pending already: with something there the two differ, and the next sync tries again.
-    if (useless <= this.compactBytes || useless <= this.live || this.pending.length > 0) return;
+    const garbage = this.written - HEADER_BYTES - this.live;
+    // The ledger includes pending changes, which the file does not have yet: the next sync tries again.
+    if (garbage <= this.compactBytes || garbage <= this.live || this.pending.length > 0) return;
     const isDone = await this.compact();
-    // What was to be synced is synced, whether there was room for another file or not.
-    this.compactBytes = isDone ? (this.options.compactBytes ?? COMPACT_BYTES) : useless * 2;
+    // The sync has succeeded even if the compaction failed, for example because the disk is full.
+    this.compactBytes = isDone ? (this.options.compactBytes ?? COMPACT_BYTES) : garbage * 2;
   }
 
-  private async reach(file: FileHandle): Promise<void> {
+  private async syncFile(file: FileHandle): Promise<void> {
     if (this.options.sync !== false) await file.datasync();
   }
 
-  /** A file that was made or renamed is there after a loss of power when its folder is synced. Windows has nothing of the kind. */
-  private async reachFolder(): Promise<void> {
+  /** Syncs the directory, so that a created or renamed file survives a power failure. Windows does not support it. */
+  private async syncFolder(): Promise<void> {
     if (process.platform === "win32") return;
     const folder = await open(dirname(this.path));
     try {
@@ -197,7 +198,8 @@ export class FileStore extends SyncedStore {
     }
   }
 
-  private async lastingly(step: () => Promise<void>): Promise<void> {
+  /** Runs a step whose failure is permanent. */
+  private async failPermanently(step: () => Promise<void>): Promise<void> {
     try {
       await step();
     } catch (error) {
@@ -206,7 +208,7 @@ export class FileStore extends SyncedStore {
     }
   }
 
-  /** Writes the file anew with what is of use. Changes may be recorded meanwhile; they lie behind `end`. False: it stays as it is. */
+  /** Compacts the file. Changes that are recorded meanwhile are after `end`. Returns false if the old file remains. */
   private async compact(): Promise<boolean> {
     const { size: end } = this;
     const changes = this.snapshot();
@@ -229,16 +231,16 @@ export class FileStore extends SyncedStore {
     for (const [sequence, place] of this.places) {
       place.offset = place.offset >= end ? place.offset + size - end : moved.get(sequence)!;
     }
-    await this.lastingly(async () => {
-      // Some systems do not rename over an open file. Either file is whole, should the next step fail.
+    await this.failPermanently(async () => {
+      // Some systems cannot rename over an open file. If the next step fails, both files are complete.
       await old.close();
       await rename(newPath(this.path), this.path);
-      await this.reachFolder();
+      await this.syncFolder();
     });
     return true;
   }
 
-  /** The changes that lead to the session, behind those that queued the messages which wait. */
+  /** Returns the changes that recreate the session, after those that queue its messages. */
   private snapshot(): Change[] {
     const { ledger } = this;
     const changes: Change[] = [];
@@ -248,7 +250,7 @@ export class FileStore extends SyncedStore {
     for (const [sequence, { packetId, release, version }] of ledger.inOrder()) {
       if (release > 0) {
         released.push({ sequence, release });
-        // The packet is of no more use; a change of another kind cannot introduce the message.
+        // The packet is no longer needed, but only this kind of change can introduce the message.
         changes.push({ kind: "queued", sequence, version, packet: new Uint8Array() });
       }
       if (packetId > 0) changes.push({ kind: "sent", sequence, packetId });
@@ -258,7 +260,7 @@ export class FileStore extends SyncedStore {
     return changes;
   }
 
-  /** Fills the file; says where the messages are in it, and how long it is. */
+  /** Writes the compacted file. Returns the positions of the messages and the size of the file. */
   private async rewrite(
     file: FileHandle,
     places: readonly (Place & { sequence: number })[],
@@ -282,14 +284,14 @@ export class FileStore extends SyncedStore {
       const record = Buffer.allocUnsafe(length);
       const { bytesRead } = await this.file.read(record, 0, length, offset);
       if (bytesRead < length || readRecord(record) === null) {
-        throw new MqttError("store_corrupt", `${this.path}: it has changed while it was open`);
+        throw new MqttError("store_corrupt", `${this.path}: the file was changed by another program while it was open`);
       }
       moved.set(sequence, size);
       await add(record);
     }
     for (const change of changes) await add(recordOf(change));
     await flush();
-    await this.reach(file);
+    await this.syncFile(file);
     return { moved, size };
   }
 
@@ -302,7 +304,7 @@ export class FileStore extends SyncedStore {
     try {
       await this.sync();
     } finally {
-      this.failure ??= new MqttError("store_failed", `${this.path}: it has been closed`);
+      this.failure ??= new MqttError("store_failed", `${this.path}: the store is closed`);
       await this.file.close();
       this.unlock();
     }

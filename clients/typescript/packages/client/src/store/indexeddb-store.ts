@@ -15,20 +15,20 @@ export type { Change, StoredMessage, StoredSession } from "./change.js";
 const SCHEMA_VERSION = 1;
 /** The client identifier, under the key 0. */
 const SESSION = "session";
-/** By sequence: what is needed to send the message, and where it is on its way. */
+/** The packets and the stages of outgoing messages, by sequence number. */
 const PACKETS = "packets";
 const STAGES = "stages";
-/** Packet identifiers of incoming QoS 2 messages. */
+/** The packet identifiers of incoming QoS 2 messages. */
 const RECEIVED = "received";
 const ALL = [SESSION, PACKETS, STAGES, RECEIVED];
 
-/** What there is in {@link PACKETS}. */
+/** An entry of {@link PACKETS}. */
 interface Packet {
   readonly version: 4 | 5;
   readonly packet: Uint8Array;
 }
 
-/** What there is in {@link STAGES}. */
+/** An entry of {@link STAGES}. */
 interface Stage {
   readonly version: 4 | 5;
   readonly packetId: number;
@@ -36,13 +36,13 @@ interface Stage {
 }
 
 /**
- * A session in IndexedDB. It survives the end of the tab and of the browser; the browser is asked to write to the device before a sync
- * ends. One tab or worker at a time can have it open. It needs a secure context (https, or localhost), for the lock.
+ * A session in IndexedDB, which survives the end of the tab and of the browser. Its transactions use `strict` durability. One tab
+ * or worker at a time can have it open. It needs a secure context (https, or localhost) for the lock.
  */
 export class IndexedDbStore extends SyncedStore {
   private readonly ledger = new Ledger();
   private found: StoredSession | null = null;
-  /** What differs from the database. */
+  /** The changes that are not in the database yet. */
   private isNew = false;
   private readonly changedMessages = new Set<number>();
   private readonly newPackets = new Map<number, Packet>();
@@ -55,16 +55,16 @@ export class IndexedDbStore extends SyncedStore {
     private readonly unlock: () => void,
   ) {
     super();
-    // A later version of the program wants the database: this one goes on without it.
+    // A later version of the program wants to upgrade the database, so this one closes it.
     database.onversionchange = () => {
       database.close();
     };
   }
 
   /**
-   * Opens the session of this name, or begins an empty one.
+   * Opens the session with this name, or creates an empty one.
    *
-   * @throws {MqttError} As a rejection: `store_in_use`, `not_supported`: there are no Web Locks; `store_failed`.
+   * @throws {MqttError} As a rejection: `store_in_use`; `not_supported`: Web Locks are not available; `store_failed`.
    */
   static async open(name: string): Promise<IndexedDbStore> {
     const unlock = await lock(name);
@@ -101,7 +101,7 @@ export class IndexedDbStore extends SyncedStore {
 
   override load(): StoredSession {
     const { found } = this;
-    if (found === null) throw new MqttError("store_failed", `${this.name}: it has been loaded, open it anew`);
+    if (found === null) throw new MqttError("store_failed", `${this.name}: the session was loaded already; open the store again`);
     this.found = null;
     return found;
   }
@@ -117,7 +117,7 @@ export class IndexedDbStore extends SyncedStore {
     if (change.kind === "queued") this.newPackets.set(change.sequence, { version: change.version, packet: change.packet });
   }
 
-  /** Brings the database to where the ledger is, in one transaction. */
+  /** Writes all changes to the database in one transaction. */
   protected override async write(): Promise<void> {
     const { ledger, isNew } = this;
     const messages = [...this.changedMessages];
@@ -140,7 +140,7 @@ export class IndexedDbStore extends SyncedStore {
         const packet = packets.get(sequence);
         if (message === undefined) stored.stages.delete(sequence);
         else stored.stages.put({ ...message } satisfies Stage, sequence);
-        // It is of no more use once PUBREC has come.
+        // The packet is no longer needed after PUBREC.
         if (message === undefined || message.release > 0) stored.packets.delete(sequence);
         else if (packet !== undefined) stored.packets.put(packet, sequence);
       }
@@ -168,11 +168,11 @@ export class IndexedDbStore extends SyncedStore {
   }
 }
 
-/** A lock that ends with the tab. The result gives it back. */
+/** Takes a lock that ends with the tab. Returns a function that releases it. */
 async function lock(name: string): Promise<() => void> {
   const { locks } = navigator as { locks?: LockManager };
   if (locks === undefined) {
-    throw new MqttError("not_supported", "Web Locks: the page has to come by https or from localhost");
+    throw new MqttError("not_supported", "Web Locks need a secure context: load the page by https, or from localhost");
   }
   return new Promise((resolve, reject) => {
     const key = `tautwire-store ${name}`;

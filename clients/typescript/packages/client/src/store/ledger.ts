@@ -1,13 +1,13 @@
 import type { Change, StoredSession } from "./change.js";
 
-/** A message without its packet, which is where the store keeps it. */
+/** The state of a message without its packet, which the store holds. */
 export interface Entry {
   packetId: number;
   release: number;
   readonly version: 4 | 5;
 }
 
-/** Applies changes to a session. */
+/** The state of a session, to which changes are applied. */
 export class Ledger {
   clientId: string | null = null;
   /** By sequence, in the order of publication. */
@@ -15,7 +15,7 @@ export class Ledger {
   readonly received = new Set<number>();
   private releases = 0;
 
-  /** Begins where another one has ended. */
+  /** Restores a stored session. */
   restore({ clientId, outgoing, received }: StoredSession): void {
     this.clientId = clientId;
     for (const { sequence, packetId, release, version } of outgoing) {
@@ -25,7 +25,7 @@ export class Ledger {
     for (const packetId of received) this.received.add(packetId);
   }
 
-  /** Answers false, and changes nothing, if the change does not follow from those before it. */
+  /** Applies a change. Returns false and changes nothing if the change is not valid in this state. */
   apply(change: Change): boolean {
     switch (change.kind) {
       case "began":
@@ -51,7 +51,7 @@ export class Ledger {
     return true;
   }
 
-  /** The messages in the order of publication. A file that was written anew has them in another one. */
+  /** Returns the messages in the order of publication, which a compacted file does not preserve. */
   inOrder(): [sequence: number, message: Entry][] {
     return [...this.outgoing].sort(([a], [b]) => a - b);
   }

@@ -1,6 +1,6 @@
 /**
- * Stores keep messages of QoS 1 and 2 beyond the life of a process. This entry has what they have in common, for a store of your own, and
- * one in memory. `@tautwire/client/file-store` is for Node.js, `@tautwire/client/indexeddb-store` for browsers.
+ * Stores persist QoS 1 and 2 messages across processes. This entry has the base class for custom stores, and a store
+ * in memory. `@tautwire/client/file-store` is for Node.js, `@tautwire/client/indexeddb-store` for browsers.
  *
  * @packageDocumentation
  */
@@ -9,51 +9,51 @@ import type { Client } from "../client/client.js";
 import type { Connection } from "../client/connection.js";
 import { asMqttError, MqttError } from "../errors.js";
 import type { Change, StoredSession } from "./change.js";
-import { SessionKeeper } from "./keeper.js";
+import { SessionRecorder } from "./recorder.js";
 import { Ledger } from "./ledger.js";
 
 export type { Change, StoredMessage, StoredSession } from "./change.js";
 
 /**
- * Keeps one session, for one client at a time. A store of your own extends this class. The client calls {@link load} once, then
- * {@link record} for each change, and {@link sync} before it acts on what it has recorded.
+ * Persists one session, for one client at a time. Custom stores extend this class. The client calls {@link load} once, then
+ * {@link record} for each change, and {@link sync} before it sends packets that depend on recorded changes.
  */
 export abstract class Store {
   private owner: Connection | undefined;
-  private keeper: SessionKeeper | undefined;
+  private recorder: SessionRecorder | undefined;
   private ending: Promise<void> | undefined;
 
   /**
-   * The session that the recorded changes lead to.
+   * Returns the session that results from the recorded changes.
    *
    * @throws {MqttError} `store_failed`, `store_corrupt`
    */
   abstract load(): StoredSession;
 
-  /** Adds a change. Must not throw. The store may keep the packet, which is never modified. */
+  /** Records a change. Must not throw. The store may keep a reference to the packet, which is never modified. */
   abstract record(change: Change): void;
 
   /**
-   * Resolves when all that was recorded before the call is as durable as the store makes it. What depends on it is sent then. If it
-   * rejects, the client drops its connection and tries again later.
+   * Resolves when all changes that were recorded before the call are durable. The client then sends the packets that depend on them.
+   * If it rejects, the client drops its connection and tries again later.
    *
-   * An application can call it, too: a message that was published before is safe when it resolves.
+   * An application can call it, too: when it resolves, messages that were published before are durable.
    */
   abstract sync(): Promise<void>;
 
-  /** Syncs, and gives up what the store holds. The client calls it when it ends. */
+  /** Syncs, and releases the resources of the store. The client calls it when it ends. */
   abstract close(): Promise<void>;
 
   /**
-   * @internal The client begins.
-   * @throws {MqttError} `store_in_use`, `invalid_options`: it has the session of another client identifier.
+   * @internal Attaches the store to a new client.
+   * @throws {MqttError} `store_in_use`, `invalid_options`: the store has the session of another client identifier.
    */
   attach(client: Client): void {
     const { connection } = client;
     try {
-      if (this.owner !== undefined) throw new MqttError("store_in_use", "another client has it");
+      if (this.owner !== undefined) throw new MqttError("store_in_use", "another client uses it");
       this.owner = connection;
-      this.keeper = new SessionKeeper(this, client);
+      this.recorder = new SessionRecorder(this, client);
     } catch (thrown) {
       const error = asMqttError(thrown, "store_failed");
       connection.end(error);
@@ -61,17 +61,17 @@ export abstract class Store {
     }
   }
 
-  /** @internal The client has ended. Never rejects: there is nobody to do anything about it. */
+  /** @internal The client has ended. Never rejects, because nothing could handle the error. */
   async end(connection: Connection): Promise<void> {
     if (this.owner !== connection) return;
-    this.keeper?.detach();
+    this.recorder?.detach();
     this.ending ??= this.close().catch(() => undefined);
     await this.ending;
-    this.ending = this.owner = this.keeper = undefined;
+    this.ending = this.owner = this.recorder = undefined;
   }
 }
 
-/** Keeps a session for one client after another, while the process lives. */
+/** A session in memory, for successive clients of one process. */
 export class MemoryStore extends Store {
   private readonly ledger = new Ledger();
   private readonly packets = new Map<number, Uint8Array>();

@@ -1,11 +1,11 @@
 import { Store } from "./store.js";
 
-/** A store that syncs once at a time. Whoever asks while it does waits for the next sync, which takes all that has come until it begins. */
+/** A store that runs one sync at a time. A call during a sync waits for the next one, which includes all changes until it starts. */
 export abstract class SyncedStore extends Store {
   private working: Promise<void> = Promise.resolve();
   private next: Promise<void> | null = null;
 
-  /** Makes durable what was recorded before the call. {@link sync} rejects as it does. */
+  /** Makes all changes durable that were recorded before the call. {@link sync} rejects if this rejects. */
   protected abstract write(): Promise<void>;
 
   override sync(): Promise<void> {

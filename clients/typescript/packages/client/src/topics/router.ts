@@ -1,24 +1,24 @@
-// Finds the subscriptions for a topic name (section 4.7). What was found is kept for topics that come again.
+// Finds the subscriptions for a topic name (section 4.7), and caches the result for repeated topics.
 
-/** Topics whose subscriptions are kept. Beyond them all are forgotten, and found again. */
+/** The size of the cache, in topics. When it is full, it is cleared. */
 const CACHE_MAX = 2_048;
 
 interface Node<T> {
   children: Map<string, Node<T>> | null;
-  /** Of filters that end here. */
+  /** The values of filters that end at this level. */
   values: T[];
-  /** Of filters that end with `#` below here. */
+  /** The values of filters that end with `#` below this level. */
   rest: T[];
 }
 
 const newNode = <T>(): Node<T> => ({ children: null, values: [], rest: [] });
 
-/** Values by topic filter. */
+/** Maps topic filters to values. */
 export class Router<T> {
   private root: Node<T> = newNode();
   private readonly cache = new Map<string, readonly T[]>();
 
-  /** Puts a value under a filter, which may be shared: `$share/NAME/FILTER`. */
+  /** Adds a value for a filter, which may be shared: `$share/NAME/FILTER`. */
   add(filter: string, value: T): void {
     this.cache.clear();
     this.slot(filter).push(value);
@@ -47,10 +47,10 @@ export class Router<T> {
     return node.values;
   }
 
-  /** All values whose filter matches. The list is shared: do not change it. */
+  /** Returns all values whose filter matches the topic. Do not modify the array: it is cached. */
   match(topic: string): readonly T[] {
-    const found = this.cache.get(topic);
-    if (found !== undefined) return found;
+    const cached = this.cache.get(topic);
+    if (cached !== undefined) return cached;
     const values: T[] = [];
     collect(this.root, topic.split("/"), 0, values);
     if (this.cache.size >= CACHE_MAX) this.cache.clear();
@@ -74,7 +74,7 @@ function collect<T>(node: Node<T>, levels: readonly string[], at: number, into: 
   if (any !== undefined && any !== exact) collect(any, levels, at + 1, into);
 }
 
-/** Removes the nodes of a filter that nothing needs any more. */
+/** Removes the nodes of a filter that are empty. */
 function prune<T>(node: Node<T>, levels: readonly string[], at: number): void {
   const child = node.children?.get(levels[at]!);
   if (child === undefined) return;
@@ -84,7 +84,7 @@ function prune<T>(node: Node<T>, levels: readonly string[], at: number): void {
   }
 }
 
-/** The filter that messages are matched with. */
+/** Returns the filter without the prefix of a shared subscription. */
 export function innerFilter(filter: string): string {
   return filter.startsWith("$share/") ? filter.slice(filter.indexOf("/", 7) + 1) : filter;
 }

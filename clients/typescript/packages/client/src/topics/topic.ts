@@ -8,10 +8,10 @@ export type TopicParamNames<Pattern extends string> = Pattern extends `${string}
   ? Name<Placeholder> | TopicParamNames<Rest>
   : never;
 
-/** The parameters of a pattern as they are found in a topic name: `"a/{id}/b"` has `{ id: string }`. */
+/** The parameters of a pattern in a received topic name: `"a/{id}/b"` has `{ id: string }`. */
 export type TopicParams<Pattern extends string> = Readonly<Record<TopicParamNames<Pattern>, string>>;
 
-/** The parameters of a pattern to make a topic name from: numbers are written in decimal. */
+/** The parameters from which a topic name is built. Numbers are written in decimal. */
 export type TopicArguments<Pattern extends string> = Readonly<Record<TopicParamNames<Pattern>, string | number>>;
 
 interface Level {
@@ -20,9 +20,9 @@ interface Level {
   readonly kind: "fixed" | "one" | "rest";
 }
 
-/** A pattern of topic names with parameters, and how payloads are written there. Made by {@link topic}. */
+/** A pattern of topic names with parameters, and the codec of their payloads. Created by {@link topic}. */
 export class Topic<Pattern extends string = string, T = unknown> {
-  /** All topics of the pattern: parameters become wildcards. */
+  /** The topic filter of the pattern, with wildcards for the parameters. */
   readonly filter: string;
   private readonly levels: readonly Level[];
 
@@ -33,22 +33,22 @@ export class Topic<Pattern extends string = string, T = unknown> {
     this.levels = pattern.split("/").map(levelOf);
     const names = this.levels.filter(({ kind }) => kind !== "fixed").map(({ text }) => text);
     const restAt = this.levels.findIndex(({ kind }) => kind === "rest");
-    if (new Set(names).size < names.length) fail(`${pattern}: a parameter is there twice`);
+    if (new Set(names).size < names.length) fail(`${pattern}: duplicate parameter`);
     if (restAt >= 0 && restAt < this.levels.length - 1) fail(`${pattern}: a parameter with ... must be the last level`);
     if (pattern === "") fail("a topic needs at least one character");
     this.filter = this.filterFor({});
   }
 
   /**
-   * The topic name with these parameters.
+   * Returns the topic name for these parameters.
    *
-   * @throws {MqttError} `invalid_argument`: a parameter is missing, or has characters that would change what it means.
+   * @throws {MqttError} `invalid_argument`: a parameter is missing, or contains `+`, `#`, U+0000 or a `/` that is not allowed.
    */
   name(params: TopicArguments<Pattern>): string {
     return this.join(params, () => undefined);
   }
 
-  /** The topic filter for these parameters, with wildcards for those that are not given. */
+  /** Returns the topic filter for these parameters, with wildcards for missing ones. */
   filterFor(params: Partial<TopicArguments<Pattern>>): string {
     return this.join(params, (kind) => (kind === "one" ? "+" : "#"));
   }
@@ -68,7 +68,7 @@ export class Topic<Pattern extends string = string, T = unknown> {
       .join("/");
   }
 
-  /** The parameters in a topic name, or null if it is none of this pattern. */
+  /** Returns the parameters in a topic name, or null if it does not match the pattern. */
   match(name: string): TopicParams<Pattern> | null {
     const { levels } = this;
     const parts = name.split("/");
@@ -86,8 +86,8 @@ export class Topic<Pattern extends string = string, T = unknown> {
 }
 
 /**
- * A typed topic: `{name}` stands for one level, and `{name...}` at the end for all that follow. Parameters are checked by the
- * compiler and at run time, and with a codec the payload has its type too.
+ * Creates a typed topic: `{name}` matches one level, and `{name...}` at the end all remaining levels. The compiler and the run time
+ * check the parameters. With a codec, the payload is typed, too.
  *
  * ```ts
  * const reading = topic("sensors/{id}/reading", json<{ celsius: number }>());
@@ -95,7 +95,7 @@ export class Topic<Pattern extends string = string, T = unknown> {
  * for await (const { params, value } of client.subscribe(reading)) console.log(params.id, value.celsius);
  * ```
  *
- * @throws {MqttError} `invalid_argument`: the pattern is not one.
+ * @throws {MqttError} `invalid_argument`: the pattern is invalid.
  */
 export function topic<const Pattern extends string>(pattern: Pattern): Topic<Pattern>;
 export function topic<const Pattern extends string, T>(pattern: Pattern, codec: PayloadCodec<T>): Topic<Pattern, T>;
@@ -106,7 +106,7 @@ export function topic<const Pattern extends string, T>(pattern: Pattern, codec?:
 function levelOf(text: string): Level {
   const name = /^\{([^{}]+?)(\.\.\.)?\}$/.exec(text);
   if (name !== null) return { text: name[1]!, kind: name[2] === undefined ? "one" : "rest" };
-  if (/[{}+#\0]/.test(text)) fail(`${text}: a level is a text or one {parameter}, without wildcards`);
+  if (/[{}+#\0]/.test(text)) fail(`${text}: a level must be a fixed text or one {parameter}, without wildcards`);
   return { text, kind: "fixed" };
 }
 

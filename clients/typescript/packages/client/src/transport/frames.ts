@@ -1,7 +1,7 @@
-// WebSocket frames as a client sees them (RFC 6455, section 5), without input or output: for Node.js, whose older versions
-// have no WebSocket, and whose newer one can neither pause nor send headers.
+// WebSocket frames of a client (RFC 6455, section 5), without I/O. For Node.js, whose older versions have no WebSocket, and whose
+// newer WebSocket can neither pause nor send headers.
 
-/** Why a server's bytes are not WebSocket frames, with the code to close with (RFC 6455, section 7.4). */
+/** An invalid frame from the server, with the close code to send (RFC 6455, section 7.4). */
 export class FrameError extends Error {
   constructor(
     message: string,
@@ -18,18 +18,18 @@ export const OP_PONG = 10;
 
 const CONTROL_MAX_BYTES = 125;
 
-/** What a reader finds. Data comes in pieces as it arrives: a packet may span frames, and a frame packets `[MQTT-6.0.0-2]`. */
+/** The events of a {@link FrameReader}. Data is passed on as it arrives: packets and frames need not align `[MQTT-6.0.0-2]`. */
 export interface FrameEvents {
   onData(piece: Uint8Array): void;
   onControl(opcode: number, payload: Uint8Array): void;
 }
 
-/** Takes frames apart, however they are cut. */
+/** Parses frames from chunks of any size. */
 export class FrameReader {
   private readonly header = new Uint8Array(10);
   private headerLength = 0;
   private opcode = 0;
-  /** Bytes of the present frame that are still to come; -1 while its header is incomplete. */
+  /** The remaining bytes of the current frame; -1 while its header is incomplete. */
   private left = -1;
   private isInMessage = false;
   private control: Uint8Array | null = null;
@@ -37,7 +37,7 @@ export class FrameReader {
 
   constructor(private readonly events: FrameEvents) {}
 
-  /** @throws {FrameError} The server does not keep to the protocol. */
+  /** @throws {FrameError} The server violates the protocol. */
   push(chunk: Uint8Array): void {
     let at = 0;
     while (at < chunk.length || this.left === 0) {
@@ -59,14 +59,14 @@ export class FrameReader {
     if (headerLength < 2) return;
     const length = header[1]! & 0x7f;
     if (headerLength === 2) this.checkHeader(header[0]!, header[1]!);
-    const wanted = length === 127 ? 10 : length === 126 ? 4 : 2;
-    if (headerLength < wanted) return;
+    const headerBytes = length === 127 ? 10 : length === 126 ? 4 : 2;
+    if (headerLength < headerBytes) return;
     this.left = length;
     if (length === 126) this.left = (header[2]! << 8) | header[3]!;
     if (length === 127) {
       const view = new DataView(header.buffer);
       this.left = view.getUint32(2) * 2 ** 32 + view.getUint32(6);
-      if (this.left > Number.MAX_SAFE_INTEGER) throw new FrameError("a frame of an impossible length", 1009);
+      if (this.left > Number.MAX_SAFE_INTEGER) throw new FrameError("the length of a frame is too large", 1009);
     }
     if (this.opcode >= OP_CLOSE) {
       this.control = new Uint8Array(this.left);
@@ -78,15 +78,15 @@ export class FrameReader {
   private checkHeader(first: number, second: number): void {
     const isLast = (first & 0x80) !== 0;
     if ((first & 0x70) !== 0) throw new FrameError("reserved bits are set", 1002);
-    if ((second & 0x80) !== 0) throw new FrameError("a masked frame from the server", 1002);
+    if ((second & 0x80) !== 0) throw new FrameError("the server sent a masked frame", 1002);
     this.opcode = first & 15;
     switch (this.opcode) {
       case 0:
-        if (!this.isInMessage) throw new FrameError("a continuation of nothing", 1002);
+        if (!this.isInMessage) throw new FrameError("a continuation frame without a message", 1002);
         this.isInMessage = !isLast;
         break;
       case OP_BINARY:
-        if (this.isInMessage) throw new FrameError("a message within another one", 1002);
+        if (this.isInMessage) throw new FrameError("a new message before the end of the previous one", 1002);
         this.isInMessage = !isLast;
         break;
       case 1:
@@ -95,7 +95,7 @@ export class FrameReader {
       case OP_CLOSE:
       case OP_PING:
       case OP_PONG:
-        if (!isLast || (second & 0x7f) > CONTROL_MAX_BYTES) throw new FrameError("a control frame that is too long", 1002);
+        if (!isLast || (second & 0x7f) > CONTROL_MAX_BYTES) throw new FrameError("a control frame is fragmented or too long", 1002);
         break;
       default:
         throw new FrameError("an unknown opcode", 1002);
@@ -120,7 +120,7 @@ export class FrameReader {
   }
 }
 
-/** The header of a frame that a client sends: final, and masked with these four bytes. */
+/** Encodes the header of a frame of a client: final, and masked with these four bytes. */
 export function frameHeader(opcode: number, length: number, mask: Uint8Array): Uint8Array {
   const size = length < 126 ? 2 : length < 65_536 ? 4 : 10;
   const header = new Uint8Array(size + 4);
@@ -141,7 +141,7 @@ export function frameHeader(opcode: number, length: number, mask: Uint8Array): U
   return header;
 }
 
-/** Masks in place (RFC 6455, section 5.3), four bytes at a time where they lie so that this can be done. */
+/** Masks in place (RFC 6455, section 5.3), four bytes at a time if the alignment allows it. */
 export function applyMask(bytes: Uint8Array, mask: Uint8Array): void {
   let at = 0;
   if (bytes.byteOffset % 4 === 0 && bytes.length >= 32) {

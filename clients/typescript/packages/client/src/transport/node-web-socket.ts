@@ -4,11 +4,11 @@ import { applyMask, FrameError, frameHeader, FrameReader, OP_BINARY, OP_CLOSE, O
 import { isSecure, openSocket, overSocket } from "./tcp.js";
 import type { Transport, TransportEvents, TransportOptions } from "./transport.js";
 
-/** The most bytes of an answer to the opening request. */
+/** The maximum size of the response to the handshake request. */
 const HEAD_MAX_BYTES = 16 * 1024;
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/** MQTT over WebSocket (section 6) where there are sockets: it can pause and send headers, and needs no global of newer versions. */
+/** MQTT over WebSocket (section 6) on a socket. It can pause and send headers, and works without a global `WebSocket`. */
 export function nodeWebSocket(url: URL, events: TransportEvents, options: TransportOptions): Transport {
   const key = randomBytes(16).toString("base64");
   const opening = request(url, key, options.headers ?? {});
@@ -65,12 +65,12 @@ export function nodeWebSocket(url: URL, events: TransportEvents, options: Transp
     head = Buffer.concat([head, chunk]);
     const end = head.indexOf("\r\n\r\n");
     if (end < 0) {
-      if (head.length > HEAD_MAX_BYTES) fail(refused("its answer has no end"));
+      if (head.length > HEAD_MAX_BYTES) fail(refused("the header of the response is too long"));
       return;
     }
-    const flaw = headFlaw(head.toString("latin1", 0, end), key);
-    if (flaw !== null) {
-      fail(flaw);
+    const error = checkResponse(head.toString("latin1", 0, end), key);
+    if (error !== null) {
+      fail(error);
       return;
     }
     socket.off("data", readHead);
@@ -112,9 +112,9 @@ export function nodeWebSocket(url: URL, events: TransportEvents, options: Transp
 }
 
 /**
- * RFC 6455, section 4.1.
+ * Encodes the handshake request (RFC 6455, section 4.1).
  *
- * @throws {MqttError} `invalid_argument`: a header cannot be sent. Its value, which may be a secret, is not told.
+ * @throws {MqttError} `invalid_argument`: a header is invalid. The error omits its value, which may be a secret.
  */
 function request(url: URL, key: string, headers: Readonly<Record<string, string>>): string {
   const lines = [
@@ -129,15 +129,15 @@ function request(url: URL, key: string, headers: Readonly<Record<string, string>
   ];
   for (const [name, value] of Object.entries(headers)) {
     if (!/^[\w-]+$/.test(name) || /[\r\n\0]/.test(value)) {
-      throw new MqttError("invalid_argument", `the header ${JSON.stringify(name)}`);
+      throw new MqttError("invalid_argument", `invalid HTTP header ${JSON.stringify(name)}`);
     }
     lines.push(`${name}: ${value}`);
   }
   return `${lines.join("\r\n")}\r\n\r\n`;
 }
 
-/** What is wrong with the answer of a server, or null. */
-function headFlaw(head: string, key: string): MqttError | null {
+/** Checks the response of the server. Returns an error, or null if it is valid. */
+function checkResponse(head: string, key: string): MqttError | null {
   const [status = "", ...lines] = head.split("\r\n");
   const headers = new Map<string, string>();
   for (const line of lines) {
@@ -149,24 +149,24 @@ function headFlaw(head: string, key: string): MqttError | null {
     return new MqttError("websocket_refused", status.slice(0, 80), { status: code || undefined });
   }
   const accept = createHash("sha1").update(key + GUID).digest("base64");
-  if (headers.get("sec-websocket-accept") !== accept) return refused("it answered another request");
-  if (headers.get("sec-websocket-protocol") !== "mqtt") return refused("it does not speak MQTT over WebSocket");
+  if (headers.get("sec-websocket-accept") !== accept) return refused("Sec-WebSocket-Accept does not match the request");
+  if (headers.get("sec-websocket-protocol") !== "mqtt") return refused("the server does not support the subprotocol mqtt");
   return null;
 }
 
-function refused(why: string): MqttError {
-  return new MqttError("websocket_refused", why);
+function refused(detail: string): MqttError {
+  return new MqttError("websocket_refused", detail);
 }
 
 function closePayload(code: number): Uint8Array {
   return Uint8Array.of(code >> 8, code);
 }
 
-// No Buffer, whose `slice` makes no copy.
+// Not a Buffer, because its `slice` does not copy.
 const pool = new Uint8Array(4096);
 let poolAt = pool.length;
 
-/** Four bytes that a page cannot foresee (RFC 6455, section 10.3). */
+/** Returns four unpredictable bytes (RFC 6455, section 10.3). */
 function randomMask(): Uint8Array {
   if (poolAt === pool.length) {
     randomFillSync(pool);

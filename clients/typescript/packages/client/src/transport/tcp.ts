@@ -6,10 +6,10 @@ import type { Transport, TransportEvents, TransportOptions } from "./transport.j
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "mqtt:": 1883, "mqtts:": 8883, "ws:": 80, "wss:": 443 };
 
-/** Whether what is sent to such an address is encrypted. */
+/** Whether a connection to the address uses TLS. */
 export const isSecure = ({ protocol }: URL): boolean => protocol === "mqtts:" || protocol === "wss:";
 
-/** Opens the TCP or TLS connection that a URL names. */
+/** Opens a TCP or TLS connection to the host and port of a URL. */
 export function openSocket(url: URL, { tls = {} }: TransportOptions): Socket {
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   const port = url.port === "" ? DEFAULT_PORTS[url.protocol]! : Number(url.port);
@@ -56,7 +56,7 @@ export function tcp(url: URL, events: TransportEvents, options: TransportOptions
   return transport;
 }
 
-/** Everything but what arrives, for a socket whose bytes are those of MQTT or of frames around them. */
+/** A transport on a socket, without the handling of received bytes, which differs between MQTT and WebSocket. */
 export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrain" | "onClose">): Transport {
   let failure: unknown;
   let isOver = false;
@@ -71,7 +71,7 @@ export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrai
   socket.on("drain", () => {
     events.onDrain();
   });
-  // The server has said all it wants to say: there is no half-open MQTT.
+  // MQTT has no half-open connections.
   socket.on("end", () => {
     socket.destroy();
   });
@@ -81,7 +81,7 @@ export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrai
   return {
     send(bytes) {
       socket.write(bytes);
-      // Nothing is left: the kernel has a copy.
+      // If nothing is buffered, the kernel has a copy of the bytes.
       return socket.writableLength === 0;
     },
     get bufferedBytes() {
@@ -109,7 +109,7 @@ export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrai
   };
 }
 
-/** What the lookup of a name calls its failures; all else is left to those who know the state of the connection. */
+/** Maps errors of name resolution and of TLS to their codes. The connection maps the others, depending on its state. */
 function explain(error: NodeJS.ErrnoException): unknown {
   const { code = "" } = error;
   const isName = code === "ENOTFOUND" || code.startsWith("EAI_");

@@ -1,60 +1,60 @@
-/** A connection that carries the bytes of MQTT. Made by a {@link TransportFactory}; errors come through its events alone. */
+/** A connection that carries MQTT packets. Created by a {@link TransportFactory}, it reports errors only through its events. */
 export interface Transport {
-  /** Sends bytes. Answers whether their memory may be written to again at once; it may always be changed by the transport. */
+  /** Sends bytes, which the transport may modify. Returns whether the caller can reuse their memory at once. */
   send(bytes: Uint8Array): boolean;
-  /** Bytes that were given to {@link send} and have not left this program. */
+  /** The number of bytes that were passed to {@link send} and are still buffered in this process. */
   readonly bufferedBytes: number;
-  /** Ends the connection behind all that was sent. */
+  /** Closes the connection after everything has been sent. */
   end(): void;
-  /** Ends the connection at once. */
+  /** Closes the connection at once. */
   destroy(): void;
-  /** Stops to read, so that the sender has to wait; left out where the platform cannot. */
+  /** Pauses reading, so that the sender has to wait. Missing if the platform cannot pause. */
   pause?(): void;
   resume?(): void;
-  /** Whether the connection keeps the program running, where the platform can tell. */
+  /** Makes the connection keep the process running, like `ref` of a socket. Missing if the platform does not support it. */
   ref?(): void;
   unref?(): void;
 }
 
-/** What a transport tells its owner. After `onClose` nothing more. */
+/** The events of a transport. None follows `onClose`. */
 export interface TransportEvents {
   onOpen(): void;
-  /** Bytes have come. They belong to the receiver: the transport never writes to them again. */
+  /** Bytes have arrived. They belong to the receiver: the transport never writes to them again. */
   onData(chunk: Uint8Array): void;
-  /** All that was sent has left this program. */
+  /** The send buffer is empty. */
   onDrain(): void;
-  /** Once, at the end, also when the connection could not be opened. An `MqttError` is handed on as it is. */
+  /** The connection has ended, or could not be opened. Called once. An `MqttError` is passed on unchanged. */
   onClose(error?: unknown): void;
 }
 
 /**
- * TLS of `mqtts://` and `wss://` where the program itself does it: Node.js, Deno, Bun. Refused with other addresses. Browsers have
+ * TLS options of `mqtts://` and `wss://` in Node.js, Deno and Bun. Refused with other addresses. Browsers have
  * their own settings.
  */
 export interface TlsOptions {
-  /** Certificates of authorities to trust in place of those of the system, as PEM. */
+  /** The CA certificates to trust instead of those of the system, as PEM. */
   ca?: string | Uint8Array | readonly (string | Uint8Array)[] | undefined;
-  /** Lists of certificates that authorities have revoked (CRL), as PEM. There must be one for each authority of the server's certificate. */
+  /** Certificate revocation lists (CRL), as PEM. There must be one for each authority of the server's certificate. */
   crl?: string | Uint8Array | readonly (string | Uint8Array)[] | undefined;
   /** The certificate of this client, as PEM. */
   cert?: string | Uint8Array | undefined;
   /** The private key of this client, as PEM. */
   key?: string | Uint8Array | undefined;
   passphrase?: string | undefined;
-  /** The name that the server's certificate is checked for, if not the host of the URL. */
+  /** The name that the server's certificate must contain. Default: the host of the URL. */
   servername?: string | undefined;
-  /** Whether a server without a valid certificate is refused. Default: true. False makes TLS useless against attackers. */
+  /** Whether a server without a valid certificate is refused. Default: true. False gives no protection against attackers. */
   rejectUnauthorized?: boolean | undefined;
-  /** Protocols to offer by ALPN, such as `["mqtt"]`. */
+  /** The protocols to offer with ALPN, such as `["mqtt"]`. */
   alpnProtocols?: readonly string[] | undefined;
 }
 
-/** What a transport may need to know beside the URL. */
+/** The options of a transport. */
 export interface TransportOptions {
   tls?: TlsOptions | undefined;
-  /** More headers for the opening request of a WebSocket. Browsers do not let programs set any. */
+  /** Additional HTTP headers of the WebSocket handshake. Browsers do not support them. */
   headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Begins to open a connection. */
+/** Starts to open a connection. */
 export type TransportFactory = (url: URL, events: TransportEvents, options: TransportOptions) => Transport;

@@ -1,8 +1,8 @@
 import type { Transport, TransportEvents } from "./transport.js";
 
-/** How often the platform is asked whether it has sent all, in milliseconds: it does not tell. */
+/** The interval at which the send buffer is polled, in milliseconds, because the platform has no drain event. */
 const DRAIN_POLL_MS = 20;
-/** Beyond so many bytes there is something to wait for. */
+/** With at most this many buffered bytes, the send buffer counts as drained. */
 const DRAINED_BYTES = 64 * 1024;
 
 /** MQTT over the platform's own WebSocket (section 6), in browsers and edge workers. */
@@ -35,10 +35,10 @@ export function webSocket(url: URL, events: TransportEvents): Transport {
     } else {
       // [MQTT-6.0.0-1]
       socket.close();
-      close(new Error("a WebSocket frame that is not binary"));
+      close(new Error("a WebSocket frame is not binary"));
     }
   };
-  // The platform hides what went wrong.
+  // The platform does not report the cause.
   let failure: Error | undefined;
   socket.onerror = () => {
     failure = new Error("the WebSocket failed");

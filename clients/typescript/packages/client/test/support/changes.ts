@@ -2,7 +2,7 @@ import type { Change, StoredSession } from "@tautwire/client/store";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-/** The changes of a session, in which each kind occurs. The Go client wrote the same ones into fixtures/session-file. */
+/** Changes of a session with every kind. The Go client wrote the same ones to fixtures/session-file. */
 export const CHANGES: readonly Change[] = [
   { kind: "began", clientId: "old" },
   { kind: "received", packetId: 1 },
@@ -24,7 +24,7 @@ export const CHANGES: readonly Change[] = [
   { kind: "received", packetId: 65_535 },
 ];
 
-/** What they lead to. */
+/** The session that results from them. */
 export const SESSION: StoredSession = {
   clientId: "meter",
   outgoing: [
@@ -35,7 +35,7 @@ export const SESSION: StoredSession = {
   received: [3, 65_535],
 };
 
-/** The same with plain arrays of bytes, so that it can be compared. */
+/** Converts a session to plain arrays of bytes, for comparisons. */
 export function plain({ outgoing, ...session }: StoredSession): unknown {
   return { ...session, outgoing: outgoing.map((each) => ({ ...each, packet: each.packet === null ? null : Array.from(each.packet) })) };
 }

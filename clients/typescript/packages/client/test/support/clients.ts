@@ -5,14 +5,14 @@ type Server = ServerAddress | readonly ServerAddress[];
 
 const clients = new Set<Client>();
 
-/** As `createClient`; the client is closed after the test, also if it fails. */
+/** Like `createClient`; the client is closed after the test, also if it fails. */
 export function createClient(server: Server, options?: ClientOptions): Client {
   const client = create(server, options);
   clients.add(client);
   return client;
 }
 
-/** As `connect`; the client is closed after the test, also if it fails. */
+/** Like `connect`; the client is closed after the test, also if it fails. */
 export async function connect(server: Server, options?: ClientOptions): Promise<Client> {
   const client = await open(server, options);
   clients.add(client);

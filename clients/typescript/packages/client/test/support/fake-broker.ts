@@ -1,4 +1,4 @@
-// A broker that does what a test tells it, over connections in memory. Bytes travel in microtasks, in pieces of any size.
+// A scripted broker with connections in memory. Bytes are delivered in microtasks, in pieces of any size.
 
 import { encode, MqttDecoder, type Connack, type Packet, type PacketInit } from "@tautwire/mqtt-codec";
 import type { TransportEvents, TransportFactory } from "@tautwire/client";
@@ -8,7 +8,7 @@ type PacketOf<T extends Packet["type"]> = Extract<Packet, { type: T }>;
 
 export class FakeBroker {
   readonly connections: FakeConnection[] = [];
-  /** What happens to every new connection. Answers whether it opens. */
+  /** Called for every new connection. Returns whether it opens. */
   onConnection: (connection: FakeConnection) => boolean = () => true;
   private readonly waiting: ((connection: FakeConnection) => void)[] = [];
   private taken = 0;
@@ -33,9 +33,9 @@ export class FakeBroker {
     return this.connections.filter(({ isClosed }) => !isClosed).length;
   }
 
-  /** The next connection that a client opens. */
+  /** Resolves with the next connection that a client opens. */
   next(): Promise<FakeConnection> {
-    // Nobody takes those that never opened.
+    // Skip connections that never opened.
     while (this.connections[this.taken]?.isOpen === false && this.connections[this.taken]?.isClosed === true) this.taken++;
     const waiting = this.connections[this.taken];
     if (waiting?.isOpen === true) {
@@ -45,7 +45,7 @@ export class FakeBroker {
     return within(new Promise((resolve) => this.waiting.push(resolve)), "a connection");
   }
 
-  /** The next connection, with CONNECT taken and answered. */
+  /** Resolves with the next connection, after its CONNECT was answered. */
   async accept(init: Partial<Connack> = {}): Promise<FakeConnection> {
     const connection = await this.next();
     await connection.accept(init);
@@ -60,9 +60,9 @@ export class FakeConnection {
   isEnded = false;
   isPaused = false;
   bufferedBytes = 0;
-  /** Takes each packet, in place of the queue for {@link expect}. */
+  /** Receives each packet, instead of the queue for {@link expect}. */
   onPacket: ((packet: Packet) => void) | null = null;
-  /** Bytes of each piece towards the client. */
+  /** The size of each piece towards the client. */
   pieceBytes = Infinity;
   readonly received: Packet[] = [];
   private readonly waiting: ((packet: Packet) => void)[] = [];
@@ -83,7 +83,7 @@ export class FakeConnection {
     this.events.onClose(error);
   }
 
-  // What the client calls.
+  // The interface for the client.
 
   send(bytes: Uint8Array): boolean {
     const copy = bytes.slice();
@@ -122,7 +122,7 @@ export class FakeConnection {
     for (const bytes of this.held.splice(0)) this.deliver(bytes);
   }
 
-  // What a test calls.
+  // The interface for tests.
 
   /** Sends packets to the client. */
   give(...packets: PacketInit[]): void {
@@ -144,7 +144,7 @@ export class FakeConnection {
     else this.events.onData(bytes);
   }
 
-  /** The next packet of the client, which must be of this type. */
+  /** Resolves with the next packet of the client, which must be of this type. */
   async expect<T extends Packet["type"]>(type: T): Promise<PacketOf<T>> {
     const packet =
       this.received.shift() ?? (await within(new Promise<Packet>((resolve) => this.waiting.push(resolve)), type));
@@ -158,33 +158,33 @@ export class FakeConnection {
     return connect;
   }
 
-  /** Takes a SUBSCRIBE and grants what it asks for. */
+  /** Receives a SUBSCRIBE and grants it. */
   async grant(): Promise<PacketOf<"subscribe">> {
     const subscribe = await this.expect("subscribe");
     this.give({ type: "suback", packetId: subscribe.packetId, reasons: subscribe.requests.map(({ qos }) => qos) });
     return subscribe;
   }
 
-  /** Proves that the client has sent nothing else: its answer to this must be the next packet. */
+  /** Verifies that the client has sent nothing else: its response to this must be the next packet. */
   async fence(): Promise<void> {
     this.give({ type: "pubrel", packetId: 65_535 });
     const answer = await this.expect("pubcomp");
     if (answer.packetId !== 65_535) throw new Error("another PUBCOMP came first");
   }
 
-  /** Ends the connection without a word, as a failing network does. */
+  /** Drops the connection, like a network failure. */
   drop(): void {
     this.fail();
   }
 
-  /** When the client has closed the connection. */
+  /** Resolves when the client has closed the connection. */
   ended(): Promise<void> {
     if (this.isEnded) return Promise.resolve();
     return within(new Promise((resolve) => this.ends.push(resolve)), "the end of the connection");
   }
 }
 
-/** Does all that a server has to for the messages of a client, and loses nothing. */
+/** Makes the connection behave like a correct server that loses nothing. */
 export function obedient(connection: FakeConnection, sessionPresent = false): void {
   connection.onPacket = (packet) => {
     answer(connection, packet, sessionPresent);

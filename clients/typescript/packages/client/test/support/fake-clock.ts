@@ -6,10 +6,10 @@ interface Timer {
   callback: () => void;
 }
 
-/** Time that passes when a test says so. */
+/** A clock that the test advances. */
 export class FakeClock implements Clock {
   time = 1_700_000_000_000;
-  /** Timers fire at multiples of this alone, as in a hidden tab. */
+  /** Timers fire only at multiples of this, as in a hidden tab. */
   granularityMs = 1;
   private readonly timers = new Set<Timer>();
 
@@ -32,12 +32,12 @@ export class FakeClock implements Clock {
     return this.timers.size;
   }
 
-  /** How long until the next timer, in milliseconds. */
+  /** The time until the next timer, in milliseconds. */
   get nextInMs(): number {
     return Math.min(...[...this.timers].map(({ at }) => at)) - this.time;
   }
 
-  /** Lets time pass, with every timer at its time. */
+  /** Advances the time, and fires every timer at its time. */
   async advance(ms: number): Promise<void> {
     const end = this.time + ms;
     for (;;) {
@@ -52,7 +52,7 @@ export class FakeClock implements Clock {
     await settled();
   }
 
-  /** The machine sleeps: time passes, and what was due fires late and all at once. */
+  /** Suspends the machine: time passes, and timers fire late and all at once. */
   async sleep(ms: number): Promise<void> {
     this.time += ms;
     for (const timer of [...this.timers].sort((a, b) => a.at - b.at)) {

@@ -1,5 +1,5 @@
-// A program that is killed, by the tests of stores: node killed.js publish|receive URL PATH VERSION FIRST. What it says on its output
-// has happened before.
+// A program that the tests of stores kill: node killed.js publish|receive URL PATH VERSION FIRST. Each line of its output is printed
+// after the event.
 
 import { writeSync } from "node:fs";
 import { createClient } from "@tautwire/client";

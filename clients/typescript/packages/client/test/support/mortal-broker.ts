@@ -1,6 +1,6 @@
 import { RealBroker } from "./real-broker.js";
 
-/** The broker with a folder for its state. It may be killed, and comes back with the same ports and the same state. */
+/** A broker with a data directory. It can be killed, and restarts with the same ports and data. */
 export class MortalBroker {
   private constructor(
     private running: RealBroker,

@@ -3,21 +3,21 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { within } from "./waiting.js";
 
-/** The program of the broker. */
+/** The path of the broker. */
 export const binary = process.env["TAUTWIRE_BIN"] ?? fileURLToPath(new URL("../../../../../../../bin/tautwire", import.meta.url));
 
-/** Why tests with the broker of this repository cannot run, or false. */
+/** The reason why tests with the broker of this repository cannot run, or false. */
 export const noBroker: string | false = existsSync(binary) ? false : "there is no bin/tautwire: run `make build` first";
 
 /** The broker of this repository, on ports that the kernel chooses or on those of an earlier run. */
 export class RealBroker {
   private constructor(
     private readonly process: ChildProcess,
-    /** The URLs it says it listens on. */
+    /** The URLs on which it listens. */
     readonly urls: readonly string[],
   ) {}
 
-  /** `dataPath`: the folder in which it keeps its state; without one it keeps none. */
+  /** `dataPath`: its data directory; without one it persists nothing. */
   static async start(
     listen: readonly string[] = ["127.0.0.1:0"],
     settings: readonly string[] = [],

@@ -1,6 +1,6 @@
 const LIMIT_MS = 10_000;
 
-/** Waits for a promise, but not for ever. */
+/** Waits for a promise, up to a limit. */
 export async function within<T>(promise: Promise<T>, what: string, limitMs = LIMIT_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -15,12 +15,12 @@ export async function within<T>(promise: Promise<T>, what: string, limitMs = LIM
   }
 }
 
-/** Lets everything happen that needs no time to pass. */
+/** Waits until everything has happened that needs no time. */
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** The error with which a promise rejects. */
+/** Resolves with the error with which a promise rejects. */
 export async function failure(promise: Promise<unknown>): Promise<Error & { code?: string; reason?: number; detail?: string; status?: number }> {
   try {
     await within(promise, "rejection");
@@ -30,7 +30,7 @@ export async function failure(promise: Promise<unknown>): Promise<Error & { code
   throw new Error("it did not reject");
 }
 
-/** The next event of a client. */
+/** Resolves with the next event of a client. */
 export function event<T>(on: (listener: (event: T) => void) => () => void): Promise<T> {
   return within(
     new Promise((resolve) => {

@@ -3,7 +3,7 @@ import * as r from "./reader.js";
 import { connect, subscribe, unsubscribe } from "./sent-by-clients.js";
 import { decodeSentByServer, publish } from "./sent-by-servers.js";
 
-/** Decodes the body that the reader has begun. `first`: the checked first byte of the packet. */
+/** Decodes the body at the reader's position. `first`: the validated first byte of the packet. */
 export function decodeBody(first: number, version: ProtocolVersion): Packet {
   const isV5 = version === 5;
   switch (first >> 4) {

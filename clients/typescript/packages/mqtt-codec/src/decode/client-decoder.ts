@@ -4,11 +4,11 @@ import { decodeSentByServer } from "./sent-by-servers.js";
 import { StreamDecoder, type DecoderOptions } from "./stream-decoder.js";
 
 /** One bit for each packet type: CONNECT, SUBSCRIBE, UNSUBSCRIBE, PINGREQ. */
-const SENT_BY_CLIENTS_ALONE = 0x1502;
+const CLIENT_ONLY = 0x1502;
 
 /**
- * Decodes what a client receives, as `MqttDecoder` does: a packet that servers do not send is an error. Without what only a
- * server needs it makes smaller bundles.
+ * Decodes the packets that a client receives, like `MqttDecoder`. A packet that servers do not send is an error. Without the
+ * code for servers, bundles are smaller.
  */
 export class ClientDecoder extends StreamDecoder {
   constructor(options: DecoderOptions = {}) {
@@ -16,7 +16,7 @@ export class ClientDecoder extends StreamDecoder {
   }
 
   protected override decodeBody(first: number): Packet {
-    if (((SENT_BY_CLIENTS_ALONE >> (first >> 4)) & 1) !== 0) fail("packet_type_unexpected", packetStart(), 0x82);
+    if (((CLIENT_ONLY >> (first >> 4)) & 1) !== 0) fail("packet_type_unexpected", packetStart(), 0x82);
     return decodeSentByServer(first, this.protocolVersion === 5);
   }
 }

@@ -6,17 +6,17 @@ import { shortAscii } from "./short-ascii.js";
 import { StreamDecoder, type DecoderOptions } from "./stream-decoder.js";
 
 /**
- * Decodes the byte stream of one connection. Push chunks of any size, then take packets until there are no more:
+ * Decodes the byte stream of one connection. Push chunks of any size, then read packets until there are no more:
  *
  * ```ts
  * decoder.push(chunk);
  * for (const packet of decoder) handle(packet);
  * ```
  *
- * Payloads and other binary fields are views. They stay valid as long as the memory of the pushed chunk is not written to;
- * the decoder itself never writes where it has given out a view. `payload.slice()` makes a copy of your own.
+ * Payloads and other binary fields are views. They stay valid as long as the pushed chunk is not modified;
+ * the decoder itself never overwrites memory to which it has returned a view. `payload.slice()` makes a copy.
  *
- * A chunk is kept, not copied, until its packets have been taken; only a packet that is cut by its end is copied.
+ * A chunk is referenced, not copied, until its packets have been read; only a packet that spans chunks is copied.
  */
 export class MqttDecoder extends StreamDecoder {
   constructor(options: DecoderOptions = {}) {
@@ -24,8 +24,8 @@ export class MqttDecoder extends StreamDecoder {
   }
 
   /**
-   * The next packet as a frame: type, flags and where its bytes are. Only the fixed header is checked; the topic is when it
-   * is asked for, all the rest when the packet is. A CONNECT is decoded, for its version.
+   * Returns the next packet as a frame: its type, flags and bytes. Only the fixed header is validated; the topic is validated when
+   * it is read, everything else by `decode()`. A CONNECT is decoded, because it sets the version.
    *
    * @throws {MqttDecodeError} As {@link read}.
    */
@@ -38,7 +38,7 @@ export class MqttDecoder extends StreamDecoder {
     return new Frame(this.bytes, start, this.packetEnd, this.protocolVersion, this.caches);
   }
 
-  /** Packets until more bytes are needed. */
+  /** Iterates over packets until more bytes are needed. */
   [Symbol.iterator](): IterableIterator<Packet> {
     return {
       next: () => {
@@ -51,7 +51,7 @@ export class MqttDecoder extends StreamDecoder {
     };
   }
 
-  /** Forgets all bytes, an error and what a CONNECT has said: for another connection. */
+  /** Discards all bytes, an error and the version of the CONNECT, for use with another connection. */
   reset(): void {
     this.protocolVersion = this.initialVersion;
     this.bytes = NOTHING;

@@ -4,15 +4,15 @@ import { bodyOf } from "./fixed-header.js";
 import * as r from "./reader.js";
 
 /**
- * A packet whose bytes are known and whose fields have not been read: for routers that need the topic, the flags and the
- * raw bytes. Like payloads, a frame is a view of the pushed chunk.
+ * A packet whose fields are not decoded: for routers that need the topic, the flags and the
+ * raw bytes. Like a payload, a frame is a view of the pushed chunk.
  */
 export class Frame {
   constructor(
     private readonly bytes: Uint8Array,
     private readonly start: number,
     private readonly end: number,
-    /** The version that the packet is to be read in. */
+    /** The protocol version in which the packet is decoded. */
     readonly protocolVersion: ProtocolVersion,
     private readonly caches: r.Caches,
   ) {}
@@ -51,15 +51,15 @@ export class Frame {
     return this.end - this.start;
   }
 
-  /** The whole packet as it came. */
+  /** The whole packet as received. */
   get raw(): Uint8Array {
     return new Uint8Array(this.bytes.buffer, this.bytes.byteOffset + this.start, this.length);
   }
 
   /**
-   * The topic of a PUBLISH, checked; empty where a topic alias may stand for it. Empty for other packets.
+   * The validated topic of a PUBLISH; empty if a topic alias replaces it. Empty for other packets.
    *
-   * @throws {MqttDecodeError} It is not a topic name.
+   * @throws {MqttDecodeError} The topic name is invalid.
    */
   get topic(): string {
     if (this.packetType !== 3) return "";
@@ -68,9 +68,9 @@ export class Frame {
   }
 
   /**
-   * The bytes of the topic of a PUBLISH, not checked: enough to look it up. Empty for other packets.
+   * The bytes of the topic of a PUBLISH, not validated: enough to look it up. Empty for other packets.
    *
-   * @throws {MqttDecodeError} It runs past the end of the packet.
+   * @throws {MqttDecodeError} The topic runs past the end of the packet.
    */
   get topicBytes(): Uint8Array {
     if (this.packetType !== 3) return new Uint8Array(0);
@@ -79,9 +79,9 @@ export class Frame {
   }
 
   /**
-   * The whole packet, read and checked.
+   * Decodes and validates the whole packet.
    *
-   * @throws {MqttDecodeError} It is malformed, or says what is not allowed.
+   * @throws {MqttDecodeError} The packet is malformed or violates the protocol.
    */
   decode(): Packet {
     this.begin();

@@ -15,7 +15,7 @@ import {
 import { IN_PUBLISH, PROPERTY_PLACES } from "../property-places.js";
 import * as r from "./reader.js";
 
-/** Those of all packets. */
+/** The properties of all packets. */
 export type AnyProperties = AuthProperties &
   ConnackProperties &
   ConnectProperties &
@@ -24,12 +24,12 @@ export type AnyProperties = AuthProperties &
   SubscribeProperties &
   WillProperties;
 
-/** The properties of that packet type in MQTT 5.0. */
+/** Reads the properties of that packet type in MQTT 5.0. */
 export function propertiesOf(type: number, isV5: boolean): AnyProperties {
   return isV5 ? readProperties(1 << type) : NO_PROPERTIES;
 }
 
-/** Reads a property length and the block behind it. `place`: the bit of where it stands. */
+/** Reads a property length and its block. `place`: the bit of the packet type or the will. */
 export function readProperties(place: number): AnyProperties {
   const lengthAt = r.position();
   const length = r.variableByteInteger();
@@ -57,7 +57,7 @@ export function readProperties(place: number): AnyProperties {
       else subscriptions.push(value);
       continue;
     }
-    // No two identifiers that may stand in one place have this bit in common.
+    // No two identifiers that are allowed in the same place share this bit.
     const bit = 1 << (id + (id >> 5));
     if ((seen & bit) !== 0) r.fail("property_repeated", at - 1, 0x82);
     seen |= bit;

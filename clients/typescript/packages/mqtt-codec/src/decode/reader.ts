@@ -1,4 +1,4 @@
-// Takes the fields of one packet off its bytes. A packet is read in one go, so that all decoders can share one state.
+// Reads the fields of one packet. A packet is read in one pass, so that all decoders can share one state.
 
 import { MqttDecodeError } from "../decode-error.js";
 import type { DecodeErrorCode } from "../error-codes.js";
@@ -11,29 +11,29 @@ import { FILTERS, TextCache } from "./text-cache.js";
 export const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array(0);
 
 /**
- * The texts that a decoder has seen: names of topics and topic filters, which have been checked as such, and all others; and how it
- * makes them.
+ * The caches of a decoder: validated topics and topic filters, and all other strings; and the function that decodes short
+ * strings.
  */
 export interface Caches {
   readonly topics: TextCache;
   readonly texts: TextCache;
-  /** Made when the first is read: clients read none. */
+  /** Created when the first filter is read, because clients read none. */
   filters: TextCache | null;
   readonly shortAscii: ShortAscii | null;
 }
 
 interface State {
   bytes: Uint8Array;
-  /** The first byte of the packet's fixed header: what offsets in errors count from. */
+  /** The first byte of the packet's fixed header, to which offsets in errors are relative. */
   start: number;
-  /** The next byte. */
+  /** The index of the next byte. */
   at: number;
-  /** Behind the last byte that fields may take: the end of the packet, or of the property block that is being read. */
+  /** The end of the readable bytes: the end of the packet, or of the current property block. */
   end: number;
-  /** The end of the packet while a property block is read; 0 at other times. */
+  /** The end of the packet while a property block is read, otherwise 0. */
   packetEnd: number;
   caches: Caches;
-  /** Asking bytes for their buffer takes longer than making a view of it: the answer is kept for the next view. */
+  /** Cached, because reading `buffer` of a typed array is slower than creating a view. */
   viewed: Uint8Array;
   buffer: ArrayBufferLike;
   base: number;
@@ -52,9 +52,9 @@ const s: State = {
   base: 0,
 };
 
-/** Begins to read the packet in `from`: its first byte, the first of its body, and its end are at those indices. */
+/** Starts reading a packet in `from`: the indices of its first byte, of its body and of its end. */
 export function begin(from: Uint8Array, first: number, body: number, behind: number, known: Caches): void {
-  // To compare a reference takes less time than to store it.
+  // Comparing a reference is faster than storing it.
   if (s.bytes !== from) s.bytes = from;
   if (s.caches !== known) s.caches = known;
   s.start = first;
@@ -62,7 +62,7 @@ export function begin(from: Uint8Array, first: number, body: number, behind: num
   s.end = behind;
 }
 
-/** What is being read. */
+/** The bytes being read. */
 export function source(): Uint8Array {
   return s.bytes;
 }
@@ -77,19 +77,19 @@ export function position(): number {
   return s.at;
 }
 
-/** How many bytes are left of the packet, or of the property block. */
+/** The number of unread bytes of the packet or the property block. */
 export function left(): number {
   return s.end - s.at;
 }
 
-/** Lets go of the bytes. */
+/** Drops the reference to the bytes. */
 export function release(): void {
   s.bytes = s.viewed = NOTHING;
   s.buffer = NOTHING.buffer;
   s.base = 0;
 }
 
-/** Narrows what is read to a block of so many bytes, which begin here; `false` if they are not there. */
+/** Limits reading to a block of this many bytes, starting here. Returns `false` if they are not there. */
 export function enterBlock(length: number): boolean {
   if (length > s.end - s.at) return false;
   s.packetEnd = s.end;
@@ -97,7 +97,7 @@ export function enterBlock(length: number): boolean {
   return true;
 }
 
-/** Widens what is read to the whole packet again. */
+/** Ends the limit, so that the rest of the packet can be read. */
 export function leaveBlock(): void {
   s.end = s.packetEnd;
   s.packetEnd = 0;
@@ -140,14 +140,14 @@ export function variableByteInteger(): number {
   return fail("variable_byte_integer_too_long", at);
 }
 
-/** A packet identifier, which is never zero `[MQTT-2.2.1-3]`. */
+/** Reads a packet identifier, which is never zero `[MQTT-2.2.1-3]`. */
 export function packetId(): number {
   const id = twoBytes();
   if (id === 0) fail("packet_id_zero", s.at - 2, 0x82);
   return id;
 }
 
-/** Two bytes of length, then so many bytes: answers where they begin; they end at {@link position}. */
+/** Reads a length of two bytes and skips that many bytes. Returns their start; they end at {@link position}. */
 export function field(): number {
   const { at, bytes, end } = s;
   const start = at + 2;
@@ -158,18 +158,18 @@ export function field(): number {
   return start;
 }
 
-/** Two bytes of length, then so many bytes (section 1.5.6), as a view. */
+/** Reads a length of two bytes and returns that many bytes as a view (section 1.5.6). */
 export function binary(): Uint8Array {
   const from = field();
   return view(from, s.at);
 }
 
-/** All that is left, as a view. */
+/** Returns all unread bytes as a view. */
 export function rest(): Uint8Array {
   return view(s.at, s.end);
 }
 
-/** Always a plain `Uint8Array`, also of a Node.js `Buffer`: that is faster, and the same everywhere. */
+/** Creates a view. It is always a plain `Uint8Array`, also of a Node.js `Buffer`, which is faster and consistent. */
 function view(from: number, to: number): Uint8Array {
   const { bytes } = s;
   if (s.viewed !== bytes) {
@@ -180,7 +180,7 @@ function view(from: number, to: number): Uint8Array {
   return new Uint8Array(s.buffer, s.base + from, to - from);
 }
 
-/** A UTF-8 encoded string (section 1.5.4). */
+/** Reads a UTF-8 encoded string (section 1.5.4). */
 export function text(): string {
   const from = field();
   return s.caches.texts.find(s.bytes, from, s.at) ?? newText(from, s.at);
@@ -188,27 +188,27 @@ export function text(): string {
 
 function newText(from: number, to: number): string {
   const made = textIn(from, to);
-  s.caches.texts.keep(made, s.bytes, from, to);
+  s.caches.texts.add(made, s.bytes, from, to);
   return made;
 }
 
-/** The text of those bytes, which are looked up nowhere. */
+/** Decodes the bytes without a cache. */
 export function textIn(from: number, to: number): string {
   const { bytes, caches } = s;
   return decodeText(bytes, from, to, flagsOf(bytes, from, to), caches.shortAscii) ?? failText(from, to);
 }
 
-/** The text of those bytes if it has been a topic filter before. */
+/** Returns the cached topic filter of the bytes. */
 export function knownFilter(from: number, to: number): string | undefined {
   return (s.caches.filters ??= new TextCache(FILTERS)).find(s.bytes, from, to);
 }
 
-/** Keeps a text that {@link knownFilter} did not know and that is a topic filter. */
-export function keepFilter(filter: string, from: number, to: number): void {
-  s.caches.filters!.keep(filter, s.bytes, from, to);
+/** Caches a valid topic filter that {@link knownFilter} did not find. */
+export function cacheFilter(filter: string, from: number, to: number): void {
+  s.caches.filters!.add(filter, s.bytes, from, to);
 }
 
-/** The text of those bytes, which is a topic name: what else is wrong with it than its UTF-8 is `code`. */
+/** Decodes the bytes of a topic name. `code`: the error if it is empty or contains a wildcard. */
 export function topicIn(from: number, to: number, code: TopicErrorCode): string {
   return s.caches.topics.find(s.bytes, from, to) ?? newTopic(from, to, code);
 }
@@ -219,17 +219,17 @@ function newTopic(from: number, to: number, code: TopicErrorCode): string {
   const made = decodeText(bytes, from, to, flags, s.caches.shortAscii);
   if (made === null || (flags & WILDCARD) !== 0 || (from === to && code !== "topic_wildcard")) {
     const wildcard = firstWildcard(bytes, from, to);
-    // In a will topic a wildcard is named before U+0000 if it stands before it.
+    // In a will topic, report a wildcard before a U+0000 that follows it.
     if (made === null) failText(from, to, code === "will_topic_invalid" ? wildcard : to);
     return fail(code, wildcard, 0x90);
   }
-  s.caches.topics.keep(made, bytes, from, to);
+  s.caches.topics.add(made, bytes, from, to);
   return made;
 }
 
 type TopicErrorCode = "topic_wildcard" | "will_topic_invalid" | "response_topic_invalid";
 
-/** Says what is wrong with the UTF-8 of those bytes, unless that is U+0000 behind `limit`. */
+/** Throws the UTF-8 error of the bytes, unless it is a U+0000 after `limit`. */
 function failText(from: number, to: number): never;
 function failText(from: number, to: number, limit: number): void;
 function failText(from: number, to: number, limit = to): void {
@@ -239,12 +239,12 @@ function failText(from: number, to: number, limit = to): void {
   if (nullAt < limit) fail("utf8_null", nullAt);
 }
 
-/** The packet ends here: what follows its last field belongs to nothing. */
+/** Checks that the packet has no trailing bytes. */
 export function finish(): void {
   if (s.at !== s.end) fail("trailing_bytes", s.at);
 }
 
-/** `index`: into the bytes. `reason`: what to answer, 0x81 for all that is malformed. */
+/** Throws an error. `index`: into the bytes. `reason`: the reason code to send, 0x81 for malformed packets. */
 export function fail(code: DecodeErrorCode, index: number, reason = 0x81): never {
   s.packetEnd = 0;
   throw new MqttDecodeError(code, index - s.start, reason);

@@ -1,5 +1,5 @@
-// The bodies of the packets that clients alone send (sections 3.1, 3.8, 3.10, 3.12). What is checked, and in which order, is
-// the same in all decoders of this project, so that they give the same verdict on every input.
+// The bodies of the packets that only clients send (sections 3.1, 3.8, 3.10, 3.12). All decoders of this project make the same
+// checks in the same order, so that they give the same result for every input.
 
 import type {
   Connect,
@@ -70,7 +70,7 @@ function readWill(flags: number, version: ProtocolVersion): Will {
 export function subscribe(isV5: boolean): Subscribe {
   const packetId = r.packetId();
   const given = propertiesOf(8, isV5);
-  // With its first element in it, a list takes no more room than it needs, and is made faster.
+  // Created with its first element, an array takes no more memory than it needs, and is created faster.
   const requests = [subscriptionRequest(isV5)];
   while (r.left() > 0) requests.push(subscriptionRequest(isV5));
   return { type: "subscribe", packetId, properties: given, requests };
@@ -97,7 +97,7 @@ function subscriptionRequest(isV5: boolean): SubscriptionRequest {
   };
 }
 
-/** One of the topic filters of a packet that holds at least one. */
+/** Reads one topic filter of a packet that contains at least one. */
 function topicFilter(): string {
   if (r.left() === 0) r.fail("no_topic_filters", r.position(), 0x82);
   const from = r.field();
@@ -109,7 +109,7 @@ function newFilter(from: number, to: number): string {
   const filter = r.textIn(from, to);
   const flaw = filterFlaw(r.source(), from, to);
   if (flaw !== null) r.fail(flaw.code, flaw.at, 0x8f);
-  r.keepFilter(filter, from, to);
+  r.cacheFilter(filter, from, to);
   return filter;
 }
 

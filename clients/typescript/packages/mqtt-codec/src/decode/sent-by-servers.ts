@@ -1,5 +1,5 @@
-// The bodies of the packets that servers send (section 3). What is checked, and in which order, is the same in all decoders
-// of this project, so that they give the same verdict on every input.
+// The bodies of the packets that servers send (section 3). All decoders of this project make the same checks in the same
+// order, so that they give the same result for every input.
 
 import type {
   Acknowledgement,
@@ -18,7 +18,7 @@ import { CONNACK_V3_REASONS, mayCarry } from "../reason-codes.js";
 import { propertiesOf, readProperties, type AnyProperties } from "./property-block.js";
 import * as r from "./reader.js";
 
-/** Decodes the body that the reader has begun. `first`: the checked first byte of a packet that servers send. */
+/** Decodes the body at the reader's position. `first`: the validated first byte of a packet that servers send. */
 export function decodeSentByServer(first: number, isV5: boolean): Packet {
   const type = first >> 4;
   switch (type) {
@@ -57,7 +57,7 @@ export function publish(first: number, isV5: boolean): Publish {
   const given: AnyProperties = isV5 ? readProperties(IN_PUBLISH) : NO_PROPERTIES;
   const topic = r.topicIn(topicAt, topicEnd, "topic_wildcard");
   if (topic === "" && given.topicAlias === undefined) r.fail("topic_missing", topicAt - 2, 0x82);
-  // The flags have been checked: QoS 3 does not come here, and QoS 0 comes without DUP.
+  // The flags are validated: there is no QoS 3, and QoS 0 has no DUP.
   return {
     type: "publish",
     dup: (first & 8) !== 0,
@@ -93,14 +93,14 @@ function acknowledgement<T extends "puback" | "pubrec" | "pubrel" | "pubcomp">(
   return { type, packetId, reason, properties: lastProperties(number) };
 }
 
-/** A reason code that may be left out if it is 0 and no properties follow. Before MQTT 5.0 there is none. */
+/** Reads a reason code, which may be omitted if it is 0 and no properties follow. Before MQTT 5.0 there is none. */
 function lastReason(number: number, isV5: boolean): number {
   if (r.left() === 0) return 0;
   if (!isV5) r.finish();
   return reasonCode(number, 0xff);
 }
 
-/** Properties that may be left out, then the end of the packet. */
+/** Reads optional properties, then the end of the packet. */
 function lastProperties(number: number): AnyProperties {
   if (r.left() === 0) return NO_PROPERTIES;
   const given = readProperties(1 << number);
@@ -121,7 +121,8 @@ function suback(isV5: boolean): Suback {
   return { type: "suback", packetId, properties: given, reasons: reasonCodes(9, isV5 ? 0xff : 0x80) };
 }
 
-/** What is left of the packet, as reason codes. Before MQTT 5.0 none is above 0x80. */
+/** Reads the rest of the packet as reason codes. Before MQTT 5.0 none is above 0x80. */
+
 function reasonCodes(packetNumber: number, highest: number): number[] {
   if (r.left() === 0) r.fail("no_reason_codes", r.position(), 0x82);
   const reasons = [reasonCode(packetNumber, highest)];

@@ -1,5 +1,6 @@
-// Text of up to 32 ASCII bytes without a call into the platform: `String.fromCharCode` with as many arguments as there are
-// bytes. It is written out because a list of arguments would have to be made first, which takes longer than the call.
+// Decodes up to 32 ASCII bytes without a call into the platform: `String.fromCharCode` with one argument for each byte. The
+// calls are written out because spreading an array takes longer than the call.
+
 
 import type { ShortAscii } from "./text.js";
 

@@ -1,48 +1,48 @@
 import { MqttDecodeError } from "../decode-error.js";
 import type { DecodeErrorCode } from "../error-codes.js";
 import type { Packet, ProtocolVersion } from "../packets.js";
-import { firstByteFlaw, isLegalFirst, MAX_PACKET_SIZE } from "./fixed-header.js";
+import { firstByteError, isValidFirst, MAX_PACKET_SIZE } from "./fixed-header.js";
 import { begin, NOTHING, type Caches } from "./reader.js";
 import type { ShortAscii } from "./text.js";
 import { TextCache, TEXTS, TOPICS } from "./text-cache.js";
 
-/** Packets that are cut by the end of a chunk are put together in blocks of this many bytes. */
+/** Packets that span chunks are assembled in blocks of this many bytes. */
 const BLOCK_BYTES = 16 << 10;
 
-/** Chunks of up to so many bytes are copied whole behind a cut packet, larger ones only as far as the packet goes. */
+/** Chunks of up to this size are copied whole after an incomplete packet; of larger ones only the part that completes it. */
 const SMALL_CHUNK_BYTES = 64;
 
-/** What a decoder needs to know about its connection. */
+/** Options of a decoder. */
 export interface DecoderOptions {
-  /** The version that the connection speaks, until a CONNECT says its own. Default: 5. */
+  /** The protocol version of the connection, until a CONNECT sets it. Default: 5. */
   protocolVersion?: ProtocolVersion | undefined;
-  /** The largest whole packet in bytes, fixed header included, that is accepted. Default: what the format can express. */
+  /** The maximum packet size in bytes, fixed header included. Default: the limit of the protocol. */
   maxPacketSize?: number | undefined;
 }
 
-/** Finds the packets in the byte stream of one connection, however it is cut into chunks. */
+/** Splits the byte stream of one connection into packets, for chunks of any size. */
 export abstract class StreamDecoder {
-  /** The version in which packets are read. A CONNECT sets it, on both sides of a connection alike. */
+  /** The version in which packets are decoded. A CONNECT sets it, on both sides of a connection. */
   protocolVersion: ProtocolVersion;
-  /** The largest whole packet in bytes that is accepted. */
+  /** The maximum packet size in bytes. */
   readonly maxPacketSize: number;
 
   protected readonly initialVersion: ProtocolVersion;
   protected readonly caches: Caches;
-  /** What is being read: a pushed chunk, or the block below. Bytes from `at` to `end` have not been taken yet. */
+  /** The bytes being read: a pushed chunk, or the block below. Those from `at` to `end` are unread. */
   protected bytes: Uint8Array = NOTHING;
   protected at = 0;
   protected end = 0;
   /** The end of the packet that has been found. */
   protected packetEnd = 0;
-  /** Where cut packets are put together. Written only behind `blockEnd`, so that views into it stay as they are. */
+  /** Where packets that span chunks are assembled. Written only after `blockEnd`, so that views of it stay valid. */
   private block = NOTHING;
   private blockEnd = 0;
-  /** The rest of a chunk whose beginning completes the packet in the block. */
+  /** The rest of a chunk whose start completes the packet in the block. */
   protected chunk: Uint8Array | null = null;
   private chunkAt = 0;
   protected failure: MqttDecodeError | null = null;
-  /** The largest packet, or -1 after a failure: one check for both. */
+  /** The maximum packet size, or -1 after a failure: one check for both. */
   protected limit: number;
 
   protected constructor(options: DecoderOptions, shortAscii: ShortAscii | null) {
@@ -51,12 +51,12 @@ export abstract class StreamDecoder {
     this.maxPacketSize = this.limit = options.maxPacketSize ?? MAX_PACKET_SIZE;
   }
 
-  /** How many bytes have been pushed and not been taken as packets. */
+  /** The number of bytes that were pushed and not read as packets. */
   get bufferedBytes(): number {
     return this.end - this.at + (this.chunk === null ? 0 : this.chunk.length - this.chunkAt);
   }
 
-  /** Gives the decoder the next bytes of the stream. Costs nothing but a copy of a packet that the last chunk cut. */
+  /** Adds the next bytes of the stream. Copies only a packet that spans chunks. */
   push(chunk: Uint8Array): void {
     const rest = this.chunk;
     if (this.at === this.end && rest === null) {
@@ -78,9 +78,9 @@ export abstract class StreamDecoder {
   }
 
   /**
-   * The next packet, or null if more bytes are needed for one.
+   * Returns the next packet, or null if more bytes are needed.
    *
-   * @throws {MqttDecodeError} The stream is not MQTT from here on. Every later call throws the same, until {@link reset}.
+   * @throws {MqttDecodeError} The stream is invalid. Every later call throws the same error, until {@link reset}.
    */
   read(): Packet | null {
     const bodyAt = this.next();
@@ -90,7 +90,7 @@ export abstract class StreamDecoder {
     return this.decode(start, bodyAt);
   }
 
-  /** Decodes the body that the reader has begun. `first`: the checked first byte of the packet. */
+  /** Decodes the body at the reader's position. `first`: the validated first byte of the packet. */
   protected abstract decodeBody(first: number): Packet;
 
   protected decode(start: number, bodyAt: number): Packet {
@@ -103,7 +103,7 @@ export abstract class StreamDecoder {
     }
   }
 
-  /** Looks for the next whole packet: answers where its body begins, with `packetEnd` set, or -1. */
+  /** Finds the next complete packet. Returns the start of its body and sets `packetEnd`, or returns -1. */
   protected next(): number {
     const at = this.at;
     const end = this.end;
@@ -111,7 +111,7 @@ export abstract class StreamDecoder {
     if (end - at >= 2) {
       // The common case: a packet of less than 130 bytes.
       const length = bytes[at + 1]!;
-      if (length < 0x80 && isLegalFirst(bytes[at]!) && length + 2 <= this.limit) {
+      if (length < 0x80 && isValidFirst(bytes[at]!) && length + 2 <= this.limit) {
         const packetEnd = at + 2 + length;
         if (packetEnd <= end) {
           this.packetEnd = packetEnd;
@@ -130,12 +130,12 @@ export abstract class StreamDecoder {
     for (;;) {
       const at = this.at;
       const have = this.end - at;
-      // One more byte, if it is the header that is cut: what lies behind it is taken from the chunk itself.
+      // If the header is incomplete, copy one more byte: the bytes after the header are taken from the chunk itself.
       let wanted = have + 1;
       const first = this.bytes[at]!;
-      // 3.1 sets DUP on all that it sends again at QoS 1, on PUBREL, SUBSCRIBE and UNSUBSCRIBE too.
+      // 3.1 sets DUP on everything that it resends at QoS 1, also on PUBREL, SUBSCRIBE and UNSUBSCRIBE.
       const withoutDup = this.protocolVersion === 3 && (first & 2) !== 0 ? first & 0xf7 : first;
-      if (have > 0 && !isLegalFirst(withoutDup)) this.fail(firstByteFlaw(first), 0);
+      if (have > 0 && !isValidFirst(withoutDup)) this.fail(firstByteError(first), 0);
       let length = 0;
       for (let count = 1; count < have; count++) {
         const byte = this.bytes[at + count]!;
@@ -154,12 +154,12 @@ export abstract class StreamDecoder {
     }
   }
 
-  /** Makes `wanted` bytes of the packet at `at` available in one piece, if they have arrived. */
+  /** Makes `wanted` bytes of the packet at `at` available contiguously, if they have arrived. */
   private more(wanted: number): boolean {
     const chunk = this.chunk;
     const have = this.end - this.at;
     if (chunk === null) {
-      // The beginning of a packet: the chunk it came in may be reused once it is copied.
+      // Copy the start of a packet, because the caller may reuse the chunk.
       if (have > 0 && this.bytes !== this.block) this.absorb(NOTHING);
       return false;
     }
@@ -178,7 +178,7 @@ export abstract class StreamDecoder {
     return part.length === missing;
   }
 
-  /** Puts these bytes behind those that are left, in the block. */
+  /** Appends bytes to the unread ones, in the block. */
   private absorb(more: Uint8Array): void {
     const { length } = more;
     let at = this.blockEnd;
@@ -187,13 +187,13 @@ export abstract class StreamDecoder {
     this.end = this.blockEnd = at + length;
   }
 
-  /** Puts the bytes that are left where so many more can be put behind them: answers where. */
+  /** Moves the unread bytes to a place with room for `added` more. Returns their end. */
   private move(added: number): number {
     const left = this.bytes.subarray(this.at, this.end);
     const size = left.length + added;
     let at = this.blockEnd;
     if (at + size > this.block.length) {
-      // Grows with what has arrived, not with what a header has announced: 5 bytes cannot reserve 256 MB.
+      // Grow with the bytes that have arrived, not with the announced length: 5 bytes must not reserve 256 MB.
       this.block = new Uint8Array(size > BLOCK_BYTES / 4 ? 2 * size : BLOCK_BYTES);
       at = 0;
     }
@@ -207,7 +207,7 @@ export abstract class StreamDecoder {
     throw this.failed(new MqttDecodeError(code, offset, reason));
   }
 
-  /** From here on the stream is of no use. */
+  /** Marks the stream as failed. */
   private failed(error: MqttDecodeError): MqttDecodeError {
     this.limit = -1;
     return (this.failure = error);

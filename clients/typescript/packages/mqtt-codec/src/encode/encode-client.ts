@@ -3,8 +3,8 @@ import { writeSentByClient } from "./sent-by-clients.js";
 import { beginIn, end, fail, lengthFrom } from "./writer.js";
 
 /**
- * Encodes a packet of a client into `buffer` at `offset`, as `encodeInto` does: a packet that clients do not send is
- * `not_a_packet`. Without what only a server needs it makes smaller bundles.
+ * Encodes a packet of a client into `buffer` at `offset`, like `encodeInto`. A packet that only servers send gives
+ * `not_a_packet`. Without the code for servers, bundles are smaller.
  *
  * @throws {MqttEncodeError} As `encodeInto`.
  */

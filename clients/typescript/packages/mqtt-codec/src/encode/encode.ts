@@ -5,49 +5,49 @@ import { writeSentByServer } from "./sent-by-servers.js";
 import { begin, beginIn, end, lengthFrom, small, take } from "./writer.js";
 
 /**
- * Encodes a packet. The bytes are yours: no other packet shares them, and they are never written again.
+ * Encodes a packet. The returned bytes belong to the caller: no other packet shares them, and they are never overwritten.
  *
- * `version`: what the connection speaks; default 5. A CONNECT is encoded in its own `protocolVersion`.
+ * `version`: the protocol version of the connection; default 5. A CONNECT is encoded in its own `protocolVersion`.
  *
- * Small packets are views of one larger `ArrayBuffer`: use `byteOffset` and `byteLength` if you take its `buffer`.
+ * Small packets are views of one larger `ArrayBuffer`: use `byteOffset` and `byteLength` if you use its `buffer`.
  *
- * @throws {MqttEncodeError} The packet says what the standard or this version of it does not allow.
+ * @throws {MqttEncodeError} The standard, or this version of it, does not allow the packet.
  */
 export function encode(packet: PacketInit, version: ProtocolVersion = 5): Uint8Array {
-  // Most packets beside messages are these.
+  // Fast path for acknowledgements, the most frequent packets besides messages.
   switch (packet.type) {
     case "pingreq":
       return small(0xc0, -1);
     case "pingresp":
       return small(0xd0, -1);
     case "puback":
-      if (isBare(packet)) return small(0x40, packet.packetId);
+      if (isPlainSuccess(packet)) return small(0x40, packet.packetId);
       break;
     case "pubrec":
-      if (isBare(packet)) return small(0x50, packet.packetId);
+      if (isPlainSuccess(packet)) return small(0x50, packet.packetId);
       break;
     case "pubrel":
-      if (isBare(packet)) return small(0x62, packet.packetId);
+      if (isPlainSuccess(packet)) return small(0x62, packet.packetId);
       break;
     case "pubcomp":
-      if (isBare(packet)) return small(0x70, packet.packetId);
+      if (isPlainSuccess(packet)) return small(0x70, packet.packetId);
   }
   begin();
   return take(end(writeSentByClient(packet, version, true, writeSentByServer), 0));
 }
 
-type Bare = Extract<PacketInit, { type: "puback" | "pubrec" | "pubrel" | "pubcomp" }>;
+type AcknowledgementInit = Extract<PacketInit, { type: "puback" | "pubrec" | "pubrel" | "pubcomp" }>;
 
-/** A success without properties, with a right identifier. */
-function isBare({ packetId, reason, properties }: Bare): boolean {
+/** Whether the packet is a success without properties and with a valid identifier. */
+function isPlainSuccess({ packetId, reason, properties }: AcknowledgementInit): boolean {
   return !reason && (properties === NO_PROPERTIES || properties === undefined) && (packetId & 0xffff) === packetId && packetId > 0;
 }
 
 /**
- * Encodes a packet into `buffer` at `offset`, and answers how many bytes it took. What lies behind them may have been
- * written to, also when it throws.
+ * Encodes a packet into `buffer` at `offset`, and returns its length in bytes. The bytes of the buffer after the packet may be
+ * overwritten, also if it throws.
  *
- * @throws {MqttEncodeError} As {@link encode}; `buffer_too_small` if it does not fit.
+ * @throws {MqttEncodeError} As {@link encode}; `buffer_too_small` if the packet does not fit.
  */
 export function encodeInto(packet: PacketInit, buffer: Uint8Array, offset = 0, version: ProtocolVersion = 5): number {
   beginIn(buffer, offset);
@@ -55,7 +55,7 @@ export function encodeInto(packet: PacketInit, buffer: Uint8Array, offset = 0, v
 }
 
 /**
- * Encodes a PUBLISH without its payload, which is to be sent behind it from where it is. `payloadLength`: its bytes.
+ * Encodes a PUBLISH without its payload, which you send after it without a copy. `payloadLength`: its size in bytes.
  *
  * @throws {MqttEncodeError} As {@link encode}.
  */
@@ -69,7 +69,7 @@ export function encodePublishHeader(
 }
 
 /**
- * The bytes that a packet takes.
+ * Returns the encoded length of a packet in bytes.
  *
  * @throws {MqttEncodeError} As {@link encode}.
  */

@@ -1,12 +1,12 @@
-// Writes a property block in the order of the object's keys, and checks what decoding would refuse.
+// Writes a property block in the order of the object's keys, with the checks that decoding makes.
 
 import { NO_PROPERTIES } from "../properties.js";
 import { IN_PUBLISH, IN_SUBSCRIBE, PROPERTY_PLACES } from "../property-places.js";
 import * as w from "./writer.js";
 
 /**
- * Writes the property length and the block, and answers whether an authentication method is in it. `place`: the bit of where
- * it stands.
+ * Writes the property length and the block. Returns whether it contains an authentication method. `place`: the bit of the packet
+ * type or the will.
  */
 export function writeProperties(given: object, place: number): boolean {
   const start = w.beginBlock();

@@ -1,4 +1,4 @@
-// The bodies of the packets that clients send (section 3). Each function answers the first byte of the packet.
+// The bodies of the packets that clients send (section 3). Each function returns the first byte of the packet.
 
 import type {
   Acknowledgement,
@@ -18,10 +18,10 @@ import * as w from "./writer.js";
 
 type Init<T extends PacketInit["type"]> = Extract<PacketInit, { type: T }>;
 
-/** Writes what only servers send, and answers the first byte of the packet. */
+/** Writes a packet that only servers send, and returns its first byte. */
 export type WriteOther = (packet: PacketInit, version: ProtocolVersion) => number;
 
-/** Writes a body. `payload`: whether that of a PUBLISH is written too. `other`: for packets that clients do not send. */
+/** Writes a body. `payload`: whether to write the payload of a PUBLISH. `other`: writes packets that clients do not send. */
 export function writeSentByClient(
   packet: PacketInit,
   version: ProtocolVersion,
@@ -56,7 +56,7 @@ export function writeSentByClient(
   }
 }
 
-/** The properties of that packet type (0 for a will), which in MQTT 5.0 are always there. */
+/** Writes the properties of that packet type (0 for a will), which are always present in MQTT 5.0. */
 export function properties(given: object | undefined, number: number, version: ProtocolVersion): void {
   if (version !== 5) notBeforeV5(given);
   else if (given === undefined || given === NO_PROPERTIES) w.byte(0);
@@ -106,8 +106,8 @@ function acknowledgement(
 }
 
 /**
- * Reason code and properties at the end of a packet that may leave them out, in the shortest legal form. Answers whether an
- * authentication method is among them.
+ * Writes the optional reason code and properties at the end of a packet, in the shortest valid form. Returns whether
+ * the properties contain an authentication method.
  */
 function tail(reason: number, given: object | undefined, number: number, version: ProtocolVersion): boolean {
   checkReason(reason, number, "reason");
@@ -132,7 +132,7 @@ function connect(packet: ConnectInit): number {
   const { protocolVersion: version = 5, will, userName, password } = packet;
   w.integer(version, 3, 5, "protocolVersion");
   if (password != null && userName == null && version !== 5) w.fail("password_without_user_name", "password");
-  // The server chooses an identifier for clean sessions alone [MQTT-3.1.3-7].
+  // The server assigns an identifier only for clean sessions [MQTT-3.1.3-7].
   if (packet.clientId === "" && packet.cleanStart === false && version !== 5) w.fail("client_id_missing", "clientId");
   w.text(version === 3 ? "MQIsdp" : "MQTT", "protocolName");
   w.byte(version);
@@ -177,7 +177,7 @@ function subscribe(packet: SubscribeInit, version: ProtocolVersion): number {
   return 0x82;
 }
 
-/** Whether it is no list or has no items. */
+/** Whether the value is not an array, or is empty. */
 export function isEmpty(list: unknown): boolean {
   return !Array.isArray(list) || list.length === 0;
 }
@@ -200,7 +200,7 @@ function auth(packet: Init<Auth["type"]>, version: ProtocolVersion): number {
   if (version !== 5) w.fail("auth_before_v5", "type");
   const reason = packet.reason ?? 0;
   const hasMethod = tail(reason, packet.properties, 15, version);
-  // A success without properties is an empty body.
+  // A success without properties has an empty body.
   if (!hasMethod && w.written() > 0) w.fail("authentication_method_missing", "authenticationMethod");
   return 0xf0;
 }

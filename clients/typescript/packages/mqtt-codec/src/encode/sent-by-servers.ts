@@ -1,4 +1,4 @@
-// The bodies of the packets that servers alone send (sections 3.2, 3.9, 3.11). Each function answers the first byte of the packet.
+// The bodies of the packets that only servers send (sections 3.2, 3.9, 3.11). Each function returns the first byte of the packet.
 
 import type { PacketInit, ProtocolVersion } from "../packets.js";
 import { CONNACK_V3_REASONS } from "../reason-codes.js";

@@ -1,18 +1,18 @@
-// Writes the fields of one packet. A packet is written in one go, so that all can share one state. Where the bytes go is one
-// of two things: a slab, which is handed out piece by piece and never written twice, or a buffer of the caller.
+// Writes the fields of one packet. A packet is written in one pass, so that all packets can share one state. The target is either
+// a slab, which is handed out in pieces and never overwritten, or a buffer of the caller.
 
 import { flagsOf, WILDCARD } from "../bytes.js";
 import { MqttEncodeError } from "../encode-error.js";
 import type { EncodeErrorCode } from "../error-codes.js";
 import { filterFlaw, isShared } from "../topics.js";
 
-/** Packets of up to a quarter of this share a slab of so many bytes. */
+/** The size of a slab. Packets of up to a quarter of it share a slab. */
 const SLAB_BYTES = 64 << 10;
-/** A packet does not begin in a slab with less room than this. */
+/** A packet does not start in a slab with less free space than this. */
 const ROOM_BYTES = 128;
-/** Up to so many UTF-16 units, less than 128, a loop is faster than a call into the platform. */
+/** Up to this many UTF-16 units (less than 128), a loop is faster than a call into the platform. */
 const SHORT_MAX = 40;
-/** The most that a fixed header takes. */
+/** The maximum size of a fixed header. */
 const HEADER_MAX = 5;
 const MAX_REMAINING = 268_435_455;
 
@@ -20,26 +20,26 @@ const encoder = /* @__PURE__ */ new TextEncoder();
 const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array(0);
 
 const s = {
-  /** Where the packet is written: the slab, bytes of its own if it is large, or a buffer of the caller. */
+  /** The target: the slab, a separate array for a large packet, or a buffer of the caller. */
   bytes: NOTHING,
-  /** The next byte. */
+  /** The index of the next byte. */
   at: 0,
-  /** Behind the last byte that may be written. */
+  /** The end of the writable bytes. */
   limit: 0,
-  /** Where the body begins. */
+  /** The start of the body. */
   bodyAt: 0,
   slab: NOTHING,
-  /** Kept, because asking bytes for their buffer takes longer than making a view of it. */
+  /** Cached, because reading `buffer` of a typed array is slower than creating a view. */
   buffer: NOTHING.buffer,
-  /** Where the free part of the slab begins. */
+  /** The start of the free part of the slab. */
   free: 0,
-  /** Where a packet in a buffer of the caller begins; -1 if it is not in one. */
+  /** The start of the packet in a buffer of the caller; -1 if there is none. */
   start: -1,
-  /** Makes room for so many more bytes. */
+  /** Makes room for this many more bytes. */
   grow: refuse as (size: number) => void,
 };
 
-/** Begins a packet in the slab. */
+/** Starts a packet in the slab. */
 export function begin(): void {
   if (s.bytes !== s.slab || s.free + ROOM_BYTES > s.limit) useSlab();
   s.at = s.bodyAt = s.free + HEADER_MAX;
@@ -57,9 +57,9 @@ function useSlab(): void {
   s.grow = grow;
 }
 
-/** Begins a packet in a buffer of the caller. */
+/** Starts a packet in a buffer of the caller. */
 export function beginIn(buffer: Uint8Array, offset: number): void {
-  // To compare a reference takes less time than to store it.
+  // Comparing a reference is faster than storing it.
   if (s.bytes !== buffer) s.bytes = buffer;
   s.limit = buffer.length;
   if (s.start < 0) s.grow = refuse;
@@ -68,17 +68,17 @@ export function beginIn(buffer: Uint8Array, offset: number): void {
   need(0);
 }
 
-/** At the beginning of a body: how long it will be, as a guess. If the guess is right the body need not move. */
+/** Reserves a fixed header for a body of the estimated length. If the estimate is right, the body need not move. */
 function expect(remaining: number): void {
   s.at = s.bodyAt = s.start + headerLength(remaining);
 }
 
-/** At the beginning of a PUBLISH, which may be long: what decides how long it will be. */
+/** Reserves a fixed header for a PUBLISH, estimating its length by topic and payload. */
 export function expectMessage(topic: string | undefined, payload: Uint8Array | string | undefined): void {
   if (s.start >= 0) expect((topic?.length ?? 0) + (payload?.length ?? 0) + 2);
 }
 
-/** A whole packet of two or four bytes in the slab. `body`: the two bytes, or -1 for none. */
+/** Writes a whole packet of two or four bytes to the slab. `body`: the two bytes, or -1 for none. */
 export function small(first: number, body: number): Uint8Array {
   begin();
   const { bytes, free } = s;
@@ -92,7 +92,7 @@ export function small(first: number, body: number): Uint8Array {
   return take(free);
 }
 
-/** Puts the fixed header before the body. `more`: bytes of the body that are sent by themselves. Answers where it begins. */
+/** Writes the fixed header before the body and returns its start. `more`: bytes of the body that are sent separately. */
 export function end(first: number, more: number): number {
   const remaining = s.at - s.bodyAt + more;
   if (s.start >= 0) place(remaining);
@@ -104,12 +104,12 @@ export function end(first: number, more: number): number {
   return at;
 }
 
-/** How many bytes of the body have been written. */
+/** The number of written bytes of the body. */
 export function written(): number {
   return s.at - s.bodyAt;
 }
 
-/** Hands out what has been written from `from` on. */
+/** Returns a view of the written bytes, starting at `from`. */
 export function take(from: number): Uint8Array {
   const { at } = s;
   if (s.bytes !== s.slab) return s.bytes.subarray(from, at);
@@ -117,12 +117,12 @@ export function take(from: number): Uint8Array {
   return new Uint8Array(s.buffer, from, at - from);
 }
 
-/** How many bytes have been written from `from` on. */
+/** The number of written bytes, starting at `from`. */
 export function lengthFrom(from: number): number {
   return s.at - from;
 }
 
-/** In a buffer of the caller: moves the body to where it belongs if it is to have that length. */
+/** In a buffer of the caller, moves the body if the fixed header for this length has another size. */
 function place(remaining: number): void {
   const extra = s.start + headerLength(remaining) - s.bodyAt;
   if (extra === 0) return;
@@ -132,7 +132,7 @@ function place(remaining: number): void {
   s.at += extra;
 }
 
-/** Makes sure that `size` more bytes fit. */
+/** Ensures that `size` more bytes fit. */
 function need(size: number): void {
   if (s.at + size > s.limit) s.grow(size);
 }
@@ -146,7 +146,7 @@ function grow(size: number): void {
   const start = s.bodyAt - HEADER_MAX;
   const written = s.at - start;
   if (written + size > MAX_REMAINING + HEADER_MAX) fail("packet_too_large", "packet");
-  // A large packet gets bytes of its own, and the slab stays for others.
+  // A large packet gets a separate array, and the slab remains for others.
   const isLarge = written + size > SLAB_BYTES / 4;
   const bytes = new Uint8Array(isLarge ? 2 * written + size : SLAB_BYTES);
   bytes.set(s.bytes.subarray(start, s.at));
@@ -189,14 +189,14 @@ export function variableByteInteger(value: number): void {
   s.at = putVariableByteInteger(s.bytes, s.at, value);
 }
 
-/** The value, if it is a whole number in that range. `code`: what is wrong with others. */
+/** Checks that the value is an integer in the range. `code`: the error if it is not. */
 export function integer(value: unknown, low: number, high: number, field: string, code: EncodeErrorCode = "out_of_range"): number {
   if (typeof value !== "number") return fail("wrong_type", field);
   if (!(value >= low && value <= high) || Math.floor(value) !== value) fail(code, field);
   return value;
 }
 
-/** Two bytes of length, then the UTF-8 of the text. `field` names it in errors. Answers where the UTF-8 begins. */
+/** Writes a length of two bytes and the UTF-8 of a string. Returns the start of the UTF-8. `field` is for errors. */
 export function text(value: string, field: string): number {
   if (typeof value !== "string") fail("wrong_type", field);
   const { length } = value;
@@ -211,7 +211,7 @@ export function text(value: string, field: string): number {
   return at + 2;
 }
 
-/** Writes the text if it is ASCII without U+0000: answers where it ends, or -1. */
+/** Writes the string if it is ASCII without U+0000. Returns its end, or -1. */
 function putAscii(bytes: Uint8Array, at: number, value: string): number {
   const { length } = value;
   let i = 0;
@@ -220,7 +220,7 @@ function putAscii(bytes: Uint8Array, at: number, value: string): number {
     const u1 = value.charCodeAt(i + 1);
     const u2 = value.charCodeAt(i + 2);
     const u3 = value.charCodeAt(i + 3);
-    // 0 becomes negative, all above ASCII stays above.
+    // 0 becomes negative; everything above ASCII stays above.
     if ((u0 | u1 | u2 | u3) > 0x7f || ((u0 - 1) | (u1 - 1) | (u2 - 1) | (u3 - 1)) < 0) return -1;
     bytes[at + i] = u0;
     bytes[at + i + 1] = u1;
@@ -235,18 +235,18 @@ function putAscii(bytes: Uint8Array, at: number, value: string): number {
   return at + length;
 }
 
-/** As {@link text}, for texts that are long or not ASCII. */
+/** Like {@link text}, for strings that are long or not ASCII. */
 function anyText(value: string, field: string): number {
   const { length } = value;
   if (length > 65_535) fail("field_too_long", field);
   if (value.includes("\0")) fail("utf8_null", field);
-  // One UTF-16 unit takes at most three bytes. Where there can be more bytes there is room for the most, so that it fits.
+  // One UTF-16 unit takes at most three bytes. Reserve the maximum, so that the string always fits.
   need(2 + (s.start < 0 ? length * 3 : length));
   const start = s.at + 2;
   const { read, written } = encoder.encodeInto(value, s.bytes.subarray(start, s.limit));
   if (read < length) fail("buffer_too_small", "buffer");
   if (written > 65_535) fail("field_too_long", field);
-  // The encoder puts U+FFFD in the place of half a surrogate pair.
+  // The encoder replaces an unpaired surrogate by U+FFFD.
   if (written > length && /\p{Surrogate}/u.test(value)) fail("utf8_invalid", field);
   s.bytes[start - 2] = written >> 8;
   s.bytes[start - 1] = written;
@@ -254,13 +254,13 @@ function anyText(value: string, field: string): number {
   return start;
 }
 
-/** A text that is a topic name. `code`: what is wrong with one that is empty or has a wildcard. */
+/** Writes a string that is a topic name. `code`: the error if it is empty or contains a wildcard. */
 export function topic(value: string, field: string, code: EncodeErrorCode = "topic_wildcard"): void {
   const start = text(value, field);
   if (start === s.at || flagsOf(s.bytes, start, s.at) & WILDCARD) fail(code, field);
 }
 
-/** A text that is a topic filter. Answers whether it is a shared one. */
+/** Writes a string that is a topic filter. Returns whether it is shared. */
 export function topicFilter(value: string, field: string): boolean {
   const start = text(value, field);
   const flaw = filterFlaw(s.bytes, start, s.at);
@@ -268,10 +268,10 @@ export function topicFilter(value: string, field: string): boolean {
   return isShared(s.bytes, start, s.at);
 }
 
-/** Two bytes of length, then the bytes. */
+/** Writes a length of two bytes, then the bytes. */
 export function binary(data: Uint8Array | string, field: string): void {
   twoBytes(0);
-  // Counted from the body, which moves to other bytes when these are full.
+  // Relative to the body, which may move to another array.
   const position = s.at - s.bodyAt;
   raw(data, field);
   const start = s.bodyAt + position;
@@ -281,14 +281,14 @@ export function binary(data: Uint8Array | string, field: string): void {
   s.bytes[start - 1] = length;
 }
 
-/** All that is left of the packet. */
+/** Writes the rest of the packet. */
 export function payload(data: Uint8Array | string, field: string): void {
-  // Before it is written, so that it need not be moved.
+  // Reserve the space first, so that the packet need not be moved.
   if (s.start >= 0 && data instanceof Uint8Array) place(s.at - s.bodyAt + data.length);
   raw(data, field);
 }
 
-/** The bytes alone, or the UTF-8 of text. */
+/** Writes bytes, or the UTF-8 of a string, without a length. */
 function raw(data: Uint8Array | string, field: string): void {
   if (typeof data === "string") data = encoder.encode(data);
   else if (!(data instanceof Uint8Array)) fail("wrong_type", field);
@@ -303,13 +303,13 @@ function raw(data: Uint8Array | string, field: string): void {
   s.at = at + length;
 }
 
-/** Leaves room for a property length of one byte. Answers where the block begins, counted from the packet's body. */
+/** Reserves a property length of one byte. Returns the start of the block, relative to the packet's body. */
 export function beginBlock(): number {
   byte(0);
   return s.at - s.bodyAt;
 }
 
-/** Puts the property length before the block that begins there. Longer blocks move to make room. */
+/** Writes the property length before the block. Longer blocks are moved to make room. */
 export function endBlock(position: number): void {
   const length = s.at - s.bodyAt - position;
   const extra = headerLength(length) - 2;
@@ -326,7 +326,7 @@ export function fail(code: EncodeErrorCode, field: string): never {
   throw new MqttEncodeError(code, field);
 }
 
-/** Bytes of the fixed header of a packet with that remaining length. */
+/** The size of the fixed header of a packet with that remaining length. */
 export function headerLength(remaining: number): number {
   return remaining < 0x80 ? 2 : remaining < 0x4000 ? 3 : remaining < 0x20_0000 ? 4 : HEADER_MAX;
 }

@@ -5,15 +5,15 @@ import { NO_PROPERTIES } from "../properties.js";
 
 const CONNECT = 0x10;
 const CONNACK = 0x20;
-/** Versions 3 and 4 with the bit that a bridge adds, which is not in the standard. */
+/** Versions 3 and 4 with the bit that a bridge sets, which is not in the standard. */
 const BRIDGE_LEVELS: readonly (number | undefined)[] = [131, 132];
 
-/** Takes what `mqtt-packet` takes and the standard does not have: bridges, and return codes of CONNACK that are not in its list. */
-export class InterfaceDecoder extends MqttDecoder {
+/** Accepts what `mqtt-packet` accepts beyond the standard: bridges, and undefined return codes of CONNACK. */
+export class LooseDecoder extends MqttDecoder {
   /** Whether the last CONNECT was that of a bridge. */
   isBridge = false;
 
-  /** Bytes of a packet that has not come whole, without its fixed header as far as that is known. */
+  /** The number of bytes of an incomplete packet, without its fixed header as far as it is known. */
   get bufferedBodyBytes(): number {
     const { bytes, at } = this;
     const have = this.end - at;
@@ -24,14 +24,14 @@ export class InterfaceDecoder extends MqttDecoder {
 
   protected override decodeBody(first: number): Packet {
     if (first === CONNECT) this.isBridge = this.hideBridgeBit();
-    // A server that does not speak MQTT 5.0 refuses in the form of its own version. A success in that form would not be one:
-    // the two sides would go on in different versions.
+    // A server without MQTT 5.0 refuses in the format of its own version. A success in that format is not accepted, because
+    // the two sides would continue in different versions.
     const isShortConnack = first === CONNACK && r.left() === 2;
     if (isShortConnack && (this.protocolVersion !== 5 || r.source()[r.position() + 1] !== 0)) return connackBeforeV5();
     return super.decodeBody(first);
   }
 
-  /** Goes on with a copy of a CONNECT that has a bridge's bit, without it. */
+  /** Replaces a CONNECT with the bridge bit by a copy without it. */
   private hideBridgeBit(): boolean {
     const bytes = r.source();
     const start = r.packetStart();
@@ -46,7 +46,7 @@ export class InterfaceDecoder extends MqttDecoder {
   }
 }
 
-/** CONNACK as section 3.2 of 3.1.1 has it, with any return code as its reason. */
+/** Decodes a CONNACK of 3.1.1 (section 3.2), with any return code as its reason. */
 function connackBeforeV5(): Connack {
   const at = r.position();
   const flags = r.byte();

@@ -1,4 +1,4 @@
-/** As much of an event emitter as users of a parser need, so that no platform has to bring one. `Events`: values by name. */
+/** The part of an event emitter that users of a parser need, without a dependency. `Events`: values by name. */
 export class Emitter<Events extends object> {
   private readonly listeners = new Map<string, readonly ((value: never) => void)[]>();
 
@@ -20,8 +20,8 @@ export class Emitter<Events extends object> {
   }
 
   off<K extends keyof Events & string>(event: K, listener: (value: Events[K]) => void): this {
-    const kept = (this.listeners.get(event) ?? []).filter((other) => other !== listener);
-    this.listeners.set(event, kept);
+    const others = (this.listeners.get(event) ?? []).filter((other) => other !== listener);
+    this.listeners.set(event, others);
     return this;
   }
 
@@ -39,11 +39,11 @@ export class Emitter<Events extends object> {
     return this.listeners.get(event)?.length ?? 0;
   }
 
-  /** An error that nobody listens for is thrown. */
+  /** Emits an event. An `error` without listeners is thrown. */
   emit<K extends keyof Events & string>(event: K, value: Events[K]): boolean {
     const listeners = this.listeners.get(event) ?? [];
     if (listeners.length === 0 && event === "error") throw value as Error;
-    // The list is never changed, only replaced: listeners may come and go meanwhile.
+    // The list is replaced, never modified, so listeners can be added and removed during the loop.
     for (const listener of listeners) listener.call(this, value as never);
     return listeners.length > 0;
   }

@@ -5,8 +5,8 @@ import type { LoosePacket, LooseProperties } from "./loose.js";
 import type { Packet, UserProperties } from "./types.js";
 
 /**
- * A decoded packet as `mqtt-packet` gives it. `length`: the remaining length in bytes. `isBridge`: whether a CONNECT of a bridge
- * has begun the connection. The reason of a CONNACK before MQTT 5.0 is its return code here.
+ * Converts a decoded packet to one of `mqtt-packet`. `length`: the remaining length in bytes. `isBridge`: whether the connection
+ * started with the CONNECT of a bridge. Before MQTT 5.0, the reason of a CONNACK is its return code here.
  */
 export function fromPacket(packet: ours.Packet, length: number, isV5: boolean, isBridge: boolean): Packet {
   const out: LoosePacket = {
@@ -33,7 +33,7 @@ export function fromPacket(packet: ours.Packet, length: number, isV5: boolean, i
     case "subscribe":
       out["subscriptions"] = packet.requests.map(({ filter, qos, noLocal, retainAsPublished, retainHandling }) => {
         if (isV5) return { topic: filter, qos, nl: noLocal, rap: retainAsPublished, rh: retainHandling };
-        // A bridge hands messages on as they are, and does not want its own back.
+        // A bridge forwards messages unchanged, and must not receive its own.
         return isBridge ? { topic: filter, qos, nl: true, rap: true, rh: 0 } : { topic: filter, qos };
       });
       break;
@@ -57,7 +57,7 @@ export function fromPacket(packet: ours.Packet, length: number, isV5: boolean, i
   return out as Packet;
 }
 
-/** Types whose first byte has a flag where PUBLISH has its QoS. */
+/** The types whose first byte has a flag at the position of the QoS of PUBLISH. */
 const HAS_FLAG_BIT_1: ReadonlySet<ours.PacketType> = /* @__PURE__ */ new Set<ours.PacketType>([
   "pubrel",
   "subscribe",
@@ -89,7 +89,7 @@ function fromPublish(out: LoosePacket, packet: ours.Publish): void {
   out["payload"] = asBuffer(packet.payload);
 }
 
-/** Names and types are theirs where the two differ. */
+/** Converts properties to the names and types of `mqtt-packet`. */
 function fromProperties(properties: object): LooseProperties | undefined {
   if (properties === NO_PROPERTIES) return undefined;
   const given = properties as Record<string, unknown>;
@@ -109,7 +109,7 @@ function oneOrAll(values: readonly number[]): number | readonly number[] {
   return values.length === 1 ? values[0]! : values;
 }
 
-/** Names are the sender's: an object without a prototype, so that none of them means anything else. */
+/** Converts user properties to an object without a prototype, because the sender chooses the names. */
 function fromUserProperties(pairs: readonly (readonly [string, string])[]): UserProperties {
   const out = Object.create(null) as UserProperties;
   for (const [name, value] of pairs) {

@@ -1,9 +1,9 @@
 /**
  * The interface of `mqtt-packet` on this codec: `parser`, `generate` and `writeToStream`, for libraries that are built on it.
  *
- * What differs: bytes that the standard does not allow are refused in both directions, and errors have `code`, and those of
- * parsing `reason` and `offset`. Beside the standard it takes what is in use: the bit of bridges in the protocol version, return
- * codes of CONNACK that a 3.1.1 server has made up, and such a refusal of a client that speaks 5.0.
+ * Differences: invalid packets are refused in both directions, and errors have a `code`; parse errors also have `reason` and
+ * `offset`. Beyond the standard it accepts what is in use: the bridge bit in the protocol version, CONNACK return
+ * codes that 3.1.1 does not define, and the 3.1.1 refusal of a 5.0 client.
  *
  * @packageDocumentation
  */

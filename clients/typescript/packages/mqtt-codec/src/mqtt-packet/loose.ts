@@ -1,7 +1,7 @@
-// A packet as it comes from a program that no compiler has looked at: every field has to be looked at.
+// Packets from a program without type checks: every field has to be checked at run time.
 
-/** A packet whose fields may hold anything. */
+/** A packet whose fields may have any type. */
 export type LoosePacket = Record<string, unknown> & { cmd: string; properties?: LooseProperties | null };
 
-/** Properties by the names of `mqtt-packet`, which may hold anything. */
+/** Properties by the names of `mqtt-packet`, with values of any type. */
 export type LooseProperties = Record<string, unknown>;

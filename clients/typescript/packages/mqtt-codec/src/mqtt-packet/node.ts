@@ -1,5 +1,5 @@
 /**
- * What {@link "mqtt-packet/index"} exports, with the texts of errors.
+ * The exports of {@link "mqtt-packet/index"}, with the texts of errors.
  *
  * @packageDocumentation
  */

@@ -1,28 +1,28 @@
 import type { MqttDecodeError } from "../decode-error.js";
 import { headerLength } from "../encode/writer.js";
-import { InterfaceDecoder } from "./decoder.js";
+import { LooseDecoder } from "./decoder.js";
 import { Emitter } from "./emitter.js";
 import { fromPacket } from "./from-packet.js";
 import type { Options, Packet } from "./types.js";
 
 /**
- * Parses the byte stream of one connection: emits `packet` with every packet and `error` with an {@link MqttDecodeError},
- * after which the next call to {@link parse} begins anew.
+ * Parses the byte stream of one connection. Emits `packet` for every packet, and `error` with an {@link MqttDecodeError},
+ * after which the next call to {@link parse} starts a new stream.
  */
 export class Parser extends Emitter<{ packet: Packet; error: MqttDecodeError }> {
-  /** What is known about the connection: the options, then what the CONNECT has said. Read before each packet. */
+  /** The options of the connection, then those of the CONNECT. Read before each packet. */
   settings: Options;
-  private readonly decoder: InterfaceDecoder;
+  private readonly decoder: LooseDecoder;
   private hasFailed = false;
 
   constructor(options?: Options | null) {
     super();
     this.settings = options ?? {};
     const { maxPacketSize } = this.settings;
-    this.decoder = new InterfaceDecoder(typeof maxPacketSize === "number" ? { maxPacketSize } : {});
+    this.decoder = new LooseDecoder(typeof maxPacketSize === "number" ? { maxPacketSize } : {});
   }
 
-  /** Takes the next bytes and answers how many, behind their fixed header, wait for the rest of their packet. */
+  /** Parses the next bytes. Returns the number of buffered bytes of an incomplete packet, without its fixed header. */
   parse(chunk: Uint8Array): number {
     const { decoder } = this;
     if (this.hasFailed) {
@@ -54,7 +54,7 @@ export class Parser extends Emitter<{ packet: Packet; error: MqttDecodeError }> 
   }
 }
 
-/** A parser for one connection. */
+/** Creates a parser for one connection. */
 export function parser(options?: Options | null): Parser {
   return new Parser(options);
 }

@@ -4,19 +4,19 @@ import type { PacketInit, ProtocolVersion } from "../packets.js";
 import { NO_PROPERTIES } from "../properties.js";
 import type { LoosePacket, LooseProperties } from "./loose.js";
 
-/** The version to write a packet in: CONNECT brings its own. */
+/** Returns the version in which to encode a packet: CONNECT has its own. */
 export function versionOf(packet: LoosePacket, version: unknown): ProtocolVersion {
   if (packet.cmd !== "connect") return version === 5 || version === 3 ? version : 4;
   const own = packet["protocolVersion"] ?? 4;
   return own === 5 || own === 4 || own === 3 ? own : fail(typeof own === "number" ? "out_of_range" : "wrong_type", "protocolVersion");
 }
 
-/** A packet of `mqtt-packet` to encode. What it says wrongly is found out here or by the encoder. */
+/** Converts a packet of `mqtt-packet`. Invalid values are detected here or by the encoder. */
 export function toPacket(packet: LoosePacket, version: ProtocolVersion): PacketInit {
   return toFields(packet, version) as PacketInit;
 }
 
-/** One object literal for each type: objects of one shape are encoded faster. */
+/** One object literal for each type, because objects of one shape are encoded faster. */
 function toFields(packet: LoosePacket, version: ProtocolVersion): object {
   const isV5 = version === 5;
   const type = packet.cmd;
@@ -42,7 +42,7 @@ function toFields(packet: LoosePacket, version: ProtocolVersion): object {
   }
 }
 
-/** The bytes of a CONNACK before MQTT 5.0. Servers have return codes of their own, of which clients are to be told: Aedes sends 6. */
+/** Encodes a CONNACK before MQTT 5.0. Some servers use undefined return codes, which clients must receive: Aedes sends 6. */
 export function connackBeforeV5(packet: LoosePacket): Uint8Array {
   const code = packet["returnCode"];
   if (typeof code !== "number") return fail("wrong_type", "returnCode");
@@ -53,11 +53,11 @@ export function connackBeforeV5(packet: LoosePacket): Uint8Array {
   return Uint8Array.of(0x20, 2, sessionPresent ? 1 : 0, code);
 }
 
-/** Sets the bit that a bridge adds to the version in the bytes of a CONNECT. */
+/** Sets the bridge bit of the version in an encoded CONNECT. */
 export function setBridgeBit(connect: Uint8Array): void {
   let at = 1;
   while (connect[at]! >= 0x80) at++;
-  // The name of the protocol is shorter than 256 bytes.
+  // The protocol name is shorter than 256 bytes.
   connect[at + 3 + connect[at + 2]!]! |= 0x80;
 }
 
@@ -65,7 +65,7 @@ function connect(packet: LoosePacket, version: ProtocolVersion, properties: obje
   checkProtocolId(packet["protocolId"], version);
   if (packet["bridgeMode"] && version === 5) fail("not_in_version", "bridgeMode");
   const clientId = text(packet["clientId"] ?? "", "clientId");
-  // In 3.1 it has 1 to 23 characters.
+  // In 3.1 a client identifier has 1 to 23 characters.
   if (clientId === "" && version === 3) fail("out_of_range", "clientId");
   const { clean, username } = packet;
   const will = packet["will"] as LoosePacket | null | undefined;
@@ -82,7 +82,7 @@ function connect(packet: LoosePacket, version: ProtocolVersion, properties: obje
   };
 }
 
-/** A name that does not belong to the version would be refused [MQTT-3.1.2-1]. */
+/** Checks that the protocol name matches the version [MQTT-3.1.2-1]. */
 function checkProtocolId(given: unknown, version: ProtocolVersion): void {
   if (given == null) return;
   const name = text(given, "protocolId");
@@ -132,12 +132,12 @@ function requests(subscriptions: unknown, isV5: boolean): object[] {
   return out;
 }
 
-/** Off where it is left out. */
+/** Converts a flag that is false by default. */
 function flag(value: unknown, field: string): boolean {
   return typeof (value ?? false) === "boolean" ? Boolean(value) : fail("wrong_type", field);
 }
 
-/** Texts may come as bytes. */
+/** Converts a string, which may also be bytes. */
 function text(value: unknown, field: string): unknown {
   if (typeof value === "string" || !(value instanceof Uint8Array)) return value;
   try {
@@ -147,7 +147,7 @@ function text(value: unknown, field: string): unknown {
   }
 }
 
-/** Names and types are theirs where the two differ. */
+/** Converts properties from the names and types of `mqtt-packet`. */
 function toProperties(given: LooseProperties | null | undefined, isPublish: boolean): object {
   if (given == null) return NO_PROPERTIES;
   const out: Record<string, unknown> = {};

@@ -1,19 +1,19 @@
-// The types of `mqtt-packet` by their names there, so that what is written against them compiles unchanged.
+// The types of `mqtt-packet` under their names, so that code written for it compiles unchanged.
 
 import type { PacketType, QoS } from "../packets.js";
 
 export type { QoS } from "../packets.js";
 
-/** Bytes: a `Buffer` where the types of Node.js are loaded, else a `Uint8Array`. */
+/** A `Buffer` if the types of Node.js are loaded, otherwise a `Uint8Array`. */
 export type Bytes = typeof globalThis extends { Buffer: { isBuffer(value: unknown): value is infer B } } ? B : Uint8Array;
 
 /** The type of a packet. */
 export type PacketCmd = PacketType;
 
-/** Names with one value, or with several in order. The order over several names is not kept. */
+/** Names with one value, or with several in order. The order across names is lost. */
 export type UserProperties = Record<string, string | string[]>;
 
-/** What all packets have. */
+/** The fields of all packets. */
 export interface IPacket {
   cmd: PacketCmd;
   /** The packet identifier: 1 to 65,535. */
@@ -43,7 +43,7 @@ interface MessageProperties extends WithUserProperties {
   correlationData?: Bytes | undefined;
 }
 
-/** Limits of the side that sends them. */
+/** The limits of the sender. */
 interface LimitProperties {
   sessionExpiryInterval?: number | undefined;
   receiveMaximum?: number | undefined;
@@ -54,15 +54,15 @@ interface LimitProperties {
 export interface IConnectPacket extends IPacket {
   cmd: "connect";
   clientId: string;
-  /** 4 if it is left out. */
+  /** Default: 4. */
   protocolVersion?: 3 | 4 | 5 | undefined;
-  /** `MQIsdp` with version 3, `MQTT` with the others: what belongs to the version if it is left out. */
+  /** `MQIsdp` for version 3, `MQTT` for the others. Default: by the version. */
   protocolId?: "MQTT" | "MQIsdp" | undefined;
-  /** Whether another broker connects as a bridge. It adds 128 to the version on the wire; not in MQTT 5.0. */
+  /** Whether another broker connects as a bridge. Adds 128 to the version on the wire; not in MQTT 5.0. */
   bridgeMode?: boolean | undefined;
-  /** True if it is left out. */
+  /** Default: true. */
   clean?: boolean | undefined;
-  /** In seconds; 0 if it is left out. */
+  /** In seconds. Default: 0. */
   keepalive?: number | undefined;
   username?: string | undefined;
   password?: Bytes | undefined;
@@ -89,7 +89,7 @@ export interface IConnackPacket extends IPacket {
   cmd: "connack";
   /** Before MQTT 5.0: 0 to 255. */
   returnCode?: number | undefined;
-  /** MQTT 5.0. A server that speaks 3.1.1 alone answers with its return code: then it is that one, 1 to 255. */
+  /** MQTT 5.0. If a 3.1.1 server refuses a 5.0 client, this is its return code, 1 to 255. */
   reasonCode?: number | undefined;
   sessionPresent: boolean;
   properties?:
@@ -126,7 +126,7 @@ export interface IPublishPacket extends IPacket {
 
 interface Acknowledgement<T extends PacketCmd> extends IPacket {
   cmd: T;
-  /** MQTT 5.0; 0 if it is left out. */
+  /** MQTT 5.0. Default: 0. */
   reasonCode?: number | undefined;
   properties?: AckProperties | undefined;
 }
@@ -136,7 +136,7 @@ export type IPubrecPacket = Acknowledgement<"pubrec">;
 export type IPubrelPacket = Acknowledgement<"pubrel">;
 export type IPubcompPacket = Acknowledgement<"pubcomp">;
 
-/** A topic filter with its options. All but the QoS are of MQTT 5.0. */
+/** A topic filter with its options, all of which except the QoS are MQTT 5.0. */
 export interface ISubscription {
   topic: string;
   qos: QoS;
@@ -165,7 +165,7 @@ export interface IUnsubscribePacket extends IPacket {
 }
 
 export interface IUnsubackPacket extends Acknowledgement<"unsuback"> {
-  /** MQTT 5.0 alone. */
+  /** MQTT 5.0 only. */
   granted: number[];
 }
 
@@ -179,7 +179,7 @@ export interface IPingrespPacket extends IPacket {
 
 export interface IDisconnectPacket extends IPacket {
   cmd: "disconnect";
-  /** MQTT 5.0; 0 if it is left out. */
+  /** MQTT 5.0. Default: 0. */
   reasonCode?: number | undefined;
   properties?:
     | (AckProperties & { sessionExpiryInterval?: number | undefined; serverReference?: string | undefined })
@@ -192,7 +192,7 @@ export interface IAuthPacket extends IPacket {
   properties?: (AckProperties & AuthenticationProperties) | undefined;
 }
 
-/** Any packet, told apart by `cmd`. */
+/** Any packet, distinguished by its `cmd`. */
 export type Packet =
   | IConnectPacket
   | IConnackPacket
@@ -210,20 +210,20 @@ export type Packet =
   | IDisconnectPacket
   | IAuthPacket;
 
-/** What parsers and generators are told about the connection. */
+/** The options of parsers and generators. */
 export interface Options {
-  /** 3, 4 or 5; 4 if it is left out. */
+  /** 3, 4 or 5. Default: 4. */
   protocolVersion?: number | undefined;
-  /** For a parser: the largest whole packet in bytes that it accepts. `mqtt-packet` has no such limit. */
+  /** For a parser: the maximum packet size in bytes. `mqtt-packet` has no such limit. */
   maxPacketSize?: number | undefined;
-  /** `maximumPacketSize`: reason strings and user properties are left out of packets that would be larger. */
+  /** `maximumPacketSize`: reason strings and user properties are left out of packets that would exceed it. */
   properties?: { maximumPacketSize?: number | undefined } | undefined;
 }
 
-/** What packets are written to: a Node.js stream or anything like it. */
+/** The destination of packets: a Node.js stream or anything like it. */
 export interface WritableLike {
   write(bytes: Uint8Array): unknown;
-  /** Called with what is wrong with a packet. Where it is not there, the error is thrown. */
+  /** Called with an error in a packet. Without it, the error is thrown. */
   destroy?: ((error: Error) => unknown) | undefined;
   cork?: (() => unknown) | undefined;
   uncork?: (() => unknown) | undefined;

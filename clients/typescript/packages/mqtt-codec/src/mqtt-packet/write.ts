@@ -7,13 +7,13 @@ import type { LoosePacket } from "./loose.js";
 import { connackBeforeV5, setBridgeBit, toPacket, versionOf } from "./to-packet.js";
 import type { Bytes, Options, Packet, WritableLike } from "./types.js";
 
-/** Payloads from this size on are written from where they are. */
+/** Payloads of at least this size are written without a copy. */
 const SPLIT_BYTES = 4096;
 
 /**
- * The bytes of a packet.
+ * Encodes a packet.
  *
- * @throws {MqttEncodeError} The packet says what cannot be encoded.
+ * @throws {MqttEncodeError} The packet cannot be encoded.
  */
 export function generate(packet: Packet, options?: Options): Bytes {
   const given = loose(packet);
@@ -23,8 +23,8 @@ export function generate(packet: Packet, options?: Options): Bytes {
 }
 
 /**
- * Writes a packet to a stream and answers what its last `write` answered. A packet that cannot be encoded destroys the
- * stream with an {@link MqttEncodeError}, and the answer is false.
+ * Writes a packet to a stream and returns the result of its last `write`. A packet that cannot be encoded destroys the
+ * stream with an {@link MqttEncodeError}; the result is then false.
  */
 export function writeToStream(packet: Packet, stream: WritableLike, options?: Options): boolean {
   try {
@@ -45,16 +45,16 @@ export function writeToStream(packet: Packet, stream: WritableLike, options?: Op
   }
 }
 
-/** Nothing is cached here. The setting exists because users of `mqtt-packet` set it. */
+/** Has no effect. It exists because users of `mqtt-packet` set it. */
 writeToStream.cacheNumbers = true;
 
-/** The packet, whose fields may hold anything. */
+/** The packet, with fields of any type. */
 function loose(packet: unknown): LoosePacket {
   if (typeof packet !== "object" || packet === null) throw new MqttEncodeError("not_a_packet", "cmd");
   return packet as LoosePacket;
 }
 
-/** Packets that are written in one turn leave together. */
+/** Corks the stream, so that packets of one turn are written together. */
 function write(stream: WritableLike, bytes: Uint8Array): boolean {
   if (stream.cork !== undefined) {
     stream.cork();
@@ -63,7 +63,7 @@ function write(stream: WritableLike, bytes: Uint8Array): boolean {
   return stream.write(asBuffer(bytes)) !== false;
 }
 
-/** The bytes of a packet. */
+/** Encodes the packet. */
 function whole(given: LoosePacket, packet: PacketInit, version: ProtocolVersion, options: Options | undefined): Uint8Array {
   const bytes = encode(packet, version);
   if (packet.type === "connect" && given["bridgeMode"]) setBridgeBit(bytes);
@@ -71,7 +71,7 @@ function whole(given: LoosePacket, packet: PacketInit, version: ProtocolVersion,
   return limit === undefined || bytes.length <= limit ? bytes : shortened(packet, bytes, limit, version);
 }
 
-/** Leaves out what section 3.1.2.11.4 lets a sender leave out of packets that the receiver would refuse for their size. */
+/** Removes the properties that section 3.1.2.11.4 allows to omit from packets that exceed the receiver's maximum size. */
 function shortened(packet: PacketInit, whole: Uint8Array, limit: number, version: ProtocolVersion): Uint8Array {
   if (!MAY_SHRINK.has(packet.type) || !("properties" in packet)) return whole;
   let bytes = whole;

@@ -3,8 +3,8 @@ import type mqttPacket from "@tautwire/mqtt-codec/mqtt-packet";
 import type { Packet } from "@tautwire/mqtt-codec/mqtt-packet";
 
 /**
- * As much of a 5.0 broker as a client needs, because Aedes does not speak 5.0: it acknowledges everything and sends each message
- * back to the client that it came from. `seen` gets the types of what arrives.
+ * A minimal 5.0 broker, because Aedes does not support 5.0. It acknowledges everything and sends each message
+ * back to its sender. `seen` collects the types of the received packets.
  */
 export function serveV5(stream: Duplex, library: typeof mqttPacket, seen: string[]): void {
   const parser = library.parser();

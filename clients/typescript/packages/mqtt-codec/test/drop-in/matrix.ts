@@ -1,5 +1,5 @@
-// MQTT.js against Aedes and against a 5.0 broker, each of the two sides with this package or with `mqtt-packet`, over TCP,
-// WebSocket and TLS. Every test has a deadline: what hangs fails.
+// MQTT.js against Aedes and against a 5.0 broker, each side with this package or with `mqtt-packet`, over TCP,
+// WebSocket and TLS. Every test has a deadline.
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -16,7 +16,7 @@ interface Received {
   packet: { qos: number; retain: boolean; properties?: Record<string, unknown> };
 }
 
-/** Defines the tests, of which there is one set in a process. `replaced`: which of the two has this package. */
+/** Defines the tests, one set per process. `replaced`: the sides that use this package. */
 export async function matrix(replaced: { aedes: boolean; mqtt: boolean }): Promise<void> {
   replace(replaced);
   const { Aedes } = await import("aedes");
@@ -94,14 +94,14 @@ export async function matrix(replaced: { aedes: boolean; mqtt: boolean }): Promi
         await other.endAsync(true);
         await client.publishAsync("retained", "", { qos: 1, retain: true });
         await client.endAsync();
-        // The next one finds nothing of it.
+        // Clear the state for the next test.
         await (await connect(url, { ...version, clientId: "session", clean: true })).endAsync();
       });
     }
 
-    test(`${transport}: the client is told why it is refused`, DEADLINE, async () => {
+    test(`${transport}: the client gets the reason of a refusal`, DEADLINE, async () => {
       const refused = (given: IClientOptions): Promise<unknown> => connect(v3.urls[transport], { clientId: "refused", ...given });
-      // Aedes answers a CONNECT of 5.0 in the form of 3.1.1, and has a code of its own.
+      // Aedes answers a 5.0 CONNECT in the format of 3.1.1, with an undefined code.
       await assert.rejects(refused({ protocolVersion: 5 }), { code: 1, message: "Connection refused: Unacceptable protocol version" });
       await assert.rejects(refused({ keepalive: 2000 }), { code: 6 });
       await assert.rejects(refused({ username: "mallory" }), { code: 4 });
@@ -130,14 +130,14 @@ export async function matrix(replaced: { aedes: boolean; mqtt: boolean }): Promi
     });
   }
 
-  test("each has the library that it is to have", () => {
+  test("each uses the expected library", () => {
     assert.ok(parsers.length > 0);
     for (const parser of parsers) assert.equal(parser instanceof ours.Parser, replaced.aedes);
     assert.deepEqual(required(), { ours: replaced.mqtt, theirs: !replaced.aedes || !replaced.mqtt });
   });
 }
 
-/** The next messages of a client, however they come. */
+/** Resolves with the next messages of a client, in any order. */
 function receive(client: MqttClient, count: number): Promise<Received[]> {
   return new Promise((resolve) => {
     const got: Received[] = [];

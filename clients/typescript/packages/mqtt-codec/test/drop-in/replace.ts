@@ -1,4 +1,4 @@
-// Gives Aedes and MQTT.js this package in place of `mqtt-packet`, each or both.
+// Makes Aedes, MQTT.js or both use this package instead of `mqtt-packet`.
 
 import Module, { createRequire, register } from "node:module";
 
@@ -8,7 +8,7 @@ const ours = {
   cjs: require.resolve("@tautwire/mqtt-codec/mqtt-packet"),
 };
 
-/** Before they are loaded. */
+/** Must be called before they are loaded. */
 export function replace({ aedes, mqtt }: { aedes: boolean; mqtt: boolean }): void {
   if (aedes) replaceInImportsOf("/node_modules/aedes/");
   if (mqtt) replaceInRequiresOf("/node_modules/mqtt/");
@@ -33,7 +33,7 @@ function replaceInRequiresOf(folder: string): void {
   };
 }
 
-/** What has been loaded by `require`: this package, and `mqtt-packet` itself. */
+/** The packages loaded by `require`: this one, and `mqtt-packet` itself. */
 export function required(): { ours: boolean; theirs: boolean } {
   const names = Object.keys(require.cache);
   return { ours: names.includes(ours.cjs), theirs: names.some((name) => name.includes("/node_modules/mqtt-packet/")) };

@@ -1,4 +1,4 @@
-// The three ways to a broker, on ports that the kernel picks.
+// Servers for the three transports, on ports that the kernel chooses.
 
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -12,7 +12,7 @@ export const TRANSPORTS = ["mqtt", "ws", "mqtts"] as const;
 
 const fixture = (name: string): Buffer => readFileSync(new URL(`../../../../client/test/fixtures/test-only-${name}.pem`, import.meta.url));
 
-/** The certificate of 127.0.0.1. */
+/** The certificate for 127.0.0.1. */
 export const certificate = fixture("certificate");
 
 export interface Servers {
@@ -20,13 +20,13 @@ export interface Servers {
   close(): Promise<void>;
 }
 
-/** Listens in all three ways. `handle` gets the stream of each connection. */
+/** Listens on all three transports. `handle` gets the stream of each connection. */
 export async function serve(handle: (stream: Duplex) => void): Promise<Servers> {
   const streams = new Set<Duplex>();
   const take = (stream: Duplex): void => {
     streams.add(stream);
     stream.once("close", () => streams.delete(stream));
-    // What a client that goes away does to its stream is no concern of these tests.
+    // Errors of a stream whose client disconnects are not relevant here.
     stream.on("error", () => undefined);
     handle(stream);
   };

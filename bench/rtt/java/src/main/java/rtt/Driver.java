@@ -50,10 +50,10 @@ public final class Driver {
         Thread.currentThread().join();
     }
 
-    /** Asks from the thread that brings the replies, as a program would that goes by callbacks. */
+    /** Sends requests from the thread that delivers the replies, like a program with callbacks. */
     private static final class Ping {
         private final Library library;
-        /** Where all messages go; {@code null}: to the server that a command names. */
+        /** The topic for all messages; {@code null}: that of the server in a command. */
         private final String itself;
         private final SynchronousQueue<String> results = new SynchronousQueue<>();
         private String digit;

@@ -5,7 +5,7 @@ import java.net.InetAddress;
 import java.net.Socket;
 import javax.net.SocketFactory;
 
-/** What the driver asks of a library: a clean session without a keep alive, at one QoS. */
+/** The interface to a library: a clean session without a keep alive, at one QoS. */
 interface Library {
     /** Returns once it is acknowledged; the handler runs on the library's thread, and may publish. */
     void subscribe(String filter, Handler handler) throws Exception;
@@ -17,7 +17,7 @@ interface Library {
         void onPayload(byte[] payload) throws Exception;
     }
 
-    /** Where the broker is, and whether {@code TCP_NODELAY} is set, which the library does not do by itself. */
+    /** The address of the broker, and whether to set {@code TCP_NODELAY}, which the library does not set itself. */
     record Address(String host, int port, boolean nodelay) {
         String url() {
             return "tcp://%s:%d".formatted(host, port);
@@ -28,7 +28,7 @@ interface Library {
         }
     }
 
-    /** Sockets that send at once. The library makes them unconnected. */
+    /** Creates sockets with {@code TCP_NODELAY}. The library creates them unconnected. */
     final class AtOnce extends SocketFactory {
         private static final SocketFactory PLAIN = SocketFactory.getDefault();
 

@@ -5,7 +5,7 @@ const TABLE = /* @__PURE__ */ Uint32Array.from({ length: 256 }, (_, byte) => {
   return value;
 });
 
-/** The checksum of some bytes, or of those before and these. */
+/** Computes the checksum of the bytes, or continues the checksum `before`. */
 export function crc32c(bytes: Uint8Array, before = 0): number {
   let value = ~before;
   for (let at = 0; at < bytes.length; at++) value = TABLE[(value ^ bytes[at]!) & 0xff]! ^ (value >>> 8);

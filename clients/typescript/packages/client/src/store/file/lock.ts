@@ -1,23 +1,23 @@
-// Keeps a second process from opening a session. Node.js has no lock that ends with the process which holds it, so the file says who does,
-// in a way that tells another process with the same number apart.
+// Prevents two processes from opening the same session. Node.js has no lock that the system releases when the process ends, so a file
+// identifies the owner, with enough details to recognize another process with the same process identifier.
 
 import { mkdirSync, readFileSync, readlinkSync, rmdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { MqttError } from "../../errors.js";
 
-/** Somebody who looks at the lock holds a guard for a moment. One that is older was left by a process that was killed right then. */
+/** A process holds the guard only while it checks the lock. An older guard was left by a process that was killed. */
 const GUARD_MAX_MS = 2_000;
 const GUARD_PAUSE_MS = 5;
 
 interface Owner {
   readonly pid: number;
-  /** When the process began, where the system says so. */
+  /** The start time of the process, if the system tells it. */
   readonly began: string;
-  /** The start of the machine and the container, where the system says so: the numbers of processes of another one mean nothing here. */
+  /** The boot of the machine and the container, if the system tells them: process identifiers of other ones have no meaning here. */
   readonly place: string;
 }
 
 /**
- * Takes the lock of a session file. The result gives it back.
+ * Takes the lock of a session file. Returns a function that releases it.
  *
  * @throws {MqttError} `store_in_use`
  */
@@ -34,7 +34,7 @@ export async function lock(path: string): Promise<() => void> {
   };
 }
 
-/** Runs the function, which must not wait, while nobody else does. */
+/** Runs the function, which must be synchronous, while this process holds the guard. */
 async function guarded(path: string, run: () => void): Promise<void> {
   const guard = `${path}.guard`;
   while (!take(guard)) await new Promise((resolve) => setTimeout(resolve, GUARD_PAUSE_MS));
@@ -57,7 +57,7 @@ function take(guard: string): boolean {
     try {
       rmdirSync(guard);
     } catch {
-      // Somebody else was faster.
+      // Another process has removed it.
     }
   }
   return false;
@@ -69,30 +69,30 @@ function read(path: string): Owner | null {
     const { pid, began = "", place = "" } = owner ?? {};
     return Number.isInteger(pid) ? { pid: pid!, began, place } : null;
   } catch (error) {
-    // It was cut off, or there is none.
+    // The file is incomplete, or does not exist.
     if (error instanceof SyntaxError || codeOf(error) === "ENOENT") return null;
     throw error;
   }
 }
 
 function self(): Owner {
-  return { pid: process.pid, began: beginOf(process.pid), place: place() };
+  return { pid: process.pid, began: startOf(process.pid), place: place() };
 }
 
 function isAlive({ pid, began, place: elsewhere }: Owner): boolean {
-  if (elsewhere !== place() || began !== beginOf(pid)) return false;
+  if (elsewhere !== place() || began !== startOf(pid)) return false;
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // It is there, and of another user.
+    // The process exists and belongs to another user.
     return codeOf(error) === "EPERM";
   }
 }
 
-/** The process that has locked this file as the clients in Go and Rust do, where the system tells. */
+/** Returns the process that has locked this file with flock, like the clients in Go and Rust, if the system tells it. */
 function holderOfFlock(path: string): string | undefined {
-  const found = quietly(() => {
+  const found = orEmpty(() => {
     const { dev, ino } = statSync(path);
     const major = ((dev >>> 8) & 0xfff).toString(16).padStart(2, "0");
     const minor = ((dev & 0xff) | ((dev >>> 12) & 0xfff00)).toString(16).padStart(2, "0");
@@ -103,19 +103,19 @@ function holderOfFlock(path: string): string | undefined {
   return found || undefined;
 }
 
-/** Linux says when a process began, in the 22nd field; the second one is its name, which may hold anything. */
-function beginOf(pid: number): string {
-  return quietly(() => {
+/** Returns the start time of a process on Linux: the 22nd field. The second field is its name, which may contain any character. */
+function startOf(pid: number): string {
+  return orEmpty(() => {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8");
     return fields.slice(fields.lastIndexOf(")") + 2).split(" ")[19] ?? "";
   });
 }
 
 function place(): string {
-  return quietly(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim() + readlinkSync("/proc/self/ns/pid"));
+  return orEmpty(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim() + readlinkSync("/proc/self/ns/pid"));
 }
 
-function quietly(read: () => string): string {
+function orEmpty(read: () => string): string {
   try {
     return read();
   } catch {

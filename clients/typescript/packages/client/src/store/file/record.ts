@@ -1,18 +1,18 @@
-// Records of a session file. The format is that of the clients in Go and Rust: FORMAT.md of the Go client's store describes it.
+// Records of a session file. The clients in Go and Rust use the same format, described in FORMAT.md of the Go client's store.
 
 import type { Change } from "../change.js";
 import { crc32c } from "./crc32c.js";
 
 export const HEADER_BYTES = 16;
-/** What is before the packet or the client identifier in a record. */
+/** The size of a record without the packet or the client identifier at its end. */
 export const RECORD_MIN_BYTES = 20;
 const FRAME_BYTES = 8;
 const BODY_MIN_BYTES = 12;
-/** A PUBLISH of the greatest size behind the fields of a body. */
+/** The fields of a body followed by a PUBLISH of the maximum size. */
 const BODY_MAX_BYTES = BODY_MIN_BYTES + 5 + 268_435_455;
 const MAGIC = "TWSTORE\n";
 const FORMAT_VERSION = 1;
-/** By the number that stands for it. */
+/** The kinds of changes, by their number in the file. */
 const KINDS = ["", "began", "queued", "sent", "unsent", "released", "done", "received", "completed"] as const;
 
 export function header(): Buffer {
@@ -41,7 +41,7 @@ function checksum(record: Uint8Array): number {
   return crc32c(record.subarray(FRAME_BYTES), crc32c(record.subarray(0, 4)));
 }
 
-/** The first record of these bytes as a view of them, with its length; null where there is no whole one. */
+/** Reads the first record as a view of the bytes, with its length. Returns null if there is no complete, valid record. */
 export function readRecord(bytes: Buffer): { change: Change; length: number } | null {
   if (bytes.length < RECORD_MIN_BYTES) return null;
   const bodyBytes = bytes.readUInt32LE();

@@ -1,5 +1,5 @@
-/** What programs that were written for MQTT.js call it, and what does the same here; and what is a property of a message. */
-const OF_OTHERS: Readonly<Record<string, string>> = {
+/** Options of MQTT.js, and properties of messages, with the option of this package that does the same. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
   username: "userName",
   clean: "cleanStart",
   keepalive: "keepAliveS",
@@ -15,8 +15,8 @@ const OF_OTHERS: Readonly<Record<string, string>> = {
   servername: "tls.servername",
   ALPNProtocols: "tls.alpnProtocols",
   wsOptions: "headers",
-  transformWsUrl: "a function in place of the address",
-  servers: "several addresses in place of one",
+  transformWsUrl: "a function instead of the address",
+  servers: "an array of addresses",
   host: "the address mqtt://HOST:PORT",
   hostname: "the address mqtt://HOST:PORT",
   port: "the address mqtt://HOST:PORT",
@@ -36,23 +36,23 @@ const OF_OTHERS: Readonly<Record<string, string>> = {
   userProperties: "properties.userProperties",
 };
 
-/** Which of the known names was probably meant, or nothing. */
-export function meant(name: string, known: readonly string[]): string {
-  const translated = Object.hasOwn(OF_OTHERS, name) ? OF_OTHERS[name]! : "";
+/** Returns the known name that was probably intended, or an empty string. */
+export function suggest(name: string, known: readonly string[]): string {
+  const translated = Object.hasOwn(OTHER_NAMES, name) ? OTHER_NAMES[name]! : "";
   const first = translated.split(/[ .,]/, 1)[0]!;
-  // `clean` is no option of a subscription, whatever it is one of elsewhere.
+  // Suggest only an option that exists here: `cleanStart` is not an option of a subscription.
   if (translated !== "" && (known.includes(first) || translated.includes(" "))) return translated;
-  const wanted = name.toLowerCase();
+  const lower = name.toLowerCase();
   let nearest = "";
   let least = Math.max(1, Math.floor(name.length / 3)) + 1;
   for (const each of known) {
-    const distance = edits(wanted, each.toLowerCase());
+    const distance = edits(lower, each.toLowerCase());
     if (distance < least) [nearest, least] = [each, distance];
   }
   return nearest;
 }
 
-/** How many characters have to be put in, taken out or changed to make one text of another. */
+/** The Levenshtein distance of two strings. */
 function edits(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, n) => n);
   for (let i = 1; i <= from.length; i++) {

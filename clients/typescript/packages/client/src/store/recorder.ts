@@ -1,5 +1,5 @@
-// Stands between a session and its store: writes down what happens, holds back what depends on it until it is durable, and
-// gives a new process what an earlier one has left.
+// Connects a session to its store: records changes, holds back packets until the changes that they depend on are durable, and
+// restores the session of an earlier process.
 
 import type { PublishProperties } from "@tautwire/mqtt-codec";
 import { ClientDecoder, MqttEncodeError } from "@tautwire/mqtt-codec/client";
@@ -7,32 +7,32 @@ import type { Client } from "../client/client.js";
 import type { Connection } from "../client/connection.js";
 import { systemClock, type Clock } from "../client/options.js";
 import { asMqttError, MqttError } from "../errors.js";
-import type { Keeper } from "../session/keeper.js";
+import type { Recorder } from "../session/recorder.js";
 import { Outbox } from "../session/outbox.js";
 import { SUCCESS, type Outgoing } from "../session/outgoing.js";
 import type { Session } from "../session/session.js";
 import type { Change, StoredMessage, StoredSession } from "./change.js";
 import type { Store } from "./store.js";
 
-/** Bytes that may wait for the store before messages wait in the queue instead: 1 MiB. */
+/** When more bytes than this wait for a sync, messages wait in the queue: 1 MiB. */
 const HELD_MAX_BYTES = 1024 * 1024;
-/** How long a change may be unsynced if nothing depends on it. */
+/** How long a change may remain unsynced if nothing depends on it. */
 const LAZY_SYNC_MS = 100;
-/** The version in which packets are stored: it can say everything. */
+/** The protocol version of stored packets: it can express all properties. */
 const STORED_VERSION = 5;
 
-export class SessionKeeper implements Keeper {
+export class SessionRecorder implements Recorder {
   private readonly connection: Connection;
   private readonly session: Session;
   private readonly clock: Clock;
-  /** Whether something that was recorded must be durable before more is sent. */
+  /** Whether a recorded change must be durable before more is sent. */
   private isUrgent = false;
   private isScheduled = false;
   private isSyncing = false;
-  private isYielding = false;
+  private isReleased = false;
   private lazyTimer: unknown;
   private lastSequence = 0;
-  /** The session at the server is that of the store. */
+  /** The client identifier of the stored session. */
   private clientId: string | null;
   private readonly scratch = new Outbox();
 
@@ -51,17 +51,17 @@ export class SessionKeeper implements Keeper {
     const { clientId, cleanStart, protocolVersion = 5 } = options;
     if (stored.clientId !== null) {
       if (clientId !== undefined && clientId !== stored.clientId) {
-        throw new MqttError("invalid_options", `clientId: the store has the session of ${stored.clientId}`);
+        throw new MqttError("invalid_options", `clientId: the store belongs to client ${stored.clientId}`);
       }
       session.clientId = stored.clientId;
     }
-    // Before MQTT 5.0 a session that begins clean does not outlive its connection.
+    // Before MQTT 5.0, a session with a clean start does not survive its connection.
     session.settings.cleanStart = cleanStart ?? (protocolVersion === 5 && stored.clientId === null);
     this.restore(stored);
-    session.link.keeper = this;
+    session.link.recorder = this;
   }
 
-  // What an earlier process has left.
+  // Restoring the session of an earlier process.
 
   private restore({ outgoing, received }: StoredSession): void {
     const { incoming } = this.session;
@@ -87,7 +87,7 @@ export class SessionKeeper implements Keeper {
     this.session.outgoing.inflight.set(message.packetId, message);
   }
 
-  /** Null: nothing can be done with it. */
+  /** Restores a message. Returns null if its record is unusable. */
   private messageOf({ sequence, packetId, release, version, packet }: StoredMessage): Outgoing | null {
     const message: Outgoing = {
       topic: "",
@@ -96,12 +96,12 @@ export class SessionKeeper implements Keeper {
       retain: false,
       properties: undefined,
       size: 0,
-      // Its lifetime begins anew: nobody knows how long the process was away.
+      // Its lifetime starts again, because the time since the last process is unknown.
       since: this.clock.now(),
       packetId,
       stage: release > 0 ? "released" : packetId > 0 ? "sent" : "waiting",
       epoch: 0,
-      answer: SUCCESS,
+      result: SUCCESS,
       sequence,
       settle: (error) => {
         if (error !== null) this.client.onError(error);
@@ -112,12 +112,12 @@ export class SessionKeeper implements Keeper {
     if (publish === null || publish.qos === 0) return null;
     const { topic, payload, qos, retain } = publish;
     const properties: PublishProperties = { ...publish.properties };
-    // Of another connection.
+    // The alias belongs to an earlier connection.
     delete properties.topicAlias;
     return { ...message, topic, payload, qos, retain, properties, size: topic.length + payload.length };
   }
 
-  // What happens.
+  // Recording changes.
 
   queued(message: Outgoing): void {
     if (message.qos === 0 || message.sequence !== undefined) return;
@@ -127,7 +127,7 @@ export class SessionKeeper implements Keeper {
     this.record({ kind: "queued", sequence: message.sequence, version: STORED_VERSION, packet }, true);
   }
 
-  /** Null: it cannot be written. Whoever sends it says so. */
+  /** Encodes a message. Returns null if it cannot be encoded; sending it then reports the error. */
   private packetOf({ topic, payload, qos, retain, properties }: Outgoing): Uint8Array | null {
     const { scratch } = this;
     try {
@@ -143,7 +143,7 @@ export class SessionKeeper implements Keeper {
   }
 
   sent(message: Outgoing): void {
-    // It may not have had to wait.
+    // A message that was sent without waiting is not recorded yet.
     this.queued(message);
     const { sequence, packetId } = message;
     if (sequence !== undefined) this.record({ kind: "sent", sequence, packetId }, true);
@@ -160,7 +160,7 @@ export class SessionKeeper implements Keeper {
   done(message: Outgoing): void {
     const { sequence } = message;
     message.sequence = undefined;
-    // If it is lost, the exchange is repeated under the same identifier, which the server answers.
+    // Not urgent: if this record is lost, the exchange is repeated with the same identifier, which the server acknowledges.
     if (sequence !== undefined) this.record({ kind: "done", sequence }, false);
   }
 
@@ -169,7 +169,7 @@ export class SessionKeeper implements Keeper {
   }
 
   completed(packetId: number): void {
-    // Before PUBCOMP: after it the server may use the identifier for another message, which would be taken for the earlier one.
+    // Must be durable before PUBCOMP: afterwards the server may reuse the identifier, and the message would be taken for a duplicate.
     this.record({ kind: "completed", packetId }, true);
   }
 
@@ -194,27 +194,27 @@ export class SessionKeeper implements Keeper {
     }
   }
 
-  // What depends on it.
+  // Holding back packets.
 
   get isBusy(): boolean {
     return this.isUrgent || this.isSyncing;
   }
 
   holds(): boolean {
-    if (!this.isBusy || this.isYielding) return false;
+    if (!this.isBusy || this.isReleased) return false;
     const { link } = this.session;
     if (link.outbox.length > HELD_MAX_BYTES) link.isCongested = true;
     this.schedule();
     return true;
   }
 
-  yield(): void {
-    // The next process sends again what waits here.
+  release(): void {
+    // The next process resends the dropped packets.
     if (this.isBusy) this.session.link.outbox.handOver(true);
-    this.isYielding = true;
+    this.isReleased = true;
   }
 
-  /** One sync is for all that is recorded in a turn, and for all that is recorded while another one runs. */
+  /** Schedules one sync for all changes of this turn, or for all changes during the running sync. */
   private schedule(): void {
     if (this.isScheduled || this.isSyncing) return;
     this.isScheduled = true;
@@ -235,7 +235,7 @@ export class SessionKeeper implements Keeper {
     this.store.sync().then(
       () => {
         this.isSyncing = false;
-        if (held.length > 0 && attempt === this.connection.attempt && !this.isYielding) this.connection.write(held);
+        if (held.length > 0 && attempt === this.connection.attempt && !this.isReleased) this.connection.write(held);
         if (this.isUrgent) this.schedule();
         this.connection.onDrain();
       },
@@ -249,18 +249,18 @@ export class SessionKeeper implements Keeper {
 
   private fail(error: MqttError): void {
     if (this.isDetached) return;
-    // What depends on the store must not go out. The next connection tries to sync again.
+    // Drop the packets that depend on the store. The next connection tries to sync again.
     this.session.link.outbox.handOver(true);
     if (this.connection.attempt?.isOpen === true) this.connection.onFailed(error);
     else this.client.onError(error);
   }
 
   private get isDetached(): boolean {
-    return this.session.link.keeper !== this;
+    return this.session.link.recorder !== this;
   }
 
   detach(): void {
-    this.session.link.keeper = undefined;
+    this.session.link.recorder = undefined;
     this.clock.clearTimeout(this.lazyTimer);
   }
 }

@@ -1,13 +1,13 @@
-//! Authenticators that may wait are asked outside of the machine: it stops before the packet for which it needs them, and goes on when it
-//! has their answer.
+//! Calls authenticators that may wait outside of the machine. The machine stops before the packet that needs the result, and continues
+//! when it has it.
 
 use tautwire_protocol::{AuthReason, Packet};
 
 use super::{Machine, Phase};
 use crate::{Authenticator, Error};
 
-/// What the authenticator is asked, with the authenticator itself.
-pub(crate) struct Question {
+/// A call to the authenticator, with the authenticator itself.
+pub(crate) struct AuthCall {
     authenticator: Box<dyn Authenticator>,
     step: Step,
     data: Option<Vec<u8>>,
@@ -20,61 +20,61 @@ enum Step {
     Finish,
 }
 
-/// What it has answered.
-pub(crate) struct Answered {
+/// The result of the call.
+pub(crate) struct AuthResult {
     authenticator: Box<dyn Authenticator>,
     answer: Reply,
 }
 
-/// The data to be sent; none of the end of an exchange.
+/// The data to send; `None` at the end of an exchange.
 pub(super) type Reply = Result<Option<Vec<u8>>, Error>;
 
-impl Question {
-    /// Asks. No lock of the client is held.
-    pub(crate) fn ask(self) -> Answered {
-        let Question { mut authenticator, step, data } = self;
+impl AuthCall {
+    /// Calls the authenticator. No lock of the client is held.
+    pub(crate) fn run(self) -> AuthResult {
+        let AuthCall { mut authenticator, step, data } = self;
         let answer = match step {
             Step::Begin => authenticator.begin(),
             Step::Respond => authenticator.respond(data.as_deref()),
             Step::Finish => authenticator.finish(data.as_deref()).map(|()| None),
         };
-        Answered { authenticator, answer }
+        AuthResult { authenticator, answer }
     }
 }
 
 impl<T> Machine<T> {
-    /// From now on whoever drives the machine looks for questions.
+    /// The driver calls authenticators from now on.
     pub(crate) fn ask_outside(&mut self) {
         self.asks_outside = true;
     }
 
-    /// What to ask before a connection begins.
-    pub(crate) fn question_of_connect(&mut self) -> Option<Question> {
-        self.question(Step::Begin, None)
+    /// The call that is needed before CONNECT.
+    pub(crate) fn auth_call_of_connect(&mut self) -> Option<AuthCall> {
+        self.auth_call(Step::Begin, None)
     }
 
-    /// What to ask before a re-authentication begins.
-    pub(crate) fn question_of_reauthentication(&mut self) -> Option<Question> {
-        (self.phase == Phase::Open && self.reauthentication.is_none()).then(|| self.question(Step::Begin, None))?
+    /// The call that is needed before a re-authentication.
+    pub(crate) fn auth_call_of_reauthentication(&mut self) -> Option<AuthCall> {
+        (self.phase == Phase::Open && self.reauthentication.is_none()).then(|| self.auth_call(Step::Begin, None))?
     }
 
-    /// What to ask before the machine goes on with what it has received.
-    pub(crate) fn take_question(&mut self) -> Option<Box<Question>> {
-        self.question.take()
+    /// The call that is needed before the machine can handle the received packet.
+    pub(crate) fn take_auth_call(&mut self) -> Option<Box<AuthCall>> {
+        self.auth_call.take()
     }
 
-    /// Gives the authenticator back. The next step takes the answer.
-    pub(crate) fn answered(&mut self, answered: Answered) {
-        self.options.authenticator = Some(answered.authenticator);
-        self.answer = Some(answered.answer);
+    /// Returns the authenticator. The next step takes the result.
+    pub(crate) fn finish_auth_call(&mut self, result: AuthResult) {
+        self.options.authenticator = Some(result.authenticator);
+        self.answer = Some(result.answer);
     }
 
-    /// The step for which it was has not been taken.
+    /// The step that needed the result was not taken.
     pub(crate) fn forget_answer(&mut self) {
         self.answer = None;
     }
 
-    /// Whether the authenticator has to be asked before this packet is dealt with.
+    /// Whether the authenticator must be called before this packet is handled.
     pub(super) fn asks_before(&mut self, packet: &Packet<'_>) -> bool {
         let connecting = matches!(self.phase, Phase::Connecting { .. });
         let (step, properties) = match packet {
@@ -86,20 +86,20 @@ impl<T> Machine<T> {
             },
             _ => return false,
         };
-        // Without an answer of an authenticator of this method, the packet is a breach.
+        // Without a call to an authenticator of this method, the packet is a protocol violation.
         let method = self.options.authenticator.as_deref().map(<dyn Authenticator>::method);
         if self.answer.is_some() || method.is_none() || properties.authentication_method() != method {
             return false;
         }
         let data = properties.authentication_data().map(<[u8]>::to_vec);
-        self.question = self.question(step, data).map(Box::new);
-        self.question.is_some()
+        self.auth_call = self.auth_call(step, data).map(Box::new);
+        self.auth_call.is_some()
     }
 
-    fn question(&mut self, step: Step, data: Option<Vec<u8>>) -> Option<Question> {
+    fn auth_call(&mut self, step: Step, data: Option<Vec<u8>>) -> Option<AuthCall> {
         let asks_outside = self.asks_outside;
         let authenticator =
             self.options.authenticator.take_if(|authenticator| asks_outside && authenticator.may_wait())?;
-        Some(Question { authenticator, step, data })
+        Some(AuthCall { authenticator, step, data })
     }
 }

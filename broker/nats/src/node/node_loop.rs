@@ -1,4 +1,4 @@
-//! What a life does all the time: hears, lets the machine decide, and carries out.
+//! The main loop of a node: receives events, lets the cluster member decide, and executes the decisions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::LifeConfig;
+use super::RunConfig;
 use super::link::{Input, Link};
 use crate::broker::{Broker, ConnectionStatus, EndReason};
 use crate::bus::{Bus, BusEvent};
@@ -30,13 +30,13 @@ use crate::layout::{peer_subject, probe_subject};
 use crate::settings::{Access, Settings};
 use crate::setup::{self, ClusterInfo};
 use crate::store::Store;
-use crate::tasks::{Done, Tasks};
+use crate::tasks::{TaskResult, Tasks};
 
-/// Commands taken at once: what they lead to is carried out in between.
+/// The most commands taken at once. Their effects are executed in between.
 const COMMANDS_TAKEN_MAX: usize = 256;
-/// Changes of records that wait. Whoever reads them waits too.
+/// The capacity for changes of records. The readers block when it is full.
 const INPUTS_MAX: usize = 256;
-/// QoS 0 messages that wait for the thread. Whoever reads them waits too.
+/// The capacity for QoS 0 messages. The readers block when it is full.
 const BUS_EVENTS_MAX: usize = 1024;
 
 pub(super) struct NodeLoop {
@@ -51,7 +51,7 @@ pub(super) struct NodeLoop {
     was_connected: bool,
     store: Store,
     tasks: Tasks,
-    done: Receiver<Done>,
+    done: Receiver<TaskResult>,
     deferred: DeferredCommands,
     bus: Bus,
     events: Receiver<BusEvent>,
@@ -61,30 +61,30 @@ pub(super) struct NodeLoop {
     peers: SelectAll<Subscriber>,
     /// Answers to the probe with this number.
     echoes: Option<(u64, Subscriber)>,
-    /// Connections that another one has followed, and until when answers may come by them.
+    /// Replaced connections, with the time until which answers may arrive on them.
     retired: Vec<(u64, Link)>,
-    /// Counts the ways to the servers that were asked for: the last one counts.
-    reached: u64,
+    /// The number of reconnect requests. Only the last one counts.
+    reconnects: u64,
     inputs: Receiver<Input>,
     to_inputs: Sender<Input>,
-    /// Who waits for what becomes of an order to another node. All are answered within a time.
+    /// Callers that wait for the outcome of commands to other nodes. All are answered within a timeout.
     peer_commands: HashMap<u64, SyncSender<PeerCommandOutcome>>,
     last_peer_command: u64,
-    /// Until when it waits for what is under way, once it is told to end.
+    /// While stopping, the time until which pending work is awaited.
     stops_at_ms: Option<u64>,
     ended: Option<EndReason>,
 }
 
 impl NodeLoop {
     pub(super) async fn begin(
-        beginning: LifeConfig,
+        config: RunConfig,
         client: Client,
         connected: Arc<Notify>,
-        foundation: ClusterInfo,
+        cluster_info: ClusterInfo,
         member: Member,
         bus: Receiver<BusMessage>,
     ) -> Result<NodeLoop, Error> {
-        let LifeConfig { settings, broker, shared, .. } = beginning;
+        let RunConfig { settings, broker, shared, .. } = config;
         let (to_inputs, inputs) = channel(INPUTS_MAX);
         let (to_done, done) = channel(INPUTS_MAX);
         let (to_events, events) = channel(BUS_EVENTS_MAX);
@@ -101,7 +101,7 @@ impl NodeLoop {
             answers: link.answers.take().into_iter().collect(),
             peers: link.peers.take().into_iter().collect(),
             echoes: None,
-            seed: foundation.seed,
+            seed: cluster_info.seed,
             member,
             settings,
             broker,
@@ -113,7 +113,7 @@ impl NodeLoop {
             inbox,
             link,
             retired: Vec::new(),
-            reached: 0,
+            reconnects: 0,
             inputs,
             to_inputs,
             peer_commands: HashMap::new(),
@@ -133,11 +133,12 @@ impl NodeLoop {
                 return ended;
             }
             let takes_commands = self.deferred.bytes() < self.settings.limits.deferred_max_bytes;
-            // Whoever was refused a moment after the queue was emptied is told at the next tick.
-            if takes_commands && commands.capacity() > 0 && self.shared.take_wanted() {
+            // A sender that was rejected just after the queue was emptied is notified at the next tick.
+            if takes_commands && commands.capacity() > 0 && self.shared.take_waiters() {
                 self.broker.queue_ready();
             }
-            // Answers come first: what they end makes room for what commands begin. There are only as many as operations under way.
+            // Answers come first: they complete work and make space for the work of commands. There are only as many as operations in
+            // flight.
             tokio::select! {
                 biased;
                 Some(message) = self.answers.next() => {
@@ -163,7 +164,7 @@ impl NodeLoop {
                 Some(events) = self.events.recv() => self.handle_bus_event(events),
                 count = commands.recv_many(&mut taken, COMMANDS_TAKEN_MAX), if takes_commands => {
                     if count == 0 {
-                        // All handles are gone, and nobody can ask for anything.
+                        // All handles were dropped, so no more commands can arrive.
                         self.stop();
                     }
                     for command in taken.drain(..) {
@@ -195,7 +196,7 @@ impl NodeLoop {
         }
     }
 
-    /// Reports a connection that is lost or made again.
+    /// Reports a lost or restored connection.
     fn report_connection(&mut self) {
         let is_connected = self.store.is_connected();
         if std::mem::replace(&mut self.was_connected, is_connected) == is_connected {
@@ -204,18 +205,18 @@ impl NodeLoop {
         if is_connected {
             self.broker.connection_status(&self.connected_status);
         } else {
-            let why = "the connection is lost".to_owned();
+            let why = "connection lost".to_owned();
             self.broker.connection_status(&ConnectionStatus::Waiting(Error::Connection { why }));
         }
     }
 
-    /// Reports the result of a change of the access.
+    /// Reports the result of changed access settings.
     fn access_changed(&mut self, status: ConnectionStatus) {
         self.broker.connection_status(&status);
         self.connected_status = status;
     }
 
-    /// Carries out what the machine has decided, and what has found room by it.
+    /// Executes the decisions of the member, and retries deferred commands.
     fn execute(&mut self) {
         loop {
             while let Some(output) = self.member.next_output() {
@@ -242,7 +243,7 @@ impl NodeLoop {
                             self.shared.serve_until(0);
                             self.ended = ended;
                         } else if decision == Decision::Resumed {
-                            // A shard that goes on asks at once whether it may.
+                            // A shard that resumes checks the lease at once.
                             self.shared.serve_until(self.member.serves_until_ms());
                         }
                         self.broker.decide(decision);
@@ -250,7 +251,7 @@ impl NodeLoop {
                 }
             }
             if self.shared.serve_until(self.member.serves_until_ms()) {
-                // It was renewed before the machine saw that it had run out, so nothing was decided.
+                // The lease was renewed before the member noticed that it had expired, so it has decided nothing.
                 self.broker.decide(Decision::Resumed);
             }
             if self.deferred.is_empty() || !self.retry_deferred() {
@@ -259,7 +260,7 @@ impl NodeLoop {
         }
     }
 
-    /// The subject is listened to before anything that is sent from now on leaves. Where there is no room for that, the probe is sent again.
+    /// Subscribes before anything is sent from now on. If the connection has no space for that, the probe is repeated.
     fn subscribe_echoes(&mut self, number: u64) {
         if self.echoes.as_ref().is_none_or(|(known, _)| *known != number) {
             let subscribe = self.link.client.subscribe(probe_subject(self.member.incarnation(), number));
@@ -280,7 +281,7 @@ impl NodeLoop {
 
     fn take_command(&mut self, command: Command) {
         if let Some(command) = self.deferred.join(command)
-            && let Some((partition, command)) = self.act(command)
+            && let Some((partition, command)) = self.execute_command(command)
             && let Some(client) = command.client()
         {
             self.shared.counters.messages_held.add(1);
@@ -289,8 +290,8 @@ impl NodeLoop {
         }
     }
 
-    /// Does what a command says. Gives a message back whose partition has no room.
-    fn act(&mut self, command: Command) -> Option<(Partition, Command)> {
+    /// Executes a command. Returns a message if its partition is full.
+    fn execute_command(&mut self, command: Command) -> Option<(Partition, Command)> {
         let now_ms = now_ms();
         match command {
             Command::Claim { ticket, client_id, start } => self.member.claim(now_ms, ticket, &client_id, start),
@@ -313,7 +314,7 @@ impl NodeLoop {
             Command::Save { client, number, state } => self.member.save(now_ms, client, number, state),
             Command::Left { client, state } => self.member.left(now_ms, client, state),
             Command::DisconnectedAsSaved { client } => self.member.disconnected_as_saved(now_ms, client),
-            Command::SetDisconnectSettings { client, terms } => self.member.keep(client, terms),
+            Command::SetDisconnectSettings { client, terms } => self.member.set_disconnect_settings(client, terms),
             Command::Received { shard, partition, until } => self.member.mark_received(now_ms, shard, partition, until),
             Command::Read { shard, request } => self.member.read(shard, request),
             Command::Join { client, epoch, share } => self.member.join(now_ms, client, epoch, &share),
@@ -336,7 +337,7 @@ impl NodeLoop {
             Command::Rebalance => self.member.rebalance(now_ms),
             Command::Propose { ticket, base, parts } => self.member.propose(ticket, base, parts),
             Command::Configured { number, is_applied } => self.member.configured(now_ms, number, is_applied),
-            Command::Reconnect(access) => self.reach(*access),
+            Command::Reconnect(access) => self.open_connection(*access),
             Command::Report(to) => {
                 let _ = to.try_send(self.member.status(now_ms));
             }
@@ -349,7 +350,7 @@ impl NodeLoop {
         self.stops_at_ms = Some(self.stops_at_ms.unwrap_or(at_ms));
     }
 
-    /// Lets those go on whose partition has room again. Says whether anybody did.
+    /// Retries the deferred commands of partitions that have space. Returns whether any was executed.
     fn retry_deferred(&mut self) -> bool {
         let mut has_progress = false;
         for partition in Partition::all() {
@@ -365,11 +366,11 @@ impl NodeLoop {
         has_progress
     }
 
-    /// Does what it can of a client's commands, in order. Says how many are left.
+    /// Executes as many of a client's commands as possible, in order. Returns the number of remaining ones.
     fn retry(&mut self, client: ClientKey, partition: Partition, mut commands: VecDeque<Command>) -> usize {
         let mut is_first = true;
         while let Some(command) = commands.pop_front() {
-            if let Some((needed, command)) = self.act(command) {
+            if let Some((needed, command)) = self.execute_command(command) {
                 let left = commands.len() + 1;
                 self.deferred.defer(client, needed, command, is_first && needed == partition);
                 self.deferred.requeue_rest(client, commands);
@@ -381,13 +382,13 @@ impl NodeLoop {
         0
     }
 
-    /// Of a message that comes by several patterns, one copy counts.
+    /// Handles a bus event. Of a message that matches several patterns, one copy counts.
     fn handle_bus_event(&mut self, events: BusEvent) {
         match events {
             BusEvent::ActivePattern(listening) if self.bus.is_listening(&listening) => {
                 self.member.listening(now_ms(), &listening.pattern);
             }
-            // It is not listened to any more, or anew.
+            // The subscription was cancelled or replaced.
             BusEvent::ActivePattern(_) => {}
             BusEvent::Message { pattern, subject, message } => {
                 if self.member.counts(&pattern, &subject) && !self.broker.receive_broadcast(&pattern, &subject, message)
@@ -403,19 +404,19 @@ impl NodeLoop {
             Input::Node(node, revision, record) => self.member.observe_node(now_ms(), node, revision, &record),
             Input::Removed(node) => self.member.observe_node_removed(node),
             Input::Config(revision, record) => self.member.observe_config(revision, &record),
-            Input::Link(number, _) if number != self.reached => {}
+            Input::Link(number, _) if number != self.reconnects => {}
             Input::Link(_, Ok(link)) => self.switch_connection(*link),
             Input::Link(_, Err(error)) => {
-                warn!("the new access to NATS cannot be used, and the one before goes on: {error}");
+                warn!("cannot use the new NATS access settings, keeping the current connection: {error}");
                 self.access_changed(ConnectionStatus::AccessRefused(error));
             }
         }
     }
 
-    /// Makes another connection, while the one before serves.
-    fn reach(&mut self, access: Access) {
-        self.reached += 1;
-        let (number, seed) = (self.reached, self.seed);
+    /// Opens another connection while the current one stays in use.
+    fn open_connection(&mut self, access: Access) {
+        self.reconnects += 1;
+        let (number, seed) = (self.reconnects, self.seed);
         let Settings { node_name, times, limits, .. } = self.settings.clone();
         let (inbox, me, inputs) = (self.inbox.clone(), self.member.incarnation(), self.to_inputs.clone());
         let (counters, connected) = (self.shared.counters.clone(), self.connected.clone());
@@ -430,9 +431,9 @@ impl NodeLoop {
         });
     }
 
-    /// Operations go by the new connection from now on. Answers to those that went by the old one still come by both.
+    /// Switches operations to the new connection. Answers may still arrive on both.
     fn switch_connection(&mut self, mut link: Link) {
-        info!("another connection to NATS is used from now on");
+        info!("switched to a new NATS connection");
         self.answers.extend(link.answers.take());
         self.peers.extend(link.peers.take());
         self.store.use_connection(link.client.clone());

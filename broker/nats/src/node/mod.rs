@@ -1,4 +1,4 @@
-//! One life of a node: a thread with the machine that decides, a connection to the servers, and a runtime for both that meets no client.
+//! One run of a node: a thread with the cluster member, a connection to the servers, and an async runtime that serves no client.
 
 mod link;
 mod node_loop;
@@ -22,18 +22,19 @@ use crate::settings::Settings;
 use crate::start::{PAUSE, PAUSE_MAX, prepare, runtime};
 use node_loop::NodeLoop;
 
-/// A life that goes on until it is told to end, or is fenced. Dropping it waits for the end.
+/// A running node. Runs until it is stopped or fenced. Dropping it waits for the end.
 #[derive(Debug)]
-pub struct Life {
+pub struct NodeRun {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A number for a life, drawn at random. Whoever keeps it in the node's data directory can name it as the former one of the next life.
+/// Returns a random number that identifies a run. A caller that stores it in the node's data directory can pass it as `former` to the next
+/// run.
 ///
 /// # Errors
 /// The system has no random numbers.
-pub fn draw_incarnation() -> Result<Incarnation, Error> {
+pub fn random_incarnation() -> Result<Incarnation, Error> {
     let random = SystemRandom::new();
     loop {
         let mut bytes = [0; 8];
@@ -44,53 +45,53 @@ pub fn draw_incarnation() -> Result<Incarnation, Error> {
     }
 }
 
-impl Life {
-    /// Begins the life `me` on a thread of its own. `former` is the life before in the same data directory, whose lock the caller holds.
+impl NodeRun {
+    /// Starts the run `me` on a thread of its own. `former` is the previous run in the same data directory, whose lock the caller holds.
     ///
     /// # Errors
-    /// The system gives no thread or no timer. Everything else is told to the broker.
+    /// The system cannot provide a thread or a timer. All other errors are reported to the broker.
     pub fn begin(
         settings: Settings,
         me: Incarnation,
         former: Option<Incarnation>,
         broker: Arc<dyn Broker>,
-    ) -> Result<Life, Error> {
+    ) -> Result<NodeRun, Error> {
         let refused = |error: std::io::Error| Error::System { why: error.to_string() };
         let runtime = runtime()?;
         let (handle, commands, bus) = Handle::new(&settings.limits);
-        // What is decided first may make a shard ask something at once.
-        broker.life_started(&handle);
+        // The first decision may make a shard send a command at once.
+        broker.node_started(&handle);
         let shared = handle.shared().clone();
         let work = move || {
-            let beginning = LifeConfig { settings, me, former, broker: broker.clone(), shared: shared.clone() };
-            let ended = runtime.block_on(beginning.live(commands, bus));
+            let config = RunConfig { settings, me, former, broker: broker.clone(), shared: shared.clone() };
+            let ended = runtime.block_on(config.run_until_end(commands, bus));
             shared.serve_until(0);
-            // Tasks end, and with them connections, before anybody hears that the life is over.
+            // All tasks and their connections end before the end of the run is reported.
             drop(runtime);
-            broker.life_ended(&ended);
+            broker.node_ended(&ended);
         };
         let thread = Builder::new().name("cluster".to_owned()).spawn(work).map_err(refused)?;
-        Ok(Life { handle, thread: Some(thread) })
+        Ok(NodeRun { handle, thread: Some(thread) })
     }
 
-    /// The way to it, for each shard.
+    /// Returns the handle for the shards.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 }
 
-impl Drop for Life {
+impl Drop for NodeRun {
     fn drop(&mut self) {
         self.handle.shared().stop.notify_one();
-        // The thread itself may be the one that lets go of it, when the broker hears that the life has ended.
+        // The thread itself may drop this value, when the broker learns that the run has ended.
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
     }
 }
 
-/// What a life begins with.
-struct LifeConfig {
+/// The parameters of a run.
+struct RunConfig {
     settings: Settings,
     me: Incarnation,
     former: Option<Incarnation>,
@@ -98,19 +99,19 @@ struct LifeConfig {
     shared: Arc<Shared>,
 }
 
-impl LifeConfig {
-    async fn live(self, commands: Receiver<Command>, bus: Receiver<BusMessage>) -> EndReason {
+impl RunConfig {
+    async fn run_until_end(self, commands: Receiver<Command>, bus: Receiver<BusMessage>) -> EndReason {
         let connected = Arc::new(Notify::new());
         let mut pause = PAUSE;
-        let (client, foundation) = loop {
+        let (client, cluster_info) = loop {
             let prepared = tokio::select! {
                 () = self.shared.stop.notified() => return EndReason::Stopped,
                 prepared = prepare(&self.settings, &self.shared.counters, &connected) => prepared,
             };
             match prepared {
                 Ok(prepared) => break prepared,
-                Err(error) if error.is_passing() => {
-                    warn!("this node cannot take part in the cluster yet: {error}");
+                Err(error) if error.is_transient() => {
+                    warn!("cannot join the cluster yet: {error}");
                     self.broker.connection_status(&ConnectionStatus::Waiting(error));
                 }
                 Err(error) => return EndReason::Refused(error),
@@ -123,12 +124,12 @@ impl LifeConfig {
         };
         self.shared.take_at_once(client.max_payload());
         let Settings { mut member, node_name, .. } = self.settings.clone();
-        // A group that does not fit would stop its partition.
+        // A group that exceeds the message size limit would block its partition.
         member.group_max_bytes = member.group_max_bytes.min(self.shared.message_max_bytes());
-        let member = Member::new(now_ms(), self.me, &node_name, self.former, foundation.seed, member);
-        info!("this node is {} in the cluster", self.me);
+        let member = Member::new(now_ms(), self.me, &node_name, self.former, cluster_info.seed, member);
+        info!("joined the cluster as node {}", self.me);
         self.broker.connection_status(&ConnectionStatus::Ready);
-        match NodeLoop::begin(self, client, connected, foundation, member, bus).await {
+        match NodeLoop::begin(self, client, connected, cluster_info, member, bus).await {
             Ok(turns) => turns.run(commands).await,
             Err(error) => EndReason::Refused(error),
         }

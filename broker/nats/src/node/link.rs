@@ -1,4 +1,4 @@
-//! What a life hears by one connection.
+//! The connection of a node, with its subscriptions.
 
 use std::sync::Arc;
 
@@ -14,30 +14,30 @@ use crate::error::Error;
 use crate::jetstream::{Start, StreamReader};
 use crate::layout::{CONFIG, NODE, bucket_stream, bucket_subjects, node_of, peer_subject};
 
-/// What comes to a life's thread from its tasks.
+/// An event for the node's thread from its tasks.
 pub(super) enum Input {
-    /// A node's record, as it is now.
+    /// The current record of a node.
     Node(Incarnation, Revision, Vec<u8>),
-    /// A node's record has been removed.
+    /// The record of a node was removed.
     Removed(Incarnation),
-    /// The shared configuration, as some server has it.
+    /// The shared configuration, as a server has it.
     Config(Revision, Vec<u8>),
-    /// Another connection, with the number of the wish for it.
+    /// A new connection, with the number of the request for it.
     Link(u64, Result<Box<Link>, Error>),
 }
 
-/// A connection, with what is listened to by it. Dropping it ends the listening.
+/// A connection with its subscriptions. Dropping it ends them.
 pub(super) struct Link {
     pub(super) client: Client,
     /// Answers to operations of the store.
     pub(super) answers: Option<Subscriber>,
-    /// What other nodes send to this one.
+    /// Messages from other nodes.
     pub(super) peers: Option<Subscriber>,
     watches: [AbortHandle; 2],
 }
 
 impl Link {
-    /// Listens to answers below `inbox`, to other nodes, to their records, and to the shared configuration.
+    /// Subscribes to answers below `inbox`, to messages of other nodes, to their records, and to the shared configuration.
     pub(super) async fn open(
         client: Client,
         inbox: &str,
@@ -62,7 +62,7 @@ impl Drop for Link {
     }
 }
 
-/// Tells of each record of a node, and of each change.
+/// Reports each record of a node, and each change.
 async fn watch_nodes(client: Client, inputs: Sender<Input>, counters: Arc<Counters>) {
     let subjects = bucket_subjects(NODE);
     let mut records = StreamReader::new(client, counters, &bucket_stream(NODE), &subjects, Start::LastPerSubject);
@@ -79,7 +79,7 @@ async fn watch_nodes(client: Client, inputs: Sender<Input>, counters: Arc<Counte
     }
 }
 
-/// Tells of the shared configuration, and of each change.
+/// Reports the shared configuration, and each change.
 async fn watch_config(client: Client, inputs: Sender<Input>, counters: Arc<Counters>) {
     let subject = format!("$KV.{}", Key::Config);
     let mut revisions = StreamReader::new(client, counters, &bucket_stream(CONFIG), &subject, Start::LastPerSubject);
