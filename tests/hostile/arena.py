@@ -65,7 +65,7 @@ class Case:
     p99_max_ms: float
     # The access rules, as in a file; if empty, everything is allowed.
     rules: str
-    # The case has failed if it takes longer.
+    # The case fails after this time.
     timeout_s: float
 
 

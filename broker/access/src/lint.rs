@@ -12,7 +12,7 @@ use crate::request::ActionSet;
 use crate::rule::Rule;
 use crate::tree::{CoverQuery, Part, Root, TopicSet};
 
-/// A rule that never decides: for every client, earlier rules of its role, or of roles that all clients have, match all of its topics.
+/// An unreachable rule: earlier rules of its role, or of roles that all clients have, match all of its topics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The rule.

@@ -355,7 +355,7 @@ fn a_rule_that_never_applies_because_of_a_role_that_all_clients_have_is_named() 
           its topics; move the rule up, or remove it [access_unreachable]"]
     );
     for uncertain in [
-        // The order of the file decides, so the rule of `all` is the one that may not apply, and only for clients with the other role.
+        // The order of the file decides, so only the rule of `all` can be unreachable, and only for clients with the other role.
         "[[assign]]\neveryone = true\nroles = 'guard'\n",
         // A client may have the role without the other one.
         "[users]\nann = ['all', 'guard']\n",

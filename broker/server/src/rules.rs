@@ -25,7 +25,7 @@ fn configured_policy(file: &FilePath) -> Result<Policy, Vec<String>> {
     file.get().map_or_else(|| Ok(Policy::open()), |path| read_policy(path, &setting()))
 }
 
-/// `setting` precedes the message about a file that cannot be read.
+/// `setting` is the prefix of the message about an unreadable file.
 fn read_policy(path: &Path, setting: &str) -> Result<Policy, Vec<String>> {
     let name = path.display().to_string();
     let text = files::text(path, limits::FILE_BYTES_MAX);

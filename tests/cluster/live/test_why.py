@@ -37,7 +37,7 @@ class Why(unittest.TestCase):
                 self.assertEqual(why(tautwire, other).returncode, 0)
                 self.expect_elsewhere(why(tautwire, serving))
 
-    def test_a_node_that_is_drained_says_so_refuses_the_client_and_another_one_serves_it(self) -> None:
+    def test_a_draining_node_reports_it_and_refuses_the_client_and_another_node_serves_it(self) -> None:
         nats_server, tautwire = program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")
         with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), nats_server, tautwire) as stage:
             stage.start_servers(3, of_jetstream=JETSTREAM_MAX)
@@ -45,13 +45,13 @@ class Why(unittest.TestCase):
             drained, other = stage.brokers[:2]
             for broker in (drained, other):
                 wait_until(f"{broker.name} serves", broker.is_serving)
-            wait_until("they know each other", lambda: len((drained.ask("/v1/cluster") or {}).get("nodes", [])) == 2)
+            wait_until("the nodes list each other", lambda: len((drained.ask("/v1/cluster") or {}).get("nodes", [])) == 2)
             worker = Client(drained.port, "worker")
             self.addCleanup(worker.cut)
             worker.subscribe("jobs/#", 1)
             self.assertNotIn("[draining]", why(tautwire, drained).stdout)
             self.assertEqual(drained.ask("/v1/cluster/drain", "POST"), {"begun": True})
-            # The client is sent to another node, and is not taken back.
+            # The client is redirected to another node, and refused if it comes back.
             self.assertEqual(worker.await_end(), USE_ANOTHER_SERVER)
             told = why(tautwire, drained)
             self.assertEqual((told.returncode, told.stderr), (ELSEWHERE_EXIT, ""))

@@ -54,7 +54,7 @@ function WhyForm({ shown }: { shown: WhyQuery }): JSX.Element {
     event.preventDefault();
     go(href(["why"], { ...asked }));
   };
-  const text = (name: keyof Asked, label: string, more: JSX.IntrinsicElements["input"] = {}, grows = false): JSX.Element => (
+  const text = (name: keyof WhyQuery, label: string, more: JSX.IntrinsicElements["input"] = {}, grows = false): JSX.Element => (
     <label class={grows ? "field grows" : "field"}>
       {label}
       <input spellcheck={false} autocapitalize="none" {...more} value={asked[name]} onInput={(event) => setAsked({ ...asked, [name]: event.currentTarget.value })} />
@@ -81,7 +81,7 @@ function WhyForm({ shown }: { shown: WhyQuery }): JSX.Element {
 
 function Explained({ asked }: { asked: WhyQuery }): JSX.Element {
   const { client, mount_point: mountPoint, ...message } = asked;
-  const loaded = useLoad(JSON.stringify(asked), (signal) => get("/v1/clients/{client}/why", { path: { client }, query: { ...given(message), topic: message.topic, mount_point: mountPoint === "" ? null : mountPoint }, signal }));
+  const loaded = useLoad(JSON.stringify(asked), (signal) => get("/v1/clients/{client}/why", { path: { client }, query: { ...nonEmpty(message), topic: message.topic, mount_point: mountPoint === "" ? null : mountPoint }, signal }));
   return (
     <LoadedContent loaded={loaded}>
       {({ outcome, findings, drops }) => {
@@ -110,7 +110,7 @@ function Explained({ asked }: { asked: WhyQuery }): JSX.Element {
   );
 }
 
-/** Without what is empty. */
-function given(fields: Readonly<Record<string, string>>): Record<string, string> {
+/** The fields that are not empty. */
+function nonEmpty(fields: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""));
 }

@@ -2,7 +2,7 @@
 
 import { answer, body, like } from "./recorded.mjs";
 
-/** What the nodes are in; these states pass, so none is recorded. */
+/** The states of the nodes. They are transient, so they are not recorded. */
 const NODES = {
   "broker-1": { state: "alive", age_ms: 0 },
   "broker-2": { state: "closed", age_ms: 840 },

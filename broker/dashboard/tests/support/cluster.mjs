@@ -1,4 +1,4 @@
-// A real cluster of three brokers, and what the first of them answers. The brokers and nats-server are started by tools/cluster.
+// A real cluster of three brokers, and the responses of the first one. tools/cluster starts the brokers and nats-server.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -11,7 +11,7 @@ export const NATS_SERVER = process.env.TAUTWIRE_NATS_SERVER;
 const TOOL = fileURLToPath(new URL("../../../../tools/cluster", import.meta.url));
 const BROKERS = 3;
 
-/** The answers of a cluster's node, by method and path. */
+/** The responses of a cluster node, by method and path. */
 export async function clusterAnswers(normalised) {
   const cluster = await Cluster.start();
   try {

@@ -46,7 +46,7 @@ export const SENT = {
   jobs: 3,
 };
 
-/** The status and body that a broker's admin API answers with. */
+/** Sends a request to an admin API: returns status and body. */
 export async function answerOf(url, token, method, body) {
   const isText = body === undefined || typeof body === "string";
   const headers = { Authorization: `Bearer ${token}`, ...(isText ? {} : { "Content-Type": "application/json" }) };
@@ -56,7 +56,7 @@ export async function answerOf(url, token, method, body) {
   return { status: answer.status, body: isJson ? JSON.parse(text) : text };
 }
 
-/** Waits for what only grows. */
+/** Waits for a condition that stays true. */
 export async function until(holds, what) {
   const deadline = Date.now() + START_MS;
   while (!(await holds())) assert.ok(Date.now() < deadline, `not within ${START_MS} ms: ${what}`);

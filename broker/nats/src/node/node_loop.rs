@@ -46,7 +46,7 @@ pub(super) struct NodeLoop {
     broker: Arc<dyn Broker>,
     shared: Arc<Shared>,
     connected: Arc<Notify>,
-    /// The status while there is a connection.
+    /// The status to report while connected.
     connected_status: ConnectionStatus,
     was_connected: bool,
     store: Store,

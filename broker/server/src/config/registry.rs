@@ -21,7 +21,7 @@ pub(crate) struct Key<C: 'static = Config> {
     /// Unit of a number, if the name does not contain it.
     pub(crate) unit: Option<&'static str>,
     pub(crate) set: Set<C>,
-    /// Remembers where the value was set.
+    /// Stores the location of the value.
     pub(crate) locate: fn(&mut C, &ErrorLocation),
     /// Copies the value of the key from another configuration.
     pub(crate) copy: fn(&mut C, &C),

@@ -20,7 +20,7 @@ pub(crate) trait Setting: Sized {
     fn accepts(range: Option<&RangeInclusive<u64>>) -> String;
     fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError>;
     fn to_toml(&self) -> String;
-    /// Remembers where the value was set, for messages about what it names.
+    /// Stores the location of the value, for messages about the file that it names.
     fn set_location(&mut self, _: &ErrorLocation) {}
 }
 
@@ -43,7 +43,7 @@ impl TopicPrefix {
     }
 }
 
-/// A file or folder; empty for none. Two of them are equal wherever they were set.
+/// A file or folder; empty for none. The location does not count for equality.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilePath {
     text: String,
@@ -55,7 +55,7 @@ impl FilePath {
         (!self.text.is_empty()).then(|| Path::new(&self.text))
     }
 
-    /// The setting that names it, for messages: where it was set, and its key.
+    /// The location and the key of the setting, for messages.
     pub(crate) fn setting(&self, key: &str) -> String {
         self.location.as_ref().map_or_else(|| key.to_owned(), |location| format!("{location}: {key}"))
     }
