@@ -200,10 +200,10 @@ typescript-recipes:
 dashboard_modules := { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 
 .PHONY: test-dashboard
-test-dashboard: build ## the dashboard: types, lint, what is committed is current and small, each page in Chromium before a stand-in and before the broker, accessibility
+test-dashboard: build $(NATS_SERVER) ## the dashboard: types, lint, what is committed is current and small, each page in Chromium before a stand-in and before the broker, accessibility
 	$(call say,test-dashboard)
 	@cd broker/dashboard && $(dashboard_modules)
-	@cd broker/dashboard && npm run --silent check && npm run --silent lint && npm run --silent size && TAUTWIRE=../../bin/tautwire npm test --silent
+	@cd broker/dashboard && npm run --silent check && npm run --silent lint && npm run --silent size && TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=../../bin/tautwire npm test --silent
 
 .PHONY: dashboard
 dashboard: ## build the dashboard into broker/dashboard/dist, which is committed

@@ -26,6 +26,7 @@ P99_MAX_MS = 10.0
 LONGEST_MAX_MS = 50.0
 # Before the attack: the round trips on this machine at this moment.
 QUIET_S = 0.5
+CASE_TIMEOUT_S = 240
 # The minimum duration of a phase: a percentile of a few round trips means nothing.
 PHASE_MIN_S = 1.0
 BYSTANDER_TIMEOUT_S = 60
@@ -64,6 +65,8 @@ class Case:
     p99_max_ms: float
     # The access rules, as in a file; if empty, everything is allowed.
     rules: str
+    # The case fails after this time.
+    timeout_s: float
 
 
 @dataclass
@@ -139,7 +142,7 @@ def case(
     what: str, *, limit_mib: int, short: bool = False, timed: bool = False, weighed: bool = True, threads: int = 1,
     settings: dict[str, object] | None = None, stalled_log: bool = False, contracts: dict[str, str] | None = None,
     schemes: tuple[str, ...] = (), users: dict[str, str] | None = None, name: str = "", admin: bool = False,
-    p99_max_ms: float = P99_MAX_MS, rules: str = "",
+    p99_max_ms: float = P99_MAX_MS, rules: str = "", timeout_s: float = CASE_TIMEOUT_S,
 ) -> Callable[[Callable[[Arena], None]], Callable[[Arena], None]]:
     """Registers a case.
 
@@ -152,7 +155,7 @@ def case(
         retained = int(str(own.get("limits.retained_bytes", 0)))
         CASES.append(Case(
             name or function.__name__, what, function, limit_mib * MIB + retained, everything, threads, short, timed,
-            weighed, stalled_log, contracts or {}, schemes, users or {}, admin, p99_max_ms, rules,
+            weighed, stalled_log, contracts or {}, schemes, users or {}, admin, p99_max_ms, rules, timeout_s,
         ))
         return function
 

@@ -23,7 +23,6 @@ import cases  # noqa: E402
 from arena import CASES, MIB, Case, Result  # noqa: E402
 from broker import EXECUTABLE  # noqa: E402
 
-CASE_TIMEOUT_S = 240
 # A delay caused by the broker occurs in each attempt, one caused by the machine does not: only the shortest counts.
 ATTEMPTS = 4
 
@@ -86,10 +85,10 @@ def _run_once(each: Case, executable: Path) -> Result:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     started = time.monotonic()
     try:
-        said, _ = process.communicate(timeout=CASE_TIMEOUT_S)
+        said, _ = process.communicate(timeout=each.timeout_s)
         return Result(**json.loads(said))
     except subprocess.TimeoutExpired:
-        return Result(failures=[f"not finished within {CASE_TIMEOUT_S} s"], seconds=time.monotonic() - started)
+        return Result(failures=[f"not finished within {each.timeout_s:.0f} s"], seconds=time.monotonic() - started)
     except ValueError:
         return Result(failures=["the test program failed; see above"], seconds=time.monotonic() - started)
     finally:

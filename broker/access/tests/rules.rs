@@ -342,6 +342,31 @@ fn a_rule_that_never_applies_is_named_with_the_rules_that_come_before_it() {
 }
 
 #[test]
+fn a_rule_that_never_applies_because_of_a_role_that_all_clients_have_is_named() {
+    let roles = "[[role]]\nname = 'all'\nrules = [\n{ allow = 'publish', topics = 'a/#' },\n]\n\
+                 [[role]]\nname = 'guard'\nrules = [\n{ deny = 'publish', topics = 'a/secret' },\n]\n";
+    let warnings = |assignments: &str| -> Vec<String> {
+        policy(&format!("{roles}{assignments}")).warnings().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        warnings("[[assign]]\neveryone = true\nroles = 'all'\n"),
+        ["access.toml:9: role guard: the rule { deny = \"publish\", topics = \"a/secret\" } never applies: \
+          { allow = \"publish\", topics = \"a/#\" } at access.toml:4 of role all, which all clients have, comes first and matches all of \
+          its topics; move the rule up, or remove it [access_unreachable]"]
+    );
+    for uncertain in [
+        // The order of the file decides, so only the rule of `all` can be unreachable, and only for clients with the other role.
+        "[[assign]]\neveryone = true\nroles = 'guard'\n",
+        // A client may have the role without the other one.
+        "[users]\nann = ['all', 'guard']\n",
+        "[[assign]]\nclient_id = '*'\nanonymous = true\nroles = 'all'\n",
+        "[[assign]]\neveryone = true\nlistener = 'tls'\nroles = 'all'\n",
+    ] {
+        assert_eq!(warnings(uncertain), [""; 0], "{uncertain}");
+    }
+}
+
+#[test]
 fn allow_only_rules_are_never_too_complex() {
     const DEPTH: usize = 30;
     let rule = |place: usize| (0..DEPTH).map(|at| if at == place { "a" } else { "+" }).collect::<Vec<_>>().join("/");

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, test } from "node:test";
+import { makeClusterWithoutNats } from "./mock/cluster.mjs";
 import { MockServer } from "./mock/server.mjs";
 import { findings, logIn, openTab, startChromium } from "./support/browser.mjs";
 
@@ -232,6 +233,29 @@ onPage("why explains the fate of a message, and what to change", "#/clients/mete
   await page.getByText("The client gets the message at once.").waitFor();
 });
 
+onPage("why sends all properties of the message", "#/why?client=meter-00001&topic=power/1/kwh", {}, async ({ page, server }) => {
+  await page.getByText("The client gets the message at once.").waitFor();
+  const asked = () => server.asked.filter((line) => line.includes("/why?")).map((line) => Object.fromEntries(new URL(line.split(" ")[1], server.url).searchParams));
+  assert.deepEqual(asked(), [{ topic: "power/1/kwh", qos: "1" }]);
+  await page.getByLabel("QoS").selectOption("2");
+  await page.getByLabel("retained").check();
+  await page.getByLabel("of the publisher").fill("meter-00002");
+  await page.getByLabel("Payload, if any").fill('{"kwh": 1}');
+  assert.ok(await page.getByLabel("Payload length").isDisabled(), "the payload has its own length");
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Ask" }).click();
+  await page.waitForURL(/publisher=meter-00002/);
+  await page.getByText("The client gets the message at once.").waitFor();
+  assert.deepEqual(asked()[1], { topic: "power/1/kwh", qos: "2", retain: "true", payload: '{"kwh": 1}', publisher: "meter-00002" });
+  await page.getByLabel("Payload, if any").fill("");
+  await page.getByLabel("Payload length").fill("0");
+  await page.getByLabel("Mount point").fill("nowhere");
+  await page.getByRole("button", { name: "Ask" }).click();
+  await page.waitForURL(/mount_point=nowhere/);
+  await page.getByText("There is no session").or(page.getByText("there is no session")).first().waitFor();
+  assert.deepEqual(asked()[2], { mount_point: "nowhere", topic: "power/1/kwh", qos: "2", retain: "true", payload_bytes: "0", publisher: "meter-00002" });
+});
+
 onPage("why shows which member of a group got the last message", "#/why?client=meter-00001&topic=jobs/1", {}, async ({ page }) => {
   await page.getByText("The message goes to one member of a shared subscription.").waitFor();
   await page.getByText("1 for other members, the last for worker-2").waitFor();
@@ -240,7 +264,7 @@ onPage("why shows which member of a group got the last message", "#/why?client=m
 
 onPage("why says when another node must be asked", "#/why?client=elsewhere&topic=a", {}, async ({ page }) => {
   await page.getByText("This node cannot tell: it does not serve the client.").waitFor();
-  await page.getByText("To change it: ask the other nodes.").waitFor();
+  await page.getByText("To change it: ask the other nodes").waitFor();
   assert.deepEqual(await findings(page), []);
 });
 
@@ -401,7 +425,7 @@ onPage("a cluster shows its nodes, and any of them is drained after confirmation
 });
 
 onPage("a node without a connection to NATS says so, and a read-only user sees no commands", "#/cluster", { token: null }, async ({ page, server }) => {
-  Object.assign(server.state.cluster, { serving: false, nats: { state: "waiting", why: "no server answers [nats_unreachable]" } });
+  server.state.cluster = makeClusterWithoutNats();
   await logIn(page, READER);
   await page.getByText("This node cannot reach NATS.").waitFor();
   await page.getByText("serves no clients").waitFor();

@@ -384,7 +384,7 @@ fn log_recovery(path: &Path, end: &LogEnd, state: &Replay) {
         ),
         None if !end.closed && end.last > Position::START => {
             log::warn!(
-                "data directory {path}: the broker was not stopped cleanly; no damage was found. If the disk has lost the whole last write, \
+                "data directory {path}: the broker was not stopped cleanly; no damage was found. If the disk dropped the whole last write, \
                  this is not detected, and the write may have been acknowledged"
             );
         }

@@ -8,10 +8,13 @@ import unittest
 from pathlib import Path
 
 from common import JETSTREAM_MAX
+import wire
 from client import Client
 from processes import Broker, Stage, program, wait_until
 
 ELSEWHERE_EXIT = 3
+# [MQTT 5.0 section 3.14.2.1]
+USE_ANOTHER_SERVER = 0x9C
 
 
 class Why(unittest.TestCase):
@@ -33,6 +36,36 @@ class Why(unittest.TestCase):
                 moved.subscribe("jobs/#", 1)
                 self.assertEqual(why(tautwire, other).returncode, 0)
                 self.expect_elsewhere(why(tautwire, serving))
+
+    def test_a_draining_node_reports_it_and_refuses_the_client_and_another_node_serves_it(self) -> None:
+        nats_server, tautwire = program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")
+        with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), nats_server, tautwire) as stage:
+            stage.start_servers(3, of_jetstream=JETSTREAM_MAX)
+            stage.start_brokers(2)
+            drained, other = stage.brokers[:2]
+            for broker in (drained, other):
+                wait_until(f"{broker.name} serves", broker.is_serving)
+            wait_until("the nodes list each other", lambda: len((drained.ask("/v1/cluster") or {}).get("nodes", [])) == 2)
+            worker = Client(drained.port, "worker")
+            self.addCleanup(worker.cut)
+            worker.subscribe("jobs/#", 1)
+            self.assertNotIn("[draining]", why(tautwire, drained).stdout)
+            self.assertEqual(drained.ask("/v1/cluster/drain", "POST"), {"begun": True})
+            # The client is redirected to another node, and refused if it comes back.
+            self.assertEqual(worker.await_end(), USE_ANOTHER_SERVER)
+            told = why(tautwire, drained)
+            self.assertEqual((told.returncode, told.stderr), (ELSEWHERE_EXIT, ""))
+            self.assertIn("its clients are sent to other nodes, and it accepts no new ones [draining]", told.stdout)
+            refused = Client(drained.port, "worker", may_be_refused=True)
+            self.addCleanup(refused.cut)
+            self.assertNotEqual(refused.reason, wire.SUCCESS)
+            with Client(other.port, "worker") as moved:
+                moved.subscribe("jobs/#", 1)
+                told = why(tautwire, other)
+                self.assertEqual((told.returncode, told.stdout.splitlines()[0]), (0, "a message would arrive"), told.stderr)
+                self.assertNotIn("[draining]", told.stdout)
+                moved.deliver("jobs/1", b"a job", qos=1)
+                self.assertEqual(moved.receive().payload, b"a job")
 
     def expect_elsewhere(self, told: subprocess.CompletedProcess[str]) -> None:
         self.assertEqual((told.returncode, told.stderr), (ELSEWHERE_EXIT, ""))

@@ -19,13 +19,28 @@ const OUTCOMES: Record<Why["outcome"], readonly [State, string]> = {
   elsewhere: ["warn", "This node cannot tell: it does not serve the client."],
 };
 
+/** The query of the page, with the names of its URL parameters. */
+interface WhyQuery {
+  client: string;
+  mount_point: string;
+  topic: string;
+  qos: string;
+  /** `true`, or empty. */
+  retain: string;
+  payload: string;
+  payload_bytes: string;
+  publisher: string;
+}
+
 export function WhyPage({ query }: { query: Readonly<Record<string, string>> }): JSX.Element {
-  const { client = "", topic = "", qos = "1", mount_point: mountPoint = "" } = query;
+  const { client = "", mount_point = "", topic = "", qos = "1", retain = "", payload = "", payload_bytes = "", publisher = "" } = query;
+  const asked = { client, mount_point, topic, qos, retain, payload, payload_bytes, publisher };
+  const key = JSON.stringify(asked);
   return (
     <Page title="Why does a message arrive, or not?">
-      <WhyForm key={`${client}\n${topic}\n${qos}\n${mountPoint}`} client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
+      <WhyForm key={key} shown={asked} />
       {client !== "" && topic !== "" ? (
-        <Explained client={client} topic={topic} qos={qos} mountPoint={mountPoint} />
+        <Explained key={key} asked={asked} />
       ) : (
         <Empty title="Nothing is published.">Enter a client and a topic. The broker explains what would happen to a message published there now.</Empty>
       )}
@@ -33,34 +48,30 @@ export function WhyPage({ query }: { query: Readonly<Record<string, string>> }):
   );
 }
 
-interface WhyQuery {
-  client: string;
-  topic: string;
-  qos: string;
-  mountPoint: string;
-}
-
-function WhyForm({ client, topic, qos, mountPoint }: WhyQuery): JSX.Element {
-  const [asked, setAsked] = useState({ client, topic, qos, mountPoint });
+function WhyForm({ shown }: { shown: WhyQuery }): JSX.Element {
+  const [asked, setAsked] = useState(shown);
   const submit = (event: Event): void => {
     event.preventDefault();
-    go(href(["why"], { client: asked.client, topic: asked.topic, qos: asked.qos, mount_point: asked.mountPoint }));
+    go(href(["why"], { ...asked }));
   };
+  const text = (name: keyof WhyQuery, label: string, more: JSX.IntrinsicElements["input"] = {}, grows = false): JSX.Element => (
+    <label class={grows ? "field grows" : "field"}>
+      {label}
+      <input spellcheck={false} autocapitalize="none" {...more} value={asked[name]} onInput={(event) => setAsked({ ...asked, [name]: event.currentTarget.value })} />
+    </label>
+  );
   return (
     <form class="filters" onSubmit={submit}>
-      <label class="field">
-        Client Identifier
-        <input required spellcheck={false} autocapitalize="none" value={asked.client} onInput={(event) => setAsked({ ...asked, client: event.currentTarget.value })} />
-      </label>
-      <label class="field grows">
-        Topic name
-        <input required spellcheck={false} autocapitalize="none" value={asked.topic} onInput={(event) => setAsked({ ...asked, topic: event.currentTarget.value })} />
-      </label>
+      {text("client", "Client Identifier", { required: true })}
+      {text("topic", "Topic name", { required: true }, true)}
       <QosField value={asked.qos} onChange={(qos) => setAsked({ ...asked, qos })} />
-      <label class="field">
-        Mount point, if any
-        <input spellcheck={false} value={asked.mountPoint} onInput={(event) => setAsked({ ...asked, mountPoint: event.currentTarget.value })} />
+      <label>
+        <input type="checkbox" checked={asked.retain === "true"} onChange={(event) => setAsked({ ...asked, retain: event.currentTarget.checked ? "true" : "" })} /> retained
       </label>
+      {text("publisher", "Client Identifier of the publisher, if any")}
+      {text("payload", "Payload, if any", { disabled: asked.payload_bytes !== "" }, true)}
+      {text("payload_bytes", "Payload length in bytes", { type: "number", min: 0, disabled: asked.payload !== "" })}
+      {text("mount_point", "Mount point, if any")}
       <button type="submit" class="primary">
         Ask
       </button>
@@ -68,10 +79,9 @@ function WhyForm({ client, topic, qos, mountPoint }: WhyQuery): JSX.Element {
   );
 }
 
-function Explained({ client, topic, qos, mountPoint }: WhyQuery): JSX.Element {
-  const loaded = useLoad(`${client}\n${topic}\n${qos}\n${mountPoint}`, (signal) =>
-    get("/v1/clients/{client}/why", { path: { client }, query: { topic, qos, mount_point: mountPoint === "" ? null : mountPoint }, signal }),
-  );
+function Explained({ asked }: { asked: WhyQuery }): JSX.Element {
+  const { client, mount_point: mountPoint, ...message } = asked;
+  const loaded = useLoad(JSON.stringify(asked), (signal) => get("/v1/clients/{client}/why", { path: { client }, query: { ...nonEmpty(message), topic: message.topic, mount_point: mountPoint === "" ? null : mountPoint }, signal }));
   return (
     <LoadedContent loaded={loaded}>
       {({ outcome, findings, drops }) => {
@@ -98,4 +108,9 @@ function Explained({ client, topic, qos, mountPoint }: WhyQuery): JSX.Element {
       }}
     </LoadedContent>
   );
+}
+
+/** The fields that are not empty. */
+function nonEmpty(fields: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""));
 }

@@ -1,9 +1,9 @@
 // Responses of a real broker (`npm run record`), and values derived from them.
 
 import assert from "node:assert/strict";
-import { recorded } from "../support/recording.mjs";
+import { RECORDED, RECORDED_CLUSTER, recorded } from "../support/recording.mjs";
 
-const ANSWERS = await recorded();
+const ANSWERS = { ...(await recorded(RECORDED)), ...(await recorded(RECORDED_CLUSTER)) };
 
 /** The body of a recorded response, by method and path. */
 export function body(name) {

@@ -1,9 +1,11 @@
 // Recorded responses of a real broker, with values that vary between runs replaced.
 
 import { readFile } from "node:fs/promises";
-import { Scenario, TOKEN } from "./scenario.mjs";
+import { clusterAnswers } from "./cluster.mjs";
+import { Scenario, TOKEN, until } from "./scenario.mjs";
 
 export const RECORDED = new URL("../recorded/answers.json", import.meta.url);
+export const RECORDED_CLUSTER = new URL("../recorded/cluster.json", import.meta.url);
 
 /** The requests after the traffic of the scenario, in order. */
 const REQUESTS = [
@@ -43,16 +45,16 @@ export async function record() {
   try {
     await scenario.run();
     // The first value of the last hour.
-    await scenario.until(async () => (await scenario.ask("GET", "/v1/overview/history")).body.ends_ms !== null, "a value of the last hour");
+    await until(async () => (await scenario.ask("GET", "/v1/overview/history")).body.ends_ms !== null, "a value of the last hour");
     const answers = {};
     const ask = async (method, path, body, name = path) => {
       const said = body === undefined ? "" : ` ${JSON.stringify(body)}`;
-      answers[`${method} ${name}${said}`] = normalised(await scenario.ask(method, path, body), scenario);
+      answers[`${method} ${name}${said}`] = normalised(await scenario.ask(method, path, body), scenario.folder);
     };
     for (const [method, path, body] of REQUESTS) await ask(method, path, body);
     const good = await scenario.tapped("power/#", () => scenario.publish("power/1/kwh", '{"kwh":1.5}'));
-    answers["GET /v1/tap (message)"] = normalised({ status: 200, body: good }, scenario);
-    answers["POST /session"] = normalised(await scenario.ask("POST", "/session", { token: TOKEN }), scenario);
+    answers["GET /v1/tap (message)"] = normalised({ status: 200, body: good }, scenario.folder);
+    answers["POST /session"] = normalised(await scenario.ask("POST", "/session", { token: TOKEN }), scenario.folder);
     await scenario.configure("mqtt.receive_maximum = 64\nsys.interval_s = 5", 2);
     await ask("GET", "/v1/config/diff", undefined, "/v1/config/diff (changed)");
     await scenario.configure("mqtt.max_qoss = 1");
@@ -66,24 +68,37 @@ export async function record() {
   }
 }
 
+/** The responses of a cluster node, by method and path. */
+export function recordCluster() {
+  return clusterAnswers((answer) => normalised(answer));
+}
+
 /** The time of everything in a recording. */
 export const RECORDED_MS = 1_790_000_000_000;
 /** Values that depend on the machine and the time. */
-const MEASURED = /^(memory_bytes|memory_limit_bytes|disk_bytes|disk_limit_bytes|held_bytes|connection_bytes|output_bytes|queued_bytes|retained_bytes|bytes_received|bytes_sent|bytes_delivered|sync_p50_us|sync_p99_us|(delivery|acknowledgement)_p(50|99)_us)$/;
+const MEASURED = /^(age_ms|position|end|memory_bytes|memory_limit_bytes|disk_bytes|disk_limit_bytes|held_bytes|connection_bytes|output_bytes|queued_bytes|retained_bytes|bytes_received|bytes_sent|bytes_delivered|sync_p50_us|sync_p99_us|(delivery|acknowledgement)_p(50|99)_us)$/;
 
-function normalised(value, scenario, key = "") {
-  if (Array.isArray(value)) return value.map((item) => normalised(item, scenario));
+function normalised(value, folder, key = "") {
+  if (Array.isArray(value)) return value.map((item) => normalised(item, folder));
   if (typeof value === "object" && value !== null) {
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, name === "series" ? seriesOf(item) : normalised(item, scenario, name)]));
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, member(name, item, value, folder)]));
   }
   if (typeof value === "string") {
     if (key === "csrf") return "0";
-    return value.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "2026-09-21T14:13:20Z").replaceAll(scenario.folder, "/etc/tautwire").replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:1883");
+    const moved = folder === undefined ? value : value.replaceAll(folder, "/etc/tautwire");
+    return moved.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "2026-09-21T14:13:20Z").replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:1883");
   }
   if (typeof value !== "number") return value;
   if (/_ms$/.test(key) && value > 1e12) return RECORDED_MS;
   if (key === "until_unix_s") return RECORDED_MS / 1_000;
   return MEASURED.test(key) ? 4_096 : value;
+}
+
+function member(name, item, owner, folder) {
+  if (name === "series") return seriesOf(item);
+  // A random number for each start of a node.
+  if (name === "life") return `life-of-${owner.name}`;
+  return normalised(item, folder, name);
 }
 
 /** One value of each series, so that its name is present. */
@@ -92,8 +107,8 @@ function seriesOf(series) {
 }
 
 /** The recorded responses. */
-export async function recorded() {
-  return JSON.parse(await readFile(RECORDED, "utf8"));
+export async function recorded(file) {
+  return JSON.parse(await readFile(file, "utf8"));
 }
 
 /** Names and types, without values: of a list, those of all its items together. */

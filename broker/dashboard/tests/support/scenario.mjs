@@ -46,6 +46,22 @@ export const SENT = {
   jobs: 3,
 };
 
+/** Sends a request to an admin API: returns status and body. */
+export async function answerOf(url, token, method, body) {
+  const isText = body === undefined || typeof body === "string";
+  const headers = { Authorization: `Bearer ${token}`, ...(isText ? {} : { "Content-Type": "application/json" }) };
+  const answer = await fetch(url, { method, headers, body: isText ? body : JSON.stringify(body) });
+  const text = await answer.text();
+  const isJson = answer.headers.get("Content-Type")?.startsWith("application/json") === true && text !== "";
+  return { status: answer.status, body: isJson ? JSON.parse(text) : text };
+}
+
+/** Waits for a condition that stays true. */
+export async function until(holds, what) {
+  const deadline = Date.now() + START_MS;
+  while (!(await holds())) assert.ok(Date.now() < deadline, `not within ${START_MS} ms: ${what}`);
+}
+
 export class Scenario {
   #folder;
   #child;
@@ -106,13 +122,8 @@ export class Scenario {
   }
 
   /** Sends a request to the admin API: returns status and body. */
-  async ask(method, path, body) {
-    const isText = body === undefined || typeof body === "string";
-    const headers = { Authorization: `Bearer ${TOKEN}`, ...(isText ? {} : { "Content-Type": "application/json" }) };
-    const answer = await fetch(this.url + path, { method, headers, body: isText ? body : JSON.stringify(body) });
-    const text = await answer.text();
-    const isJson = answer.headers.get("Content-Type")?.startsWith("application/json") === true && text !== "";
-    return { status: answer.status, body: isJson ? JSON.parse(text) : text };
+  ask(method, path, body) {
+    return answerOf(this.url + path, TOKEN, method, body);
   }
 
   /** Publishes through the admin API; the status is the result. */
@@ -128,7 +139,7 @@ export class Scenario {
     const child = spawn(resolve(BINARY), ["sub", "-p", this.port, "-i", clientId, "-q", "1", ...options, ...filters], { stdio: "ignore" });
     this.#clients.push(child);
     const isThere = ({ status, body }) => status === 200 && body.subscriptions === filters.length;
-    await this.until(async () => isThere(await this.ask("GET", `/v1/clients/${clientId}`)), `${clientId} subscribes`);
+    await until(async () => isThere(await this.ask("GET", `/v1/clients/${clientId}`)), `${clientId} subscribes`);
     return child;
   }
 
@@ -143,12 +154,6 @@ export class Scenario {
       if (event !== null) return JSON.parse(event[1]);
     }
     throw new Error(`the tap has ended: ${text}`);
-  }
-
-  /** Waits for a condition that stays true. */
-  async until(holds, what) {
-    const deadline = Date.now() + START_MS;
-    while (!(await holds())) assert.ok(Date.now() < deadline, `not within ${START_MS} ms: ${what}`);
   }
 
   /** Sends all of `SENT`. */
@@ -172,7 +177,7 @@ export class Scenario {
 
     const away = await this.subscribe("away", ["away/#"], ["-c", "-x", "3600"]);
     away.kill("SIGINT");
-    await this.until(async () => (await this.ask("GET", "/v1/clients/away")).body.connected === false, "away leaves");
+    await until(async () => (await this.ask("GET", "/v1/clients/away")).body.connected === false, "away leaves");
     await this.publish("away/1", "for later");
     await this.ask("POST", "/v1/bans", { network: "198.51.100.0/24", seconds: 86_400, why: "a flood of connections" });
   }

@@ -46,6 +46,9 @@ pub(super) struct NodeLoop {
     broker: Arc<dyn Broker>,
     shared: Arc<Shared>,
     connected: Arc<Notify>,
+    /// The status to report while connected.
+    connected_status: ConnectionStatus,
+    was_connected: bool,
     store: Store,
     tasks: Tasks,
     done: Receiver<TaskResult>,
@@ -104,6 +107,8 @@ impl NodeLoop {
             broker,
             shared,
             connected,
+            connected_status: ConnectionStatus::Ready,
+            was_connected: true,
             deferred: DeferredCommands::default(),
             inbox,
             link,
@@ -178,6 +183,7 @@ impl NodeLoop {
             self.member.answer(now_ms, id, &answer);
         }
         self.store.connected(now_ms);
+        self.report_connection();
         for (_, link) in self.retired.extract_if(.., |(until_ms, _)| *until_ms <= now_ms) {
             tokio::spawn(async move { link.client.drain().await });
         }
@@ -188,6 +194,26 @@ impl NodeLoop {
         if self.stops_at_ms.is_some_and(|at_ms| at_ms <= now_ms || is_done && has_no_commands) {
             self.ended = Some(EndReason::Stopped);
         }
+    }
+
+    /// Reports a lost or restored connection.
+    fn report_connection(&mut self) {
+        let is_connected = self.store.is_connected();
+        if std::mem::replace(&mut self.was_connected, is_connected) == is_connected {
+            return;
+        }
+        if is_connected {
+            self.broker.connection_status(&self.connected_status);
+        } else {
+            let why = "connection lost".to_owned();
+            self.broker.connection_status(&ConnectionStatus::Waiting(Error::Connection { why }));
+        }
+    }
+
+    /// Reports the result of changed access settings.
+    fn access_changed(&mut self, status: ConnectionStatus) {
+        self.broker.connection_status(&status);
+        self.connected_status = status;
     }
 
     /// Executes the decisions of the member, and retries deferred commands.
@@ -382,7 +408,7 @@ impl NodeLoop {
             Input::Link(_, Ok(link)) => self.switch_connection(*link),
             Input::Link(_, Err(error)) => {
                 warn!("cannot use the new NATS access settings, keeping the current connection: {error}");
-                self.broker.connection_status(&ConnectionStatus::AccessRefused(error));
+                self.access_changed(ConnectionStatus::AccessRefused(error));
             }
         }
     }
@@ -418,7 +444,8 @@ impl NodeLoop {
         self.shared.take_at_once(link.client.max_payload());
         self.retired.push((until_ms, std::mem::replace(&mut self.link, link)));
         self.member.resubscribe_interest(now_ms());
-        self.broker.connection_status(&ConnectionStatus::AccessChanged);
+        self.was_connected = true;
+        self.access_changed(ConnectionStatus::AccessChanged);
     }
 }
 

@@ -85,3 +85,28 @@ fn a_node_waits_for_servers_and_says_so() {
         told.contains(&BrokerEvent::Decision(tautwire_cluster::Decision::Resumed)).then_some(())
     });
 }
+
+#[test]
+fn a_node_that_loses_its_servers_reports_it_and_their_return() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 1, &Config::default());
+    let mut settings = settings_of(&servers.addresses(), servers.monitoring());
+    settings.storage.replicas = 1;
+    let node = Node::start(settings, None);
+    let statuses = |told: &[BrokerEvent]| -> Vec<ConnectionStatus> {
+        let status = |told: &BrokerEvent| match told {
+            BrokerEvent::ConnectionStatus(status) => Some(status.clone()),
+            _ => None,
+        };
+        told.iter().filter_map(status).collect()
+    };
+    let is_lost = |status: &ConnectionStatus| matches!(status, ConnectionStatus::Waiting(Error::Connection { .. }));
+    servers.kill(0);
+    node.told.wait_for("the loss", |told| statuses(told).iter().any(is_lost).then_some(()));
+    servers.restart(0);
+    node.told.wait_for("the return", |told| {
+        let statuses = statuses(told);
+        let lost = statuses.iter().position(is_lost)?;
+        statuses[lost..].contains(&ConnectionStatus::Ready).then_some(())
+    });
+}

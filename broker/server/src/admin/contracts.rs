@@ -7,7 +7,7 @@ use tautwire_contracts::{Catalogue, discovery};
 use super::response::{JSON, Response, Status};
 use super::routes::{RequestContext, not_found};
 use super::shared;
-use crate::contracts::{Change, Entry, StoreError};
+use crate::contracts::{Change, Entry, StoreError, observe_warning};
 use crate::json;
 
 pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
@@ -26,7 +26,7 @@ pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     };
     log::info!("contract {name} {}", if is_new { "added" } else { "replaced" });
     if catalogue.observing().any(|contract| contract.name() == name) {
-        log::warn!("the contract {name} only observes: payloads that violate it are counted and delivered");
+        log::warn!("{}", observe_warning(name));
     }
     contract_response(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
 }

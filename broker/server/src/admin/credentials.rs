@@ -85,8 +85,8 @@ impl Credentials {
             _ if admin.roles.0.is_empty() => Ok(None),
             Some(_) => shared.users(),
             None => {
-                let file = config.auth.password_file.get();
-                file.map(|path| password_file(path, || "auth.password_file".to_owned())).transpose()
+                let file = &config.auth.password_file;
+                file.get().map(|path| password_file(path, || file.setting("auth.password_file"))).transpose()
             }
         };
         match (token, tokens, passwords) {

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-use super::Config;
 use super::value::ValueError;
+use super::{Config, ErrorLocation};
 
 /// One configuration key of `C`.
 pub(crate) struct Key<C: 'static = Config> {
@@ -21,6 +21,8 @@ pub(crate) struct Key<C: 'static = Config> {
     /// Unit of a number, if the name does not contain it.
     pub(crate) unit: Option<&'static str>,
     pub(crate) set: Set<C>,
+    /// Stores the location of the value.
+    pub(crate) locate: fn(&mut C, &ErrorLocation),
     /// Copies the value of the key from another configuration.
     pub(crate) copy: fn(&mut C, &C),
     /// The value as TOML text; empty if it is not set.
@@ -148,6 +150,9 @@ macro_rules! settings {
             set: |config, value, range| {
                 config.$($path).+ = <$type as $crate::config::value::Setting>::from_toml(value, range)?;
                 Ok(())
+            },
+            locate: |config, location| {
+                $crate::config::value::Setting::set_location(&mut config.$($path).+, location);
             },
             copy: |config, other| config.$($path).+ = other.$($path).+.clone(),
             show: |config| $crate::config::value::Setting::to_toml(&config.$($path).+),

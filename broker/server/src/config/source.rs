@@ -55,18 +55,17 @@ impl Override {
     }
 
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
-        let fail = |code, message| ConfigError {
-            code,
-            location: ErrorLocation::Option { option: self.option.clone() },
-            message,
-        };
+        let location = ErrorLocation::Option { option: self.option.clone() };
+        let fail = |code, message| ConfigError { code, location: location.clone(), message };
         let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
         (key.set)(config, &parsed, key.range.as_ref()).map_err(|problem| {
             let (code, message) = describe(key, problem);
             fail(code, message)
-        })
+        })?;
+        (key.locate)(config, &location);
+        Ok(())
     }
 }
 
@@ -171,9 +170,12 @@ impl<P: Fn(Range<usize>) -> ErrorLocation> File<'_, P> {
                 self.note(ErrorCode::UnknownKey, span, unknown_key(&name, keys));
                 continue;
             };
-            if let Err(problem) = (key.set)(config, value.get_ref(), key.range.as_ref()) {
-                let (code, message) = describe(key, problem);
-                self.note(code, value.span(), message);
+            match (key.set)(config, value.get_ref(), key.range.as_ref()) {
+                Ok(()) => (key.locate)(config, &(self.locate)(value.span())),
+                Err(problem) => {
+                    let (code, message) = describe(key, problem);
+                    self.note(code, value.span(), message);
+                }
             }
         }
     }

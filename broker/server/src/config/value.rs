@@ -10,6 +10,7 @@ use tautwire_session::AckLevel;
 use tautwire_websocket::AllowedOrigin;
 use toml::de::DeValue;
 
+use super::error::ErrorLocation;
 use crate::json::push_string;
 use crate::nearest::nearest;
 
@@ -19,6 +20,8 @@ pub(crate) trait Setting: Sized {
     fn accepts(range: Option<&RangeInclusive<u64>>) -> String;
     fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError>;
     fn to_toml(&self) -> String;
+    /// Stores the location of the value, for messages about the file that it names.
+    fn set_location(&mut self, _: &ErrorLocation) {}
 }
 
 /// An invalid value; the text says what was found and what to write instead.
@@ -40,23 +43,39 @@ impl TopicPrefix {
     }
 }
 
-/// A file or folder; empty for none.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct FilePath(String);
+/// A file or folder; empty for none. The location does not count for equality.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FilePath {
+    text: String,
+    location: Option<ErrorLocation>,
+}
 
 impl FilePath {
     pub(crate) fn get(&self) -> Option<&Path> {
-        (!self.0.is_empty()).then(|| Path::new(&self.0))
+        (!self.text.is_empty()).then(|| Path::new(&self.text))
+    }
+
+    /// The location and the key of the setting, for messages.
+    pub(crate) fn setting(&self, key: &str) -> String {
+        self.location.as_ref().map_or_else(|| key.to_owned(), |location| format!("{location}: {key}"))
     }
 
     /// Makes the path absolute; a relative one is relative to `folder`.
     pub(super) fn relative_to(&mut self, folder: &Path) {
         let absolute = self.get().and_then(|path| std::path::absolute(folder.join(path)).ok());
         if let Some(text) = absolute.and_then(|path| path.into_os_string().into_string().ok()) {
-            self.0 = text;
+            self.text = text;
         }
     }
 }
+
+impl PartialEq for FilePath {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for FilePath {}
 
 /// The address of the admin API, if any.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -169,6 +188,12 @@ impl<S: Setting> Setting for Option<S> {
     fn to_toml(&self) -> String {
         self.as_ref().map_or_else(String::new, S::to_toml)
     }
+
+    fn set_location(&mut self, location: &ErrorLocation) {
+        if let Some(value) = self {
+            value.set_location(location);
+        }
+    }
 }
 
 /// Integers of each width. The key's range is checked; the width guards against a range that is too large for the type.
@@ -224,11 +249,15 @@ impl Setting for FilePath {
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let text = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
-        Ok(Self(text.to_owned()))
+        Ok(Self { text: text.to_owned(), location: None })
     }
 
     fn to_toml(&self) -> String {
-        quoted(&self.0)
+        quoted(&self.text)
+    }
+
+    fn set_location(&mut self, location: &ErrorLocation) {
+        self.location = Some(location.clone());
     }
 }
 

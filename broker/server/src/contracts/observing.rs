@@ -5,12 +5,12 @@ use tautwire_contracts::Catalogue;
 /// Maximum number of names in a message.
 const NAMES_MAX: usize = 10;
 
-/// Describes the contracts that only observe; `None` if there are none.
+/// Describes the contracts in observe mode; `None` if there are none.
 pub(crate) fn observing(catalogue: &Catalogue) -> Option<String> {
     let names: Vec<&str> = catalogue.observing().map(|contract| contract.name()).collect();
     let [first, others @ ..] = names.as_slice() else { return None };
     if others.is_empty() {
-        return Some(format!("the contract {first} only observes: payloads that violate it are counted and delivered"));
+        return Some(observe_warning(first));
     }
     let more = match names.len().saturating_sub(NAMES_MAX) {
         0 => String::new(),
@@ -19,11 +19,16 @@ pub(crate) fn observing(catalogue: &Catalogue) -> Option<String> {
     let written = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
     let count = names.len();
     Some(format!(
-        "{count} contracts only observe: payloads that violate them are counted and delivered: {written}{more}"
+        "{count} contracts are in observe mode: payloads that violate them are counted and delivered: {written}{more}"
     ))
 }
 
-/// Logs a warning about contracts that only observe.
+/// The warning about one contract in observe mode.
+pub(crate) fn observe_warning(name: &str) -> String {
+    format!("the contract {name} is in observe mode: payloads that violate it are counted and delivered")
+}
+
+/// Logs a warning about contracts in observe mode.
 pub(crate) fn warn_of_observe_mode(catalogue: &Catalogue) {
     if let Some(text) = observing(catalogue) {
         log::warn!("{text}");
@@ -50,9 +55,12 @@ mod tests {
     #[test]
     fn contracts_that_observe_are_named_up_to_a_number() {
         assert_eq!(named(&["reject", "quarantine", "disconnect"]), None);
-        let one = "the contract c01 only observes: payloads that violate it are counted and delivered";
+        let one = "the contract c01 is in observe mode: payloads that violate it are counted and delivered";
         assert_eq!(named(&["reject", "observe"]).as_deref(), Some(one));
         let many = named(&["observe"; 12]).expect("they observe");
-        assert!(many.starts_with("12 contracts only observe: ") && many.ends_with("c08, c09 and 2 more"), "{many}");
+        assert!(
+            many.starts_with("12 contracts are in observe mode: ") && many.ends_with("c08, c09 and 2 more"),
+            "{many}"
+        );
     }
 }

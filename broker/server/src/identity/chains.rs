@@ -142,7 +142,8 @@ impl AuthChains {
         for listener in listeners {
             let own_file = listener.auth.password_file.get();
             let read = |path: &Path| {
-                let named = || format!("auth.password_file of listener {}", listener.name);
+                let setting = listener.auth.password_file.setting("auth.password_file");
+                let named = || format!("{setting} of listener {}", listener.name);
                 password_file(path, named)
             };
             let own_users = own_file.map(|path| files.entry(path.to_owned()).or_insert_with(|| read(path)).clone());

@@ -102,6 +102,24 @@ fn config_show_prints_a_file_that_shows_the_same() {
 }
 
 #[test]
+fn a_rule_file_that_is_missing_is_named_with_the_line_of_its_setting() {
+    let listener = "[[listener]]\nname = \"own\"\naddress = \"mqtt://127.0.0.1:0\"\nacl.file = \"own.toml\"\n";
+    let folder = crate::contracts::Folder::new(&[
+        ("all.toml", "listen = \"mqtt://127.0.0.1:0\"\n[acl]\nfile = \"access.toml\"\n"),
+        ("listener.toml", listener),
+    ]);
+    for (name, place, missing) in [("all.toml", "3:8", "access.toml"), ("listener.toml", "4:12", "own.toml")] {
+        let (config, file) = (folder.path(name), folder.path(missing));
+        let refused = run(&["config", "check", "--config", &config]).expect(1).stderr;
+        let expected = format!("{config}:{place}: acl.file: {file}: cannot be read: No such file or directory");
+        assert!(refused.contains(&expected), "{refused}");
+        let by_option = format!("acl.file={file}");
+        let refused = run(&["config", "check", "--set", &by_option]).expect(1).stderr;
+        assert!(refused.contains(&format!("--set acl.file: acl.file: {file}: cannot be read")), "{refused}");
+    }
+}
+
+#[test]
 fn rules_that_never_apply_are_warnings_that_name_both_lines() {
     let folder = crate::contracts::Folder::new(&[
         (

@@ -1,4 +1,4 @@
-//! Contracts that only observe are reported, and so are messages that cannot be transcoded because of them.
+//! Contracts in observe mode are reported, and so are messages that cannot be transcoded because of them.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn a_contract_that_observes_is_named_by_start_reload_list_and_doctor() {
 
     let set = ["--memory", "--set", &path, "--set", &token_file];
     let text = run(&[&["doctor"], &set[..]].concat()).text();
-    let found = text.lines().find(|line| line.contains("the contract lax only observes"));
+    let found = text.lines().find(|line| line.contains("the contract lax is in observe mode"));
     assert!(found.is_some_and(|line| line.starts_with("warning")), "{text}");
 
     let manifest = entry("strict", "on_violation = \"observe\"") + &entry("lax", "on_violation = \"observe\"");
@@ -55,9 +55,9 @@ fn a_contract_that_observes_is_named_by_start_reload_list_and_doctor() {
     run(&[&["contract", "add"], &admin[..], &new].concat()).expect(0);
     let log = broker.stop();
     for expected in [
-        "the contract lax only observes: payloads that violate it are counted and delivered",
-        "2 contracts only observe: payloads that violate them are counted and delivered: lax, strict",
-        "the contract new only observes",
+        "the contract lax is in observe mode: payloads that violate it are counted and delivered",
+        "2 contracts are in observe mode: payloads that violate them are counted and delivered: lax, strict",
+        "the contract new is in observe mode",
     ] {
         assert!(log.contains(expected), "{log}");
     }

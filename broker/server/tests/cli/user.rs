@@ -176,8 +176,9 @@ fn a_password_file_that_is_missing_or_that_all_may_read_is_named_with_its_key() 
     let folder = Folder::new(&[("broker.toml", "listen = \"mqtt://127.0.0.1:0\"\nauth.password_file = \"users\"\n")]);
     let (config, file) = (&folder.path("broker.toml"), &folder.path("users"));
     let missing = run(&["config", "check", "--config", config]).expect(1).stderr;
-    let expected =
-        format!("auth.password_file of listener mqtt://127.0.0.1:0: {file} cannot be read: No such file or directory");
+    let expected = format!(
+        "{config}:2:22: auth.password_file of listener mqtt://127.0.0.1:0: {file} cannot be read: No such file or directory"
+    );
     assert!(missing.contains(&expected) && missing.contains("create it with: tautwire user add"), "{missing}");
 
     run_with_input(&["user", "add", "-f", file, "--cost", "low", "alice"], b"secret\n").expect(0);
