@@ -266,7 +266,9 @@ fn an_open_listener_needs_a_word_for_it() {
         let checked = Command::new(program()).args(["config", "check"]).args(arguments).output().expect("it runs");
         let stderr = String::from_utf8_lossy(&checked.stderr);
         assert!(
-            checked.status.code() == Some(1) && stderr.contains("no client can authenticate") && stderr.contains(expected),
+            checked.status.code() == Some(1)
+                && stderr.contains("no client can authenticate")
+                && stderr.contains(expected),
             "{stderr}"
         );
     }

@@ -295,8 +295,7 @@ fn all_contract_folder_errors_are_reported_with_file_line_and_column() {
         ("sub/m.proto", "syntax = \"proto3\";\nmessage M {\n  strin a = 1;\n}\n"),
     ]);
     let stderr = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
-    for expected in ["contracts.toml:3:10: topics:", "contracts.toml:11:1: unknown key colour", "sub/m.proto:3:3: "]
-    {
+    for expected in ["contracts.toml:3:10: topics:", "contracts.toml:11:1: unknown key colour", "sub/m.proto:3:3: "] {
         assert!(stderr.contains(expected), "{expected}: {stderr}");
     }
     assert!(stderr.lines().all(|line| line.starts_with("tautwire: ")), "{stderr}");
