@@ -81,19 +81,12 @@ run: ## build the broker for development and start it on 127.0.0.1:1883; Ctrl-C 
 # Test.
 
 .PHONY: test
-test: tools ## all checks and tests; installs what they need
-	@$(call together,2,lint build test-prepare)
-	@$(call together,3,$(COMPUTING) $(WAITING))
-	@$(call together,2,$(TIMED))
+test: tools lint-and-build test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-stress-short test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
 
-# Suites that keep the cores busy, those that wait for clocks and sockets, and those that judge how long somebody waits.
-COMPUTING := test-rust test-typescript test-generate test-python test-c test-go test-differential test-regressions test-bench test-spec test-supply
-WAITING := test-telemetry test-dashboard test-scenario test-interop test-docs test-examples test-openapi test-soak test-packages
-TIMED := test-hostile test-stress-short test-nodelay
-
-# What several suites need is made before they start.
-.PHONY: test-prepare
-test-prepare: .venv/ready typescript python-venv $(NATS_SERVER)
+# The compiler of `build` has one core at its end, and clippy needs both only now and then.
+.PHONY: lint-and-build
+lint-and-build:
+	@$(call together,2,lint build)
 
 .PHONY: check
 check: ## format, lints and tests of what has changed since the last commit, or since SINCE=main
@@ -347,10 +340,10 @@ packages: typescript python-venv ## what each registry gets, into dist: npm, cra
 
 .PHONY: test-packages
 test-packages: export TAUTWIRE_PLATFORMS ?= host
-test-packages: build packages packages-tests ## the packages, installed into empty projects; short form, for this machine's platform alone
+test-packages: build packages-tests ## the packages, installed into empty projects; short form, for this machine's platform alone
 
 .PHONY: packages-tests
-packages-tests: $(NATS_SERVER)
+packages-tests: packages $(NATS_SERVER)
 	$(call say,test-packages)
 	@tools/apt.sh cmake=cmake pkg-config=pkg-config lintian=lintian runc=runc promtool=prometheus
 	@cd packaging/npm-tools && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
