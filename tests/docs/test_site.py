@@ -68,7 +68,7 @@ class Site(unittest.TestCase):
             shown = subprocess.run(
                 [browser, *arguments, f"--user-data-dir={profile}", page], timeout=120, capture_output=True, text=True,
             ).stdout
-        self.assertRegex(shown, r"<h2>\d+ places</h2>")
+        self.assertRegex(shown, r"<h2>\d+ results</h2>")
         self.assertIn('href="../guides/limit-clients.html#', shown)
 
 

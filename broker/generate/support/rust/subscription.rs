@@ -27,7 +27,7 @@ impl fmt::Display for ContractError {
             Self::Client(error) => error.fmt(f),
             Self::Payload(error) => error.fmt(f),
             Self::Transcoding(why) => {
-                write!(f, "the broker could not transcode the payload to this format: {why}")
+                write!(f, "the broker could not transcode the payload: {why}")
             }
         }
     }

@@ -343,7 +343,7 @@ test("a failed sync ends the connection, and the next connection retries it", as
   store.finish(new Error("the disk is full"));
   const { error } = await disconnected;
   assert.equal(error.code, "store_failed");
-  assert.match(error.message, /see to its file or its disk \(the disk is full\) \[store_failed\]$/);
+  assert.match(error.message, /check its file and its disk \(the disk is full\) \[store_failed\]$/);
   assert.deepEqual(link.received.filter(({ type }) => type === "publish"), []);
   store.isSlow = false;
   const again = await broker.accept({ sessionPresent: true });

@@ -111,7 +111,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
       for (const [name, says] of [
         ["ours/revoked-one", /it has been revoked/],
         ["ours/late", /it has expired/],
-        ["strange/stranger", /an authority that the server does not know/],
+        ["strange/stranger", /the server does not trust the authority that issued it/],
         ["ours/server", /of a kind that is not for clients/],
       ] as const) {
         await refused(url, shows(name), "tls_client_certificate_refused", says);
