@@ -123,7 +123,7 @@ class Moving(unittest.TestCase):
             r"\n +5 sessions\n",
             r"\n +6 subscriptions\n",
             r"\n +1 QoS 2 message received and not released\n",
-            r"\n +6 messages sent and not acknowledged\n",
+            r"\n +6 messages in flight\n",
             r"\n +3 retained messages\n",
         ):
             self.assertRegex(self.told, line)
