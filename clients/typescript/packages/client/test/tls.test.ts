@@ -112,7 +112,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
         ["ours/revoked-one", /it has been revoked/],
         ["ours/late", /it has expired/],
         ["strange/stranger", /the server does not trust the authority that issued it/],
-        ["ours/server", /of a kind that is not for clients/],
+        ["ours/server", /it is not a client certificate/],
       ] as const) {
         await refused(url, shows(name), "tls_client_certificate_refused", says);
       }
