@@ -36,7 +36,6 @@ SUITES = {
     suite.name: suite
     for suite in [
         _cargo("rust", "--workspace"),
-        _cargo("rust-client", "-p", "tautwire-client", "--all-features"),
         Suite("go", ("go", "test", "-count=1", "-race", "./..."), "clients/go", {"TAUTWIRE_REQUIRED": "1"}),
         Suite("c", ("make", "--silent", "test"), "clients/c"),
         Suite("typescript", ("npm", "test", "--silent"), "clients/typescript"),
