@@ -1,4 +1,4 @@
-"""Checks what has changed: format, lints, and the tests of the crates and packages in which a file is not what it was.
+"""Checks the changed crates and packages: format, lints and tests.
 
 Usage: tools/check.py [REVISION]
 
@@ -16,8 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CARGO = os.environ.get("CARGO", "cargo")
-# Crates whose behaviour the conformance tests of the server see.
-BROKER = "broker"
+# Its tests exercise every crate of the broker.
 SERVER = "tautwire-server"
 
 
@@ -30,7 +29,7 @@ def main(arguments: list[str]) -> int:
         print(f"{'ok' if status == 0 else 'FAILED'} {name}, {time.monotonic() - begin:.0f} s", flush=True)
         if status != 0:
             failed.append(name)
-    print(f"{len(files)} files have changed; {'failed: ' + ', '.join(failed) if failed else 'all is well'}")
+    print(f"{len(files)} files have changed; {'failed: ' + ', '.join(failed) if failed else 'all passed'}")
     return 1 if failed else 0
 
 
@@ -42,7 +41,7 @@ def changed(revision: str) -> list[str]:
 
 
 def steps(files: list[str]):
-    """Each step: its name, its command, and the folder that it runs in."""
+    """Yields the name, the command and the folder of each step."""
     yield "tidy", [sys.executable, "-B", "tools/tidy"], "."
     yield from rust_steps(files)
 
@@ -75,13 +74,13 @@ def rust_steps(files: list[str]):
     packages = [argument for crate in crates for argument in ("-p", crate)]
     yield "Rust: format", [CARGO, "fmt", "--all", "--check"], "."
     yield "Rust: clippy", [CARGO, "clippy", *packages, "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"], "."
-    if any(file.startswith(f"{BROKER}/") for file in files) and SERVER not in crates:
+    if any(file.startswith("broker/") for file in files) and SERVER not in crates:
         packages += ["-p", SERVER]
     yield "Rust: tests", [sys.executable, "-B", "tools/rust_tests.py", *packages], "."
 
 
 def changed_crates(files: list[str]) -> list[str]:
-    """The crates of the workspace in which a file has changed; all of them when the workspace itself has."""
+    """Returns the crates of the workspace with a changed file; all of them if the workspace itself has changed."""
     command = [CARGO, "metadata", "--format-version=1", "--no-deps", "--locked"]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
     crates = {str(Path(package["manifest_path"]).parent.relative_to(ROOT)): package["name"] for package in metadata["packages"]}

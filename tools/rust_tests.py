@@ -1,4 +1,4 @@
-"""Compiles the tests of Rust crates and runs the programs side by side: most of them wait, for sockets and for the clock.
+"""Compiles the tests of Rust crates and runs several test programs at a time, because most of them wait for sockets and timers.
 
 Usage: tools/rust_tests.py CARGO-TEST-ARGUMENT...
 """
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CARGO = os.environ.get("CARGO", "cargo")
-# The longest begins first, and the others run beside it.
+# The longest programs start first.
 FIRST = ["conformance", "cli", "simulation"]
-# On two cores: one that computes never waits for one that sleeps.
+# More than the two cores of the CI machine, because most programs wait.
 PROGRAMS_AT_ONCE = 4
 THREADS_OF_A_PROGRAM = {"conformance": "8"}
 DEFAULT_THREADS = "4"
@@ -44,7 +44,7 @@ class Result:
 
 
 def compiled(arguments: list[str]) -> list[Program]:
-    """Compiles the tests, and names their programs."""
+    """Compiles the tests, and returns their programs, the longest first."""
     command = [CARGO, "test", "--locked", "--quiet", "--no-run", "--message-format=json-render-diagnostics", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:

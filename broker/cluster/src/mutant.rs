@@ -93,7 +93,7 @@ pub enum Mutant {
     KeepsEmptyGroups,
     /// A late return by the engine counts for the next lease.
     TrustsLateReturns,
-    /// A group that begins anew continues at its old position.
+    /// A recreated group continues at its old position.
     BeginsAnewWhereItWas,
     /// A command that arrives twice is executed twice.
     ObeysTwice,

@@ -60,7 +60,7 @@ impl<D: Disk> SnapshotWriter<D> {
     /// Appends records. Rejects a body larger than [`FRAME_BODY_MAX_BYTES`].
     ///
     /// # Errors
-    /// Disk errors. The snapshot must then be started anew.
+    /// Disk errors. The snapshot must then be restarted.
     pub fn append(&mut self, body: &[u8]) -> Result<(), LogError> {
         if body.len() > FRAME_BODY_MAX_BYTES {
             return Err(LogError::Settings("the frame of a snapshot exceeds the limit of 536,870,912 bytes"));
@@ -163,7 +163,7 @@ impl<D: Disk> Snapshots<D> {
 /// The name of a snapshot, and its reader, or `None` if the header is damaged.
 pub type NamedSnapshot<D> = (String, Option<SnapshotReader<D>>);
 
-/// The snapshots of a directory, of which only the headers are read. For callers that start anew when a snapshot turns out to be damaged.
+/// The snapshots of a directory, of which only the headers are read. For callers that retry when a snapshot turns out to be damaged.
 #[derive(Debug)]
 pub struct SnapshotCandidates<D: Disk> {
     disk: D,

@@ -1,7 +1,7 @@
 //! One group of a shared subscription, as seen by one node.
 //!
 //! The record is read, changed as a whole, and written with its revision as precondition. Only the record tells the outcome of a write:
-//! whatever it contains is in effect, whoever has written it.
+//! its content is in effect, whichever node wrote it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

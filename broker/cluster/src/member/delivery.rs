@@ -151,7 +151,7 @@ impl Member {
         act(health_check, groups, &mut GroupContext { me: *me, now_ms, takes_more, settings, position, nodes, out });
     }
 
-    /// Removes sessions that began anew from their former groups. The node that has written the claim knows these.
+    /// Removes sessions that were started clean from their former groups. The node that wrote the claim knows these groups.
     pub(super) fn forget_members(&mut self, now_ms: u64) {
         for EndedSession { client, by, state } in self.sessions.take_ended() {
             for share in self.settings.shares_of.named(&state) {

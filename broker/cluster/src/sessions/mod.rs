@@ -61,7 +61,7 @@ pub(crate) struct Sessions {
     now_ms: u64,
 }
 
-/// A session that began anew, with the state of the previous one.
+/// The previous session of a client that was started clean, with its state.
 #[derive(Debug)]
 pub(crate) struct EndedSession {
     pub(crate) client: ClientKey,

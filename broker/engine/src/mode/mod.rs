@@ -229,7 +229,7 @@ pub trait Mode: Sized + 'static {
 
     // Claim.
 
-    /// Claims the session that CONNECT names. Says whether there was one, where this mode knows; or what is to be done with CONNECT.
+    /// Claims the session that CONNECT names. Returns whether it existed, if the mode knows; or how CONNECT was handled.
     fn claim(
         _shard: &mut Shard<Self>,
         _index: ConnectionIndex,

@@ -70,7 +70,7 @@ pub enum Record<'a> {
     /// The retained message of the topic is removed.
     RetainedCleared { sequence: u64, topic: &'a str },
     /// A run of the broker begins with `shards` shards; `seed` determines on which one a client is placed. Everything forwarded before was
-    /// accepted, by the records in the same frame. The sequence numbers of forwarded messages start anew.
+    /// accepted, by the records in the same frame. The sequence numbers of forwarded messages start again at 1.
     RunStarted { shards: u16, seed: u64 },
     /// A message is forwarded to another shard. `sequence` counts the messages of this pair of shards in this run, from 1.
     Forwarded {

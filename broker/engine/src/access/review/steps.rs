@@ -284,8 +284,8 @@ impl<M: Mode> Shard<M> {
         (Some(AccessReview::Session { key, connection, permissions, after, checks }), steps)
     }
 
-    /// The session that a connection is to serve has been looked at. Where the rules have changed meanwhile, that begins anew when
-    /// CONNECT is brought again.
+    /// Ends the review of the session that a connection is about to serve. If the rules have changed meanwhile, the review is repeated
+    /// when CONNECT is processed again.
     fn end_review(&mut self, connection: ConnectionId, permissions: &Permissions) {
         let is_current = Arc::ptr_eq(permissions.policy(), &self.state.config.access().policy);
         let since = self.state.config.access().policy_version;

@@ -28,7 +28,7 @@ impl SessionFetch {
         self.bytes
     }
 
-    /// Takes what is wanted of a part of the log. What is to lie in it and does not is lost, and not wanted any more.
+    /// Takes the wanted messages from a part of the log. Messages that are missing there are lost, and are no longer wanted.
     pub(super) fn take(&mut self, span: &Span, ledger: &Arc<MemoryLedger>) {
         let Some(first) = self.wanted.last().copied() else { return };
         let is_looked_for =

@@ -85,7 +85,7 @@ impl Shard<Clustered> {
             Decision::Resumed => self.resume(),
             Decision::Fenced => {
                 log::error!(
-                    "this broker has been taken for dead by its cluster: all connections end, and it begins anew"
+                    "the cluster has declared this broker dead: all connections are closed, and the broker joins again"
                 );
                 self.end_life();
             }

@@ -54,24 +54,24 @@ impl Publication<'_> {
 pub struct Published {
     /// Whether anybody wanted it.
     pub matched: bool,
-    /// What has been written down because of it, if anything. The operator is told of success once that is kept.
+    /// When to confirm it to the operator: once the records of the message are durable. `None` if there are none.
     pub promise: Option<PublishConfirm>,
 }
 
-/// What is to come true before somebody is told.
+/// The condition for confirming a publish to an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PublishConfirm(ConfirmCondition);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConfirmCondition {
-    /// This place of the broker's own log is as safe as this.
+    /// The log of this broker has reached this level of durability at this position.
     Written { position: LogPosition, level: AckLevel },
     /// These messages are stored elsewhere.
     Elsewhere(PublishRange),
 }
 
 impl PublishConfirm {
-    /// One that is kept when both are. They are of the same shard.
+    /// A confirmation that waits for both, which are of the same shard.
     #[must_use]
     pub fn both(one: Option<PublishConfirm>, other: Option<PublishConfirm>) -> Option<PublishConfirm> {
         match (one, other) {

@@ -1,8 +1,8 @@
-//! What a session leaves behind when it ends: subscriptions that go, and messages of shared subscriptions that go to other members.
+//! The cleanup after a session has ended: its subscriptions are removed, and its messages of shared subscriptions are redispatched.
 //!
-//! A session that is written down and is still owed messages ends in the log in two steps: its expiry interval becomes 0, so that
-//! after a crash it ends anew, and once nothing is left, its end is said. Between the two, each message leaves it in the frame in
-//! which another member gets it.
+//! A persistent session with pending messages ends in the log in two steps. First its expiry interval becomes 0, so that it ends
+//! again after a crash; once no message is left, its end is recorded. In between, each message is removed in the frame that gives
+//! it to another member.
 
 mod steps;
 

@@ -20,7 +20,7 @@ impl<M: Mode> Shard<M> {
         self.apply_contracts(&config);
         self.state.tap.apply(&config.taps, config.tracer.clone());
         if self.state.metered.apply(config.metered()) {
-            // Topics are matched anew.
+            // Invalidates the match caches.
             self.table.generation += 1;
         }
         let reviews = self.state.config.access_mut().apply(&config);

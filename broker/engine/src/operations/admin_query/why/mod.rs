@@ -147,7 +147,7 @@ pub enum QueryResult {
     PacketLimit(u32),
     /// The message is larger than the client accepts.
     TooLarge,
-    /// Payloads must keep this contract; this is what becomes of those that do not.
+    /// The contract of the topic, and the action for payloads that violate it.
     Contract(Box<str>, OnViolation),
     /// A message is retained on the topic: a new subscription gets it.
     Retained,
