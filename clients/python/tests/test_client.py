@@ -267,7 +267,10 @@ class Connections(WithBroker):
         with self.assertRaises(MqttError) as caught:
             await soon(tautwire.connect(f"mqtt://127.0.0.1:{free_port()}"))
         self.assertEqual(caught.exception.code, "unreachable")
-        self.assertRegex(str(caught.exception), r"^no connection to the server: .* \(127.0.0.1:\d+: .*\) \[unreachable\]$")
+        self.assertRegex(
+            str(caught.exception),
+            r"^cannot connect to the server: .* \(127.0.0.1:\d+: .*\) \[unreachable\]$",
+        )
 
     async def test_a_name_that_nobody_knows(self):
         with self.assertRaises(MqttError) as caught:
