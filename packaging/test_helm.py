@@ -10,7 +10,7 @@ import common
 from support import BROKER, TARGET, WithProject, only
 
 HELM = shutil.which("helm") or TARGET / "helm/bin/helm"
-IN_CLUSTER = ["--set", "anonymous=true", "--set", "cluster.servers={nats://nats:4222}", "--set", "cluster.monitors={nats-0:8222,nats-1:8222}"]
+IN_CLUSTER = ["--set", "anonymous=true", "--set", "cluster.servers={nats://nats:4222}", "--set", "cluster.monitoring_addresses={nats-0:8222,nats-1:8222}"]
 # Keys before the first table, tables, and a table that the chart also writes.
 VALUES = """
 config: |
@@ -52,18 +52,18 @@ class Chart(WithProject):
 
     def test_with_tls_certificates_come_from_the_secret_and_are_read_again(self) -> None:
         made = self.template(*WITH_TLS)
-        for part in ["secretName: web", "watch_files_s = 10", "path: /health/ready", "path: /health/live", "containerPort: 8883"]:
+        for part in ["secretName: web", "file_watch_interval_s = 10", "path: /health/ready", "path: /health/live", "containerPort: 8883"]:
             self.assertIn(part, made)
         # Kubernetes never updates such a mount.
         self.assertNotIn("subPath", made)
         self.assertNotIn("containerPort: 1883", made)
 
     def test_several_brokers_have_the_cluster_and_names_of_their_own(self) -> None:
-        made = self.template(*IN_CLUSTER, "--set", "cluster.credentialsSecret=nats", "--set", "cluster.reference=$(POD_NAME).example.org:1883")
-        for part in ["replicas: 3", "fieldPath: metadata.name", 'servers = ["nats://nats:4222"]', '"cluster.reference=$(POD_NAME).example.org:1883"', "secretName: nats", "nats/nats.creds"]:
+        made = self.template(*IN_CLUSTER, "--set", "cluster.credentialsSecret=nats", "--set", "cluster.server_reference=$(POD_NAME).example.org:1883")
+        for part in ["replicas: 3", "fieldPath: metadata.name", 'servers = ["nats://nats:4222"]', '"cluster.server_reference=$(POD_NAME).example.org:1883"', "secretName: nats", "nats/nats.creds"]:
             self.assertIn(part, made)
         alone = self.template("--set", "anonymous=true")
-        for part in ["[cluster]", "cluster.reference", "POD_NAME", "nats"]:
+        for part in ["[cluster]", "cluster.server_reference", "POD_NAME", "nats"]:
             self.assertNotIn(part, alone)
 
     def test_the_broker_takes_the_configuration(self) -> None:

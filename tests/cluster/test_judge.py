@@ -67,7 +67,7 @@ class Promises(unittest.TestCase):
                 self.assertEqual([each.promise for each in found], broken)
 
     def test_what_was_not_acknowledged_or_was_refused_need_not_arrive(self) -> None:
-        script = begun().publish(1).publish(2).acknowledge(2, reason=0x83).settle()
+        script = begun().publish(1).publish(2).acknowledge(2, reason_code=0x83).settle()
         self.assertEqual(script.broken(), [])
         self.assertEqual(list(unanswered(History(script.events))), [("t/p", 1)])
 
@@ -144,7 +144,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(none.broken(), ["UNSUBSCRIBE takes effect"])
 
     def test_a_refused_subscription_is_told(self) -> None:
-        script = Script().enter("s").say("s", "subscribe", filter="t/#", qos=2).say("s", "subscribed", filter="t/#", reason=0x80)
+        script = Script().enter("s").say("s", "subscribe", filter="t/#", qos=2).say("s", "subscribed", filter="t/#", reason_code=0x80)
         self.assertEqual(script.broken(), ["subscriptions are granted"])
 
     def test_sessions_last(self) -> None:

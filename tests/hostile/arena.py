@@ -151,7 +151,7 @@ def case(
 
     def enter(function: Callable[[Arena], None]) -> Callable[[Arena], None]:
         own = settings or {}
-        everything = {"limits.buffered_bytes": limit_mib * MIB, **own}
+        everything = {"limits.memory_bytes": limit_mib * MIB, **own}
         retained = int(str(own.get("limits.retained_bytes", 0)))
         CASES.append(Case(
             name or function.__name__, what, function, limit_mib * MIB + retained, everything, threads, short, timed,

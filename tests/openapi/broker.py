@@ -21,7 +21,7 @@ topics = "state/{id}"
 format = "json"
 schema = "state.json"
 on_violation = "reject"
-ties = { id = "id" }
+topic_fields = { id = "id" }
 """
 SCHEMA = '{"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}'
 # The callers, by role.

@@ -60,7 +60,7 @@ EXAMPLES = [
     Example("/session", "post", "/session", 401, {"user": "ann", "password": "wrong"}, JSON),
     Example("/session", "delete", "/session", 204),
     Example("/v1/bans", "post", "/v1/bans", 201, BAN),
-    Example("/v1/bans", "post", "/v1/bans", 201, {"network": "192.0.2.0/24", "seconds": 60, "why": "a test"}),
+    Example("/v1/bans", "post", "/v1/bans", 201, {"network": "192.0.2.0/24", "seconds": 60, "reason": "a test"}),
     Example("/v1/bans", "post", "/v1/bans", 422, {}),
     Example("/v1/bans", "get", "/v1/bans", 200),
     Example("/v1/bans", "delete", "/v1/bans", 204, BAN),
@@ -79,7 +79,7 @@ EXAMPLES = [
     Example(f"{CLIENT}/session", "delete", "/v1/clients/meter-7/session", 204),
     Example("/v1/cluster", "get", "/v1/cluster", 404),
     Example("/v1/cluster/configuration", "get", "/v1/cluster/configuration?content=true", 404),
-    Example("/v1/cluster/configuration", "put", "/v1/cluster/configuration?expect=0", 404, {"acl": None}),
+    Example("/v1/cluster/configuration", "put", "/v1/cluster/configuration?if_revision=0", 404, {"acl": None}),
     Example("/v1/cluster/drain", "post", "/v1/cluster/drain", 404),
     Example("/v1/cluster/rebalance", "post", "/v1/cluster/rebalance", 404),
     Example("/v1/config", "get", "/v1/config", 200),
@@ -103,7 +103,7 @@ EXAMPLES = [
     Example("/v1/overview", "get", "/v1/overview", 200),
     Example("/v1/overview/history", "get", "/v1/overview/history", 200),
     Example("/v1/topics", "get", "/v1/topics", 200),
-    Example("/v1/topics", "get", "/v1/topics?below=state", 200),
+    Example("/v1/topics", "get", "/v1/topics?parent=state", 200),
     Example("/v1/retained/{topic}", "get", "/v1/retained/state/a", 200),
     Example("/v1/retained/{topic}", "get", "/v1/retained/state/b", 404),
     Example("/v1/retained", "get", "/v1/retained?filter=state/%2B&limit=1", 200),
@@ -160,7 +160,7 @@ class OpenApi(unittest.TestCase):
         seen = set()
         for example in EXAMPLES:
             with self.subTest(f"{example.method} {example.path}"):
-                needs = operation(example.template, example.method)["x-needs"]
+                needs = operation(example.template, example.method)["x-required-role"]
                 answer = self.sent(example, "payloads" if needs == "payloads" else "administer")
                 self.assertEqual(answer.status, example.status, answer.body)
                 self.check_answer(example, answer)
@@ -175,19 +175,19 @@ class OpenApi(unittest.TestCase):
 
     def test_an_operation_asks_for_the_role_that_is_written_there(self) -> None:
         for path, method in self.operations():
-            needs = operation(path, method)["x-needs"]
+            needs = operation(path, method)["x-required-role"]
             # Requests that change nothing: they are refused, or invalid.
             sent = next(e for e in EXAMPLES if (e.template, e.method) == (path, method))
             harmless = Example(path, method, sent.path.replace("meter-7", "nobody"), 0, {}, sent.fields)
             with self.subTest(f"{method} {path}"):
                 nobody = self.sent(harmless, None).status
                 # A login without credentials is invalid, not refused.
-                self.assertEqual(nobody == 401, needs != "nothing")
+                self.assertEqual(nobody == 401, needs != "none")
                 for role in ("payloads", *ROLES):
                     self.assertEqual(self.sent(harmless, role).status == 403, not self.may(role, needs), role)
 
     def may(self, role: str, needs: str) -> bool:
-        if needs in ("nothing", "somebody"):
+        if needs in ("none", "authenticated"):
             return True
         if needs == "payloads":
             return role == "payloads"

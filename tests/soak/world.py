@@ -32,8 +32,8 @@ PUBLISHERS, TOPICS_EACH, KEPT_TOPICS = 6, 2, 12
 SETTINGS: dict[str, object] = {
     "limits.session_queue_messages": 1_000_000,
     "limits.session_queue_bytes": 1 << 30,
-    "limits.buffered_bytes": 4 << 30,
-    "limits.client_bytes": 2 << 30,
+    "limits.memory_bytes": 4 << 30,
+    "limits.memory_bytes_per_client": 2 << 30,
     "limits.shared_queue_bytes": 1 << 30,
     "mqtt.shared_ack_timeout_s": 1,
     "sys.interval_s": 0,

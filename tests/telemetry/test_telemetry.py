@@ -189,7 +189,7 @@ class Telemetry(unittest.TestCase):
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        broker = self.broker(f'endpoint = "{url}"\n{FAST}', more='log.level = "info"\nlog.repeat_burst = 0')
+        broker = self.broker(f'endpoint = "{url}"\n{FAST}', more='log.level = "info"\nlog.rate_limit_burst = 0')
         # More lines than there is room for.
         broker.refuse_connects(3_000)
         self.assertGreater(broker.metric("telemetry_log_records_dropped_total"), 0)

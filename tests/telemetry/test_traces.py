@@ -116,7 +116,7 @@ class Traces(unittest.TestCase):
         self.assertEqual(attributes(span)["messaging.destination.name"], "last")
 
     def test_chance_picks_those_that_do_not_say(self) -> None:
-        collector, broker = self.scene("trace_ratio = 1\n", threads=2)
+        collector, broker = self.scene("trace_sample_ratio = 1\n", threads=2)
         self.client(broker, "receiver").subscribe("t", 0)
         self.client(broker, "old", version=4).deliver("t", qos=1)
         publisher = self.client(broker, "publisher")
@@ -131,7 +131,7 @@ class Traces(unittest.TestCase):
             self.assertEqual(delivered.trace_id, published.trace_id)
 
     def test_a_share_of_all_is_a_share(self) -> None:
-        collector, broker = self.scene("trace_ratio = 0.1\n")
+        collector, broker = self.scene("trace_sample_ratio = 0.1\n")
         publisher = self.client(broker, "publisher")
         for _ in range(1_000):
             publisher.deliver("t", qos=0)
@@ -292,7 +292,7 @@ class Traces(unittest.TestCase):
         self.assertNotIn("very/secret", collector.requests[0].body)
 
     def test_what_the_broker_says_of_itself_is_not_followed(self) -> None:
-        collector, broker = self.scene("trace_ratio = 1\n", more="sys.interval_s = 1", threads=2)
+        collector, broker = self.scene("trace_sample_ratio = 1\n", more="sys.interval_s = 1", threads=2)
         self.client(broker, "receiver").subscribe("$SYS/#", 0)
         watcher = self.client(broker, "watcher")
         watcher.subscribe("$SYS/broker/uptime", 0)

@@ -257,7 +257,7 @@ class Stage:
         own = [
             f"data.path={folder / 'data'}",
             f"cluster.name={folder.name}",
-            f"cluster.monitors={','.join(server.monitor for server in self.servers)}",
+            f"cluster.monitoring_addresses={','.join(server.monitor for server in self.servers)}",
             f"cluster.replicas={replicas or min(3, len(self.servers))}",
             f"admin.listen={place.host}:0",
             f"admin.token_file={folder / 'token'}",

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DESCRIPTION = ROOT / "docs/reference/admin-api.openapi.json"
 PAGE = ROOT / "docs/reference/admin-api-requests.md"
 METHODS = ("get", "post", "put", "patch", "delete")
-NEEDS = {"nothing": "nothing", "somebody": "any token or session", "payloads": "`read`, and the permission to see payloads"}
+NEEDS = {"none": "nothing", "authenticated": "any token or session", "payloads": "`read`, and the permission to see payloads"}
 
 Node = dict[str, Any]
 
@@ -46,7 +46,7 @@ def _operation(method: str, path: str, operation: Node, common: list[Node]) -> I
     yield _sentence(operation["summary"])
     if "description" in operation:
         yield from ("", _text(operation["description"]))
-    needs = operation.get("x-needs", "nothing")
+    needs = operation.get("x-required-role", "none")
     yield from ("", f"Needs: {NEEDS.get(needs, f'the role `{needs}`')}.")
     parameters = [*common, *operation.get("parameters", [])]
     if parameters:

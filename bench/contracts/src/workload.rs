@@ -65,7 +65,7 @@ topics = 'tied/{device_id}'
 format = ['protobuf', 'json', 'messagepack']
 schema = 'reading.proto'
 message = 'Reading'
-ties = { device_id = 'device_id' }
+topic_fields = { device_id = 'device_id' }
 
 [[contract]]
 name = 'schema'

@@ -16,7 +16,7 @@ use crate::tree::{Coverage, FirstMatch, TreeSearch};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The decision.
-    pub verdict: AccessDecision,
+    pub decision: AccessDecision,
     /// The Client Identifier.
     pub client_id: String,
     /// The request, such as `publish to a/b with QoS 1`.
@@ -53,7 +53,7 @@ pub struct RoleReason {
     /// The name of the role.
     pub role: String,
     /// Why the client has it.
-    pub because: String,
+    pub reason: String,
 }
 
 impl Policy {
@@ -62,7 +62,7 @@ impl Policy {
     pub fn explain(self: &Arc<Self>, subject: &Subject<'_>, request: &Request<'_>) -> Explanation {
         let permissions = self.resolve(subject);
         let mut explanation = Explanation {
-            verdict: permissions.verdict(request),
+            decision: permissions.verdict(request),
             client_id: subject.client_id.to_owned(),
             request: words(request),
             rule: None,
@@ -94,7 +94,7 @@ impl Explanation {
     fn decide(&mut self, rules: &Compiled, permissions: &Permissions, request: &Request<'_>) {
         let first = match *request {
             Request::Publish { topic, qos, retain } => permissions.first_for_publish(rules, topic, qos, retain),
-            Request::Subscribe { .. } if self.verdict == AccessDecision::Denied(Denial::TooComplex) => {
+            Request::Subscribe { .. } if self.decision == AccessDecision::Denied(Denial::TooComplex) => {
                 self.reason = format!(
                     "so many deny rules overlap with the filter that it takes more than {} steps to check whether every topic is \
                      allowed; subscribe to less, or simplify the rules",
@@ -107,7 +107,7 @@ impl Explanation {
         self.rule = rules.rule_text(first);
         let what = match &self.example {
             None => String::new(),
-            Some(example) if self.verdict.is_allowed() => {
+            Some(example) if self.decision.is_allowed() => {
                 format!("every topic that the filter can match is allowed; for {example}, ")
             }
             Some(example) => format!("the filter also matches {example}, and for that "),
@@ -139,7 +139,7 @@ impl Explanation {
     }
 
     fn add_notes(&mut self, rules: &Compiled, permissions: &Permissions, subject: &Subject<'_>, request: &Request<'_>) {
-        if !self.verdict.is_allowed() {
+        if !self.decision.is_allowed() {
             let instead: Vec<String> = other_actions(request)
                 .iter()
                 .filter(|other| permissions.verdict(other).is_allowed())
@@ -197,7 +197,7 @@ impl Compiled {
         let numbers = permissions.roles.roles.iter();
         numbers
             .zip(permissions.role_names())
-            .map(|(&number, name)| RoleReason { role: name.to_owned(), because: reason(number, name) })
+            .map(|(&number, name)| RoleReason { role: name.to_owned(), reason: reason(number, name) })
             .collect()
     }
 }
@@ -238,14 +238,14 @@ fn words(request: &Request<'_>) -> String {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.verdict.is_allowed() { "allowed" } else { "denied" };
+        let verdict = if self.decision.is_allowed() { "allowed" } else { "denied" };
         writeln!(f, "{verdict}: {}, {}", self.client_id.escape_debug(), self.request)?;
         match &self.rule {
             Some(rule) => writeln!(f, "rule:    {rule}")?,
             None => writeln!(f, "rule:    none")?,
         }
         writeln!(f, "why:     {}", self.reason)?;
-        let roles: Vec<String> = self.roles.iter().map(|role| format!("{} ({})", role.role, role.because)).collect();
+        let roles: Vec<String> = self.roles.iter().map(|role| format!("{} ({})", role.role, role.reason)).collect();
         writeln!(f, "roles:   {}", if roles.is_empty() { "none".to_owned() } else { roles.join("; ") })?;
         self.notes.iter().try_for_each(|note| writeln!(f, "note:    {note}"))
     }

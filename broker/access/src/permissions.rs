@@ -69,8 +69,8 @@ impl Denial {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ByRule => "denied_by_rule",
-            Self::NoRule => "denied_without_rule",
-            Self::TooComplex => "denied_too_intricate",
+            Self::NoRule => "denied_by_default",
+            Self::TooComplex => "denied_too_complex",
         }
     }
 }

@@ -409,7 +409,7 @@ fn an_explanation_names_rule_role_and_reason() {
         &Subject { claims: &claims, roles: &["gone"], user: Some("bob@example.org"), ..device("x") },
         &Request::Publish { topic: "tenants/a/b", qos: Q1, retain: false },
     );
-    assert!(!explanation.verdict.is_allowed());
+    assert!(!explanation.decision.is_allowed());
     assert!(explanation.notes[0].starts_with("{claim.tenant} has no value"), "{explanation}");
     assert_eq!(explanation.notes[1], "authentication grants the role gone, which is not in the file");
     assert!(explanation.to_string().contains("worker ([users])"));
@@ -463,7 +463,7 @@ roles = "device"
     assert!(may(&old, "b", "own/x") && !may(&old, "b", "devices/sensor-7/up/x"));
     assert!(Arc::ptr_eq(old.resolve(&by("b")).policy(), &old), "the same policy");
     let explained = old.explain(&by("b"), &Request::Publish { topic: "own/x", qos: Q0, retain: false });
-    assert!(explained.verdict.is_allowed() && explained.roles[0].role == "device");
+    assert!(explained.decision.is_allowed() && explained.roles[0].role == "device");
     assert_eq!(old.rule_count(), policy(EXAMPLE).rule_count() + 1);
 
     let concerned = |new: &Arc<Policy>, listener| {

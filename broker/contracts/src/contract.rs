@@ -32,7 +32,7 @@ pub struct Contract {
     pub(crate) on_violation: OnViolation,
     pub(crate) unacknowledged: Unacknowledged,
     pub(crate) unknown_fields_refused: bool,
-    pub(crate) ties: Box<[FieldBinding]>,
+    pub(crate) topic_fields: Box<[FieldBinding]>,
 }
 
 /// The types of a contract's payloads.
@@ -142,8 +142,8 @@ impl Contract {
     }
 
     /// The topic levels that are tied to fields, with the fields.
-    pub fn ties(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.ties.iter().map(|field_binding| (&*field_binding.level, &*field_binding.path))
+    pub fn topic_fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.topic_fields.iter().map(|field_binding| (&*field_binding.level, &*field_binding.path))
     }
 
     /// Checks a payload published to `topic`, and returns its format.
@@ -191,7 +191,7 @@ impl Contract {
             }
             (Types::Schema(_), Format::Protobuf) => return Err(no_binary_encoding()),
         }
-        self.ties
+        self.topic_fields
             .iter()
             .try_for_each(|field_binding| field_binding.check(&self.types, &self.topics, format, topic, payload))
     }
@@ -265,7 +265,7 @@ fn format_of_content_type(content_type: &str) -> Option<Format> {
 fn understood_bytes(violation: &Violation) -> usize {
     match violation.rule {
         Rule::Malformed => 0,
-        Rule::TopicTie => usize::MAX,
+        Rule::TopicFieldMismatch => usize::MAX,
         _ => violation.offset.saturating_add(1),
     }
 }

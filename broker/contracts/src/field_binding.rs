@@ -103,7 +103,7 @@ impl FieldBinding {
             return Ok(());
         }
         let expected = format!("the value of the topic level {{{}}}", self.level);
-        Err(Violation::new(Rule::TopicTie, 0, expected, "another value").inside(&self.path))
+        Err(Violation::new(Rule::TopicFieldMismatch, 0, expected, "another value").inside(&self.path))
     }
 }
 

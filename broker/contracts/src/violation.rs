@@ -60,7 +60,7 @@ pub enum Rule {
     /// A value matches none, or more than one, of the alternatives.
     Alternatives,
     /// A level of the topic differs from the field that it is tied to.
-    TopicTie,
+    TopicFieldMismatch,
     /// The content type names a format that the contract does not list.
     Format,
     /// The payload would exceed the limit in another format. This is not a violation by the payload.
@@ -87,7 +87,7 @@ impl Rule {
             Rule::Trailing => "trailing",
             Rule::Unique => "unique",
             Rule::Alternatives => "alternatives",
-            Rule::TopicTie => "topic_tie",
+            Rule::TopicFieldMismatch => "topic_field_mismatch",
             Rule::Format => "format",
             Rule::TooLarge => "too_large",
         }

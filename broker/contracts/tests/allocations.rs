@@ -20,13 +20,13 @@ topics = 'p/{id}'
 format = ['protobuf', 'json', 'messagepack']
 schema = 's.proto'
 message = 'Reading'
-ties = { id = 'device_id' }
+topic_fields = { id = 'device_id' }
 [[contract]]
 name = 'j'
 topics = 'j/{id}'
 format = ['json', 'messagepack']
 schema = 's.json'
-ties = { id = 'deviceId' }
+topic_fields = { id = 'deviceId' }
 ";
 const JSON: &[u8] =
     br#"{ "deviceId": "dev-17", "atMs": "1767322800000", "temperature": -21.25, "charging": true, "raw": [1, 2, 3],

@@ -74,14 +74,14 @@ counters! {
     connections_accepted,
     /// Connections closed on arrival because of the limit on connections or for want of descriptors.
     connections_refused,
-    /// Connections closed on arrival because as many from their address were open as may be.
+    /// Connections closed on accept because of the limit per address.
     connections_refused_for_address,
     /// Connections closed on arrival because their address is banned.
     connections_refused_banned,
-    /// Connections closed on arrival because connections came faster than they may, from their address or all together.
+    /// Connections closed on accept because of a connect rate limit.
     connections_refused_for_rate,
-    /// Addresses of which it was forgotten how fast they connect, because there were too many.
-    connect_rates_forgotten,
+    /// Addresses evicted from the connect rate table because it was full.
+    connect_rate_entries_evicted,
     /// Sessions that exist now.
     sessions,
     /// Sessions whose client is connected now.
@@ -96,10 +96,10 @@ counters! {
     connects_refused,
     /// CONNECT packets refused because the client could not authenticate or is banned.
     connects_not_authenticated,
-    /// Clients that authenticated again while they were connected, in vain.
+    /// Clients disconnected because re-authentication failed.
     reauthentications_refused,
-    /// Connections that were ended because what their client had shown held no longer.
-    identities_ended,
+    /// Connections closed because the client's credentials were no longer valid.
+    credentials_expired_disconnects,
     /// Connections ended because their listener has been taken away.
     listener_removed_disconnects,
     /// Connections that were ended for malformed packets or protocol errors.
@@ -136,34 +136,34 @@ counters! {
     publishes_refused,
     /// Messages refused by the access rules.
     publishes_not_authorized,
-    /// Those of them whose payload was larger than `limits.payload_bytes`.
+    /// Messages refused because their payload was larger than `limits.payload_bytes`.
     payloads_too_large,
-    /// Retained messages that were not sent to a new subscriber, because their publisher may not publish them any more.
+    /// Retained messages not sent to a new subscriber because their publisher is no longer allowed to publish them.
     retained_withheld,
-    /// Payloads held to a contract.
+    /// Payloads validated against a contract.
     payloads_checked,
-    /// Payloads that broke a contract which only observes.
+    /// Payloads that violated a contract with on_violation = observe.
     violations_observed,
-    /// Payloads that broke a contract and went no further; those whose publisher was disconnected too.
+    /// Payloads rejected because they violated a contract, including those whose publisher was disconnected.
     violations_rejected,
-    /// Payloads that broke a contract and went into quarantine.
+    /// Payloads quarantined because they violated a contract.
     violations_quarantined,
-    /// Payloads turned into another format for subscribers who asked for it.
+    /// Payloads transcoded for subscribers that requested another format.
     payloads_transcoded,
-    /// Messages that could not be turned into the format a subscriber asked for, and that it could not be told of.
-    dropped_untranscodable,
-    /// QoS 1 and 2 messages that had to wait although their client was there: it had as many in flight as it may, or did not take
-    /// its output.
-    messages_held_back,
+    /// Messages dropped because they could not be transcoded and the subscriber could not be notified.
+    dropped_not_transcodable,
+    /// QoS 1 and 2 messages queued although the client was connected: its in-flight limit was reached or its output
+    /// was full.
+    messages_queued_in_flight_full,
     /// QoS 0 messages dropped because a client's output was full.
     dropped_output_full,
     /// QoS 1 and 2 messages dropped because a session's queue was full.
     dropped_queue_full,
-    /// QoS 1 and 2 messages dropped because a user's sessions queued as much as the user may.
+    /// QoS 1 and 2 messages dropped because the queue limit of a user was reached.
     dropped_queue_full_for_user,
-    /// Those of them that were dropped because the session held as much memory as it may.
+    /// QoS 1 and 2 messages dropped because the memory limit of a client was reached.
     dropped_queue_full_for_memory,
-    /// Messages dropped because all buffers together were full.
+    /// Messages dropped because the memory limit of all clients was reached.
     dropped_memory_full,
     /// QoS 0 messages dropped because the queue to another thread was full.
     dropped_shard_queue_full,
@@ -171,7 +171,7 @@ counters! {
     dropped_expired,
     /// Messages larger than the client's Maximum Packet Size.
     dropped_too_large,
-    /// Messages whose topics matched a filter of a client, and lie outside of its mount point.
+    /// Messages dropped because their topic is outside the client's mount point.
     dropped_outside_mount,
     /// Messages to a shared subscription without members.
     dropped_no_member,
@@ -181,79 +181,81 @@ counters! {
     shared_messages_redispatched,
     /// Messages of QoS 1 and 2 refused because the queue of a shared subscription was full.
     publishes_refused_shared_queue,
-    /// Times a session held more than its share of memory, or its queue was full, and its filters were closed for messages of QoS 1 and 2.
+    /// Times the subscriptions of a session were closed for QoS 1 and 2 messages because its memory share or queue
+    /// was exhausted.
     sessions_throttled,
     /// Messages of QoS 1 and 2 refused because the queue of a session was full.
     publishes_refused_queue_full,
-    /// Times a publisher was not read from because the queue of a session was full.
-    publishers_paused_for_queue,
-    /// Sessions now whose client has been offline for longer than `limits.neglected_session_s` while messages wait for it.
-    sessions_neglected,
+    /// Times reading from a publisher was paused because the queue of a session was full.
+    publishers_paused_for_session_queue,
+    /// Stale sessions now: those whose client has been offline for longer than `limits.stale_session_s` while
+    /// messages wait for it.
+    sessions_stale,
     /// Messages of QoS 1 and 2 refused because there was no memory for them.
     publishes_refused_memory,
-    /// Times a publisher of 3.1.1 was not read from because there was no memory for what it sent.
-    publishers_short_of_memory,
-    /// Connections, wills, filters, aliases and incomplete packets refused because there was no memory for them.
-    refused_memory,
-    /// Times a publisher was not read from because the queue to another thread was full.
-    publishers_paused,
-    /// Times a client was not read from because it did not take its output.
-    clients_choked,
-    /// Times a client was not read from because too many acknowledgements for it waited for the disk.
-    clients_ahead_of_disk,
-    /// Times a client was not read from because the log took no more.
+    /// Times reading from an MQTT 3.1.1 publisher was paused for lack of memory.
+    publishers_paused_for_memory,
+    /// Connections, wills, filters, aliases and incomplete packets refused for lack of memory.
+    resources_refused_memory,
+    /// Times reading from a publisher was paused because the queue to another thread was full.
+    publishers_paused_for_shard_queue,
+    /// Times reading from a client was paused because it did not read its output.
+    clients_paused_for_output,
+    /// Times reading from a client was paused because too many of its acknowledgements waited for the disk.
+    clients_paused_for_disk,
+    /// Times reading from a client was paused because the log accepted no more writes.
     clients_paused_for_log,
-    /// Times a client was not read from because messages came faster than they could leave memory.
-    clients_paused_for_cold,
-    /// Times a client was not read from because it published faster than it may.
+    /// Times reading from a client was paused because messages could not be spilled to disk fast enough.
+    clients_paused_for_spill,
+    /// Times reading from a client was paused because of its publish rate limit.
     clients_paused_for_rate,
-    /// Times a client was not read from because what it published was wanted in other formats, and the turn had made as many as it may.
-    clients_paused_for_formats,
-    /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
-    /// written to in turns and no more was taken from there meanwhile.
-    fan_outs_put_off,
-    /// Orders from outside the threads, such as messages of operators, that a thread had no room for.
-    orders_refused,
-    /// Searches of clients, retained messages or topics that have ended because nobody waited for the answer any more.
-    surveys_abandoned,
-    /// Times that the search for retained messages for a subscription was long and went on in a later turn.
-    retained_scans_put_off,
-    /// Times TCP was told to acknowledge at once what a client had sent, as it would have waited for that.
+    /// Times reading from a client was paused because the transcoding budget of the turn was exhausted.
+    clients_paused_for_transcoding,
+    /// Fan-outs that were split over several turns because of their number of receivers or their size.
+    fan_outs_deferred,
+    /// Commands from outside the shards that a shard had no capacity for.
+    commands_rejected,
+    /// Admin queries canceled because nobody waited for the result any longer.
+    admin_queries_canceled,
+    /// Searches for retained messages that were continued in a later turn.
+    retained_scans_deferred,
+    /// Times TCP_QUICKACK was set for a client that waits for TCP acknowledgements.
     quickacks_sent,
-    /// Times that was given up for a connection, as its client took as long all the same.
-    quickacks_given_up,
-    /// Messages on disk instead of in memory now.
-    cold_messages,
-    /// Bytes of those.
-    cold_bytes,
-    /// Bytes of the files that they are in.
-    cold_file_bytes,
-    /// Messages written to disk to leave memory.
-    cold_writes,
-    /// Messages read back from there.
-    cold_reads,
-    /// Messages that could not be written there and stayed in memory.
-    cold_write_failures,
-    /// Messages that were not written there because of the limit on its files.
-    cold_refused,
-    /// Messages that could not be read back. Their clients stand still, and it is tried again each second.
-    cold_read_failures,
-    /// Messages now that are needed and could not be read back.
-    cold_unreadable,
-    /// Times that a client had to wait because so much was being read for others.
-    cold_reads_put_off,
-    /// Messages that were needed and not in memory, against all expectation.
-    cold_lost,
-    /// Times that settings changed so often that clients are held to others than they have been told.
-    terms_replaced,
-    /// Lines of the log that were lost because standard error was not read in time.
-    log_lines_lost,
-    /// Lines of the audit log that were lost because the file was not written in time, or held back because strangers brought about too many.
-    audit_lines_lost,
+    /// Connections for which TCP_QUICKACK was disabled because it did not help.
+    quickacks_disabled,
+    /// Messages spilled to disk now.
+    spilled_messages,
+    /// Bytes spilled to disk now.
+    spilled_bytes,
+    /// Bytes of the spill files now.
+    spill_file_bytes,
+    /// Messages spilled to disk.
+    spill_writes,
+    /// Messages read back from disk.
+    spill_reads,
+    /// Messages that could not be spilled and stayed in memory.
+    spill_write_failures,
+    /// Messages not spilled because of the size limit of the spill files.
+    spill_limit_reached,
+    /// Spilled messages that could not be read back; delivery is paused and retried every second.
+    spill_read_failures,
+    /// Spilled messages that are needed and unreadable now.
+    spill_unreadable,
+    /// Times a read of a spilled message was deferred.
+    spill_reads_deferred,
+    /// Spilled messages that were missing; a bug.
+    spill_lost,
+    /// Times clients were held to settings other than those of their CONNACK because the configuration changed too
+    /// often.
+    client_settings_superseded,
+    /// Log lines dropped because standard error was not read in time.
+    log_lines_dropped,
+    /// Audit log lines dropped because the file was not written in time or because of the rate limit.
+    audit_lines_dropped,
     /// Messages refused because there was no disk to keep them.
     publishes_refused_disk,
-    /// Sessions, subscriptions and connections refused or ended because there was no disk to keep them.
-    refused_disk,
+    /// Sessions, subscriptions and connections refused or closed for lack of disk space.
+    resources_refused_disk,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Retained messages refused because a client, or a user, had as many as it may.
@@ -272,36 +274,36 @@ counters! {
     subscriptions_refused_for_user,
     /// Subscriptions refused by the access rules.
     subscriptions_not_authorized,
-    /// Subscriptions taken away because the access rules do not allow them any more.
-    subscriptions_taken_away,
+    /// Subscriptions removed because the access rules no longer allow them.
+    subscriptions_revoked,
     /// Wills refused or not published because the access rules do not allow them.
     wills_not_authorized,
     /// Messages that had waited and that the access rules do not allow any more.
     dropped_not_authorized,
-    /// Clients held back for a time, because their connections broke off too often.
-    clients_held_back,
-    /// CONNECTs of such clients that were refused.
-    connects_held_back,
-    /// Clients whose connections had broken off and that were forgotten for others.
-    clients_forgotten,
+    /// Clients blocked because of flapping.
+    clients_flapping_blocked,
+    /// CONNECT packets refused because the client was blocked for flapping.
+    connects_refused_flapping,
+    /// Clients evicted from the flapping table because it was full.
+    flapping_entries_evicted,
     /// TLS handshakes that were completed.
     tls_handshakes,
     /// TLS handshakes that resumed an earlier session.
     tls_handshakes_resumed,
     /// TLS handshakes that failed.
     tls_handshakes_failed,
-    /// Connections by TLS that were closed on arrival because as many were in a handshake as may be.
+    /// Connections closed on accept because of the limit on TLS handshakes.
     tls_handshakes_refused,
-    /// Connections that were closed in the midst of a TLS handshake, because their client had been silent and others came.
-    tls_handshakes_displaced,
+    /// TLS handshakes of idle clients closed to make room for new ones.
+    tls_handshakes_evicted,
     /// Connections that were ended for breaking the rules of TLS after the handshake.
     tls_errors,
-    /// Headers of proxies that said whom they speak for.
+    /// PROXY protocol headers accepted.
     proxy_headers,
-    /// Connections that were ended because they did not begin with such a header.
+    /// Connections closed because of a missing or rejected PROXY header.
     proxy_headers_refused,
-    /// Connections that were closed on arrival because their peer is no proxy that is trusted.
-    proxy_peers_refused,
+    /// Connections closed because their peer is not a trusted proxy.
+    proxy_untrusted_connections_refused,
     /// WebSocket handshakes answered with success.
     websocket_handshakes,
     /// WebSocket handshakes answered with an error.
@@ -310,38 +312,38 @@ counters! {
     websocket_errors,
     /// Connections that were ended for a WebSocket frame or message over its limit.
     websocket_frames_too_large,
-    /// WebSocket pings left unanswered for newer ones.
-    websocket_pings_passed_over,
-    /// Clients that were refused because their session could not be had from the cluster.
-    claims_refused,
-    /// Sessions that turned out to be another node's.
-    sessions_lost,
-    /// Times that the node's lease in its cluster has run out.
-    suspensions,
-    /// Times that a client was not read from because too much was on its way to the log of the cluster.
-    clients_ahead_of_cluster,
-    /// Messages that were acknowledged at `memory` and that the log of the cluster has not taken, as far as this broker knows.
-    acknowledged_not_stored,
-    /// Subscriptions that were made although the log of the cluster had not brought yet all that was retained before.
-    subscriptions_ahead_of_log,
-    /// Retained messages that a search has shown, or may show, although the cluster has not confirmed in time that all nodes find them.
-    retained_unconfirmed,
-    /// Subscriptions that were refused because the state of their session would become larger than the cluster keeps.
-    subscriptions_beyond_state,
-    /// Sessions whose connection was ended because their state had become larger than the cluster keeps.
-    states_too_large,
-    /// Clients that were not let in because their will is larger than the cluster keeps.
+    /// WebSocket pings not answered because a newer one had arrived.
+    websocket_pings_skipped,
+    /// Clients refused because their session could not be claimed in the cluster.
+    session_claims_refused,
+    /// Sessions that another node has claimed.
+    session_claims_lost,
+    /// Times the node's cluster lease expired.
+    cluster_lease_expirations,
+    /// Times reading from a client was paused because too many of its messages waited for the cluster log.
+    clients_paused_for_cluster,
+    /// Messages acknowledged at `memory` that the cluster log did not store, as far as this broker knows.
+    acknowledged_messages_lost,
+    /// Subscriptions made before the cluster log had caught up with all retained messages.
+    subscriptions_before_catch_up,
+    /// Retained messages used in a search before the cluster confirmed that all nodes find them.
+    retained_messages_unconfirmed,
+    /// Subscriptions refused because the state of their session would exceed the size that the cluster can store.
+    subscriptions_refused_state_size,
+    /// Connections closed because the state of their session exceeded the size that the cluster can store.
+    session_states_too_large,
+    /// Clients refused because their will is larger than the cluster can store.
     wills_too_large,
-    /// Topics that were cleared, and of which it is not remembered where, because too many were.
-    retained_clears_forgotten,
-    /// Messages for which a session had no room, so that it reads them from the log of the cluster later.
-    messages_left_in_log,
-    /// Messages for which no member of a shared subscription had room, so that its group reads them from the log of the cluster later.
-    group_messages_held,
-    /// Messages, or groups of them, that were not in the log of the cluster any more when they were read.
-    dropped_aged_out,
-    /// Messages of QoS 0 that were not sent to other nodes because too many waited.
-    dropped_cluster_full,
+    /// Tombstones of deleted retained messages evicted because there were too many.
+    retained_tombstones_evicted,
+    /// Messages that a session reads later from the cluster log because its queue was full.
+    messages_deferred_to_log,
+    /// Messages that a shared subscription reads later from the cluster log because its queue was full.
+    share_messages_deferred_to_log,
+    /// Messages dropped because the cluster log no longer had them.
+    dropped_log_retention,
+    /// QoS 0 messages not sent to other nodes because the queue to the cluster was full.
+    dropped_cluster_queue_full,
 }
 
 impl Totals {

@@ -272,7 +272,7 @@ fn searches_for_retained_messages_go_on_turn_by_turn() {
         }
     }
     assert!(turns >= TURNS_MIN, "{turns} turns");
-    assert!(world.shards[0].counters().retained_scans_put_off.get() as usize >= TURNS_MIN);
+    assert!(world.shards[0].counters().retained_scans_deferred.get() as usize >= TURNS_MIN);
     assert_eq!(heard, b"\x31\x0e\0\x07last/n7seven");
 }
 
@@ -493,7 +493,7 @@ const LIMIT_BYTES: usize = 1 << 20;
 #[test]
 fn a_will_that_does_not_fit_is_refused() {
     const WILL_BYTES: usize = 60_000;
-    let mut world = World::with(1, Settings { buffered_bytes: LIMIT_BYTES, ..Settings::default() });
+    let mut world = World::with(1, Settings { memory_bytes: LIMIT_BYTES, ..Settings::default() });
     let mut taken = 0;
     loop {
         let id = world.shards[0].accept(NOW_MS).expect("there is room");
@@ -515,7 +515,7 @@ fn a_will_that_does_not_fit_is_refused() {
 /// Whoever says nothing takes memory, too: connections take half of all at most.
 #[test]
 fn connections_that_say_nothing_take_half_of_all_at_most() {
-    let mut world = World::with(1, Settings { buffered_bytes: LIMIT_BYTES, ..Settings::default() });
+    let mut world = World::with(1, Settings { memory_bytes: LIMIT_BYTES, ..Settings::default() });
     let count = (0..100_000).take_while(|_| world.shards[0].accept(NOW_MS).is_some()).count();
     assert!((500..10_000).contains(&count), "{count} connections");
     assert!(world.shards[0].held_bytes() <= LIMIT_BYTES as u64 / 2);
@@ -526,7 +526,7 @@ fn connections_that_say_nothing_take_half_of_all_at_most() {
 #[test]
 fn topic_aliases_take_no_more_than_a_clients_share() {
     const TOPIC_BYTES: usize = 60_000;
-    let settings = Settings { buffered_bytes: LIMIT_BYTES, topic_alias_maximum: 100, ..Settings::default() };
+    let settings = Settings { memory_bytes: LIMIT_BYTES, topic_alias_maximum: 100, ..Settings::default() };
     let mut world = World::with(1, settings);
     let id = world.shards[0].accept(NOW_MS).expect("there is room");
     world.send((0, id), b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");

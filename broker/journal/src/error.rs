@@ -54,14 +54,14 @@ impl LogError {
             LogError::UnsupportedVersion { .. } => "journal_newer",
             LogError::VersionMissing => "journal_version_missing",
             LogError::VersionDamaged => "journal_version_damaged",
-            LogError::Settings(_) => "journal_settings",
+            LogError::Settings(_) => "journal_options",
             LogError::Damaged(_) => "journal_damaged",
             LogError::Disk(_) => "journal_disk",
-            LogError::Refused { .. } => "journal_refused",
+            LogError::Refused { .. } => "journal_closed",
             LogError::WriterStopped => "journal_writer_gone",
             LogError::SnapshotDamaged(_) => "journal_snapshot_damaged",
             LogError::Empty => "journal_empty",
-            LogError::ChangedWhileReading => "journal_unsteady",
+            LogError::ChangedWhileReading => "journal_changed_while_reading",
         }
     }
 }

@@ -29,7 +29,7 @@ kinds! {
     /// Messages: each counts once, however many queues, windows and output buffers refer to it.
     Message "message",
     /// Records of messages that are spilled to disk.
-    Spilled "cold",
+    Spilled "spill_index",
     /// Bytes of incomplete packets, and of complete packets whose processing is paused.
     Input "input",
     /// Bytes that wait to be written to connections, except messages that are only referenced.
@@ -37,7 +37,7 @@ kinds! {
     /// Entries of session queues.
     Queue "queue",
     /// Entries of the windows of sent and unacknowledged messages.
-    Window "window",
+    Window "in_flight",
     /// Wills.
     Will "will",
     /// Topic filters, in subscriptions and elsewhere.
@@ -45,13 +45,13 @@ kinds! {
     /// Topic aliases.
     Alias "alias",
     /// Batches of messages in transit between threads.
-    Transit "transit",
+    Transit "shard_batch",
     /// Pending searches for retained messages of new subscriptions.
-    Replay "replay",
+    Replay "retained_scan",
     /// Payloads while they are transcoded to another format.
-    Contract "contract",
+    Contract "transcoding",
     /// Work that spans several turns, such as long SUBSCRIBE packets.
-    Job "job",
+    Job "deferred_work",
     /// Sessions: client identifiers, packet identifiers and the slots of sessions.
     Session "session",
     /// Connections, including those before CONNECT.

@@ -164,7 +164,7 @@ async fn send(mut queue: Receiver<BusMessage>, current: watch::Receiver<Client>,
             if is_connected && client.publish(message.subject, message.message.into()).await.is_ok() {
                 shared.counters.bus_sent.add(1);
             } else {
-                shared.counters.bus_dropped_out.add(1);
+                shared.counters.bus_outbound_dropped.add(1);
             }
         }
     }

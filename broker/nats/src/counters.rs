@@ -21,13 +21,13 @@ macro_rules! counters {
 
 counters! {
     /// Operations of the store that succeeded.
-    operations_done,
+    operations,
     /// Writes that the store rejected because of a concurrent or earlier write.
-    operations_conflicting,
+    operation_conflicts,
     /// Operations with an unknown outcome: no answer in time, or an unusable one.
-    operations_unknown,
+    operation_timeouts,
     /// Operations that waited because there was no connection, or its buffer was full.
-    operations_waiting,
+    operations_delayed,
     /// Messages that were rejected because they are too large for the servers.
     messages_too_large,
     /// Lost connections.
@@ -39,21 +39,21 @@ counters! {
     /// Requests of shards that were rejected because the queue was full, and repeated later.
     commands_refused,
     /// Messages that were deferred because too many messages of their partition were in flight.
-    messages_held,
+    messages_delayed,
     /// Times no commands were accepted because too many messages were deferred.
-    commands_stalled,
+    command_stalls,
     /// QoS 0 messages sent to the bus.
     bus_sent,
     /// QoS 0 messages dropped before sending: the queue was full, or there was no connection.
-    bus_dropped_out,
+    bus_outbound_dropped,
     /// QoS 0 messages received from the bus.
     bus_received,
     /// QoS 0 messages from the bus that were dropped because the broker's queue was full.
-    bus_dropped_in,
+    bus_inbound_dropped,
     /// Messages between nodes that were not sent because there was no connection. A node that needs an answer repeats its request.
     peer_messages_dropped,
     /// Stream readers that were restarted because of a gap or silence.
-    readings_restarted,
+    consumers_restarted,
 }
 
 /// A counter that only increases.

@@ -138,7 +138,7 @@ impl Handle {
             return true;
         }
         self.shared.bus_bytes.fetch_sub(bytes, Ordering::AcqRel);
-        self.shared.counters.bus_dropped_out.add(1);
+        self.shared.counters.bus_outbound_dropped.add(1);
         false
     }
 }
@@ -211,7 +211,7 @@ mod tests {
         let (handle, _commands, mut bus) = Handle::new(&limits);
         assert!(handle.send("a", vec![0; 60]) && !handle.send("a", vec![0; 60]));
         assert!(handle.send("a", Vec::new()) && !handle.send("a", Vec::new()));
-        assert_eq!(handle.counters().bus_dropped_out.get(), 2);
+        assert_eq!(handle.counters().bus_outbound_dropped.get(), 2);
         let message = bus.try_recv().expect("a message");
         assert_eq!(message.subject, "tw.z.a");
         handle.shared().release_bus_message(&message);

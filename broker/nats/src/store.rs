@@ -103,7 +103,7 @@ impl Store {
         if self.is_connected() {
             self.send(now_ms, id, operation);
         } else {
-            self.counters.operations_waiting.add(1);
+            self.counters.operations_delayed.add(1);
             self.in_flight.insert(id, InFlight { step: 0, what: RequestState::Waiting(operation) });
             self.waiting.push_back(id);
         }
@@ -231,8 +231,8 @@ impl Store {
             self.deadlines.pop_front();
         }
         match answer {
-            Answer::Conflict => self.counters.operations_conflicting.add(1),
-            _ => self.counters.operations_done.add(1),
+            Answer::Conflict => self.counters.operation_conflicts.add(1),
+            _ => self.counters.operations.add(1),
         }
         answer
     }
@@ -253,7 +253,7 @@ impl Store {
                     self.waiting.pop_front();
                 }
                 if self.in_flight.remove(&id).is_some() {
-                    self.counters.operations_unknown.add(1);
+                    self.counters.operation_timeouts.add(1);
                     return Some((id, Answer::Unknown));
                 }
             }

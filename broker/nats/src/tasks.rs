@@ -130,9 +130,9 @@ impl Tasks {
     pub(crate) fn take(&mut self, (id, answer): TaskResult) -> TaskResult {
         self.in_flight.remove(&id);
         match answer {
-            Answer::Conflict => self.counters.operations_conflicting.add(1),
-            Answer::Unknown => self.counters.operations_unknown.add(1),
-            _ => self.counters.operations_done.add(1),
+            Answer::Conflict => self.counters.operation_conflicts.add(1),
+            Answer::Unknown => self.counters.operation_timeouts.add(1),
+            _ => self.counters.operations.add(1),
         }
         (id, answer)
     }

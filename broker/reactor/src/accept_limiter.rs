@@ -168,7 +168,7 @@ impl AcceptLimiter {
         let Some(ip) = self.counted_address(peer) else { return Ok(()) };
         for accept_rate in [&self.listener_rate, &self.accept_rate] {
             let has_evicted = accept_rate.check_address(ip, now_ms).map_err(AcceptRejection::AcceptLimitExceeded)?;
-            counters.connect_rates_forgotten.add(u64::from(has_evicted));
+            counters.connect_rate_entries_evicted.add(u64::from(has_evicted));
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl AcceptLimiter {
     fn log_rejection(&self, peer: Peer, refusal: AcceptRejection, counters: &Counters) {
         self.listener_counters.refused.fetch_add(1, Ordering::Relaxed);
         match refusal {
-            AcceptRejection::Untrusted => counters.proxy_peers_refused.add(1),
+            AcceptRejection::Untrusted => counters.proxy_untrusted_connections_refused.add(1),
             AcceptRejection::Full => counters.connections_refused.add(1),
             AcceptRejection::AcceptLimitExceeded(AcceptLimitExceeded::ConnectionsPerAddress) => {
                 counters.connections_refused_for_address.add(1)
@@ -214,7 +214,7 @@ impl AcceptLimiter {
 impl fmt::Display for AcceptRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AcceptRejection::Untrusted => f.write_str("its address is not in proxy.trusted"),
+            AcceptRejection::Untrusted => f.write_str("its address is not in proxy.trusted_networks"),
             AcceptRejection::Full => f.write_str("the connection limit of the listener is reached"),
             AcceptRejection::AcceptLimitExceeded(excess) => write!(f, "{} is reached", excess.key()),
         }

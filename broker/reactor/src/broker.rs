@@ -191,8 +191,8 @@ impl Control {
         self.exchange.retained_held_bytes()
     }
 
-    /// Returns the bytes that count against [`Settings::buffered_bytes`]: memory held for clients, without retained messages.
-    pub fn buffered_bytes(&self) -> u64 {
+    /// Returns the bytes that count against [`Settings::memory_bytes`]: memory held for clients, without retained messages.
+    pub fn memory_bytes(&self) -> u64 {
         self.memory.total_held().saturating_sub(self.exchange.retained_message_bytes())
     }
 
@@ -209,14 +209,14 @@ impl Control {
     /// Counts lost lines of the log.
     pub fn count_lost_log_lines(&self, lines: u64) {
         if let Some(counters) = self.counters.last() {
-            counters.log_lines_lost.add_from_any_thread(lines);
+            counters.log_lines_dropped.add_from_any_thread(lines);
         }
     }
 
     /// Counts lines of the audit log that were lost or held back.
     pub fn count_lost_audit_lines(&self, lines: u64) {
         if let Some(counters) = self.counters.last() {
-            counters.audit_lines_lost.add_from_any_thread(lines);
+            counters.audit_lines_dropped.add_from_any_thread(lines);
         }
     }
 
@@ -361,7 +361,7 @@ pub struct ConfigChange {
     /// The new set of listeners. Clients of a removed listener are disconnected.
     pub listeners: PreparedListeners,
     /// The settings of each thread. Existing connections keep the values announced in CONNACK, and the acknowledgement level.
-    /// [`Settings::cold_bytes`] and [`Settings::shard_queue_batches`] keep their values from the start.
+    /// [`Settings::spill_bytes`] and [`Settings::shard_queue_batches`] keep their values from the start.
     pub settings: Settings,
     /// The limits of retained messages.
     pub retained: RetainedLimits,

@@ -356,7 +356,7 @@ fn open_and_start(
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
     // Free the memory that reading the log took.
     heap::trim();
-    let (folder, limit_bytes) = (path.to_owned(), shared.config_cell.current().settings.cold_bytes);
+    let (folder, limit_bytes) = (path.to_owned(), shared.config_cell.current().settings.spill_bytes);
     let account = shared.memory.detached().clone();
     let new_store = move || Ok(Box::new(SnapshotSpill::open(&folder, limit_bytes, &account)?) as Box<dyn SpillStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));

@@ -212,7 +212,7 @@ impl<M: Mode> Io<M> for ReactorIo {
     fn run_commands(&mut self, shard: &mut Shard<M>) {
         self.pending_publishes.answer_ready(shard);
         let Some(commands) = self.commands.as_ref().filter(|commands| commands.has_commands()) else { return };
-        shard.counters().orders_refused.add(commands.take_refused());
+        shard.counters().commands_rejected.add(commands.take_refused());
         for (id, decision) in commands.take_auth_decisions() {
             shard.apply_auth_decision(id, decision, self.connections.now_ms);
         }

@@ -43,7 +43,7 @@ impl RecoverySpill {
         let freed = Arc::new(FreedSlots::default());
         let settings = shared.config_cell.current().settings.clone();
         Ok(RecoverySpill {
-            store: Store::new(folder, Settings::with_limit(settings.cold_bytes)),
+            store: Store::new(folder, Settings::with_limit(settings.spill_bytes)),
             spill_account: Arc::new(SpillAccount::new(shared.memory.ledger(0).clone(), freed.clone())),
             freed,
             memory: shared.memory.clone(),
@@ -212,13 +212,13 @@ impl Drop for DetachedMemory {
 /// Copies the store's statistics to the counters, which only the store's thread writes.
 fn report(stats: &Stats, counters: &Counters) {
     let set = |counter: &Counter, value: u64| counter.add(value.wrapping_sub(counter.get()));
-    set(&counters.cold_messages, stats.messages);
-    set(&counters.cold_bytes, stats.live_bytes);
-    set(&counters.cold_file_bytes, stats.file_bytes);
-    set(&counters.cold_writes, stats.written);
-    set(&counters.cold_reads, stats.read);
-    set(&counters.cold_write_failures, stats.write_failures);
-    set(&counters.cold_refused, stats.refused);
-    set(&counters.cold_read_failures, stats.read_failures);
-    set(&counters.cold_unreadable, stats.unreadable);
+    set(&counters.spilled_messages, stats.messages);
+    set(&counters.spilled_bytes, stats.live_bytes);
+    set(&counters.spill_file_bytes, stats.file_bytes);
+    set(&counters.spill_writes, stats.written);
+    set(&counters.spill_reads, stats.read);
+    set(&counters.spill_write_failures, stats.write_failures);
+    set(&counters.spill_limit_reached, stats.refused);
+    set(&counters.spill_read_failures, stats.read_failures);
+    set(&counters.spill_unreadable, stats.unreadable);
 }

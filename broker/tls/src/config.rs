@@ -125,7 +125,7 @@ impl TlsServerConfig {
                 true => Ok(None),
                 false => Err(TlsServerConfigError::new(
                     "tls_client_certificates_off",
-                    "tls.client_ca or tls.revoked is set, but clients are not asked for certificates; set tls.client_certificates to \"required\" or \"optional\"",
+                    "tls.client_ca or tls.crl is set, but clients are not asked for certificates; set tls.client_certificates to \"required\" or \"optional\"",
                 )),
             };
         }
@@ -156,7 +156,7 @@ impl TlsServerConfig {
             ClientCertificates::Optional | ClientCertificates::None => builder.allow_unauthenticated(),
         };
         builder.build().map(Some).map_err(|error| {
-            TlsServerConfigError::new("tls_revoked", format!("tls.revoked or tls.client_ca cannot be used: {error}"))
+            TlsServerConfigError::new("tls_revoked", format!("tls.crl or tls.client_ca cannot be used: {error}"))
         })
     }
 

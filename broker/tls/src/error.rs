@@ -25,11 +25,11 @@ impl TlsErrorKind {
     /// A stable code.
     pub const fn code(self) -> &'static str {
         match self {
-            TlsErrorKind::NotTls => "tls_not_spoken",
-            TlsErrorKind::NoCommonParameters => "tls_nothing_in_common",
+            TlsErrorKind::NotTls => "tls_not_supported",
+            TlsErrorKind::NoCommonParameters => "tls_no_shared_parameters",
             TlsErrorKind::Certificate => "tls_client_certificate",
             TlsErrorKind::RefusedByPeer => "tls_refused_by_client",
-            TlsErrorKind::Violation => "tls_violation",
+            TlsErrorKind::Violation => "tls_protocol_error",
             TlsErrorKind::TlsServer => "tls_server",
         }
     }
@@ -99,10 +99,10 @@ impl fmt::Display for TlsError {
                     f.write_str("the client's certificate was not issued by an authority of tls.client_ca")?;
                 }
                 CertificateError::UnknownRevocationStatus => f.write_str(
-                    "tls.revoked has no list of the authority that issued the client's certificate; add it",
+                    "tls.crl has no list of the authority that issued the client's certificate; add it",
                 )?,
                 CertificateError::ExpiredRevocationList | CertificateError::ExpiredRevocationListContext { .. } => {
-                    f.write_str("a list in tls.revoked has expired; get a newer one from the authority")?;
+                    f.write_str("a list in tls.crl has expired; get a newer one from the authority")?;
                 }
                 error => write!(f, "the client's certificate is not accepted: {error}")?,
             },

@@ -137,12 +137,12 @@ static void explain_alert(tls *t) {
         say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "see the server's log");
         break;
     case MBEDTLS_SSL_ALERT_MSG_NO_APPLICATION_PROTOCOL:
-        say(t, TW_TLS_NOTHING_IN_COMMON, "the server does not support the requested ALPN protocol");
+        say(t, TW_TLS_NO_SHARED_PARAMETERS, "the server does not support the requested ALPN protocol");
         break;
     case MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION:
     case MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE:
     case MBEDTLS_SSL_ALERT_MSG_INSUFFICIENT_SECURITY:
-        say(t, TW_TLS_NOTHING_IN_COMMON, "");
+        say(t, TW_TLS_NO_SHARED_PARAMETERS, "");
         break;
     default:
         snprintf(detail, sizeof detail, "the server sent the alert %u", alert);
@@ -166,7 +166,7 @@ static tw_result failed(tls *t, int result) {
     } else if (result == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
         explain_alert(t);
     } else if (result == MBEDTLS_ERR_SSL_INVALID_RECORD && !t->is_open) {
-        say(t, TW_TLS_NOT_SPOKEN, "");
+        say(t, TW_TLS_NOT_SUPPORTED, "");
     } else if (!t->is_open && result == MBEDTLS_ERR_SSL_CONN_EOF) {
         say(t, TW_TLS_CLOSED, "");
     } else if (result != 0 && result != MBEDTLS_ERR_SSL_CONN_EOF && result != MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY) {
@@ -218,7 +218,7 @@ static tw_result tls_open(void *context) {
         t->has_begun = true;
         t->is_refused = false;
         if (mbedtls_ssl_setup(&t->ssl, &t->settings) != 0 || mbedtls_ssl_set_hostname(&t->ssl, name_of(t)) != 0) {
-            say(t, TW_TLS_SETTINGS, "mbedTLS cannot be initialised for this name");
+            say(t, TW_TLS_OPTIONS, "mbedTLS cannot be initialised for this name");
             return t->code;
         }
         mbedtls_ssl_set_bio(&t->ssl, t, socket_send, socket_recv, NULL);
@@ -326,7 +326,7 @@ tls *tls_new(const tls_config *config, char *message, size_t size) {
     mbedtls_ssl_init(&t->ssl);
     wrong = set_up(t);
     if (wrong != NULL) {
-        say(t, TW_TLS_SETTINGS, wrong);
+        say(t, TW_TLS_OPTIONS, wrong);
         snprintf(message, size, "%s", t->error);
         tls_free(t);
         return NULL;

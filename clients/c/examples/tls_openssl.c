@@ -125,17 +125,17 @@ static bool explain_alert(tls *t, int reason) {
         say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "see the server's log");
         return true;
     case SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL:
-        say(t, TW_TLS_NOTHING_IN_COMMON, "the server does not support the requested ALPN protocol");
+        say(t, TW_TLS_NO_SHARED_PARAMETERS, "the server does not support the requested ALPN protocol");
         return true;
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
     case SSL_R_TLSV1_ALERT_INSUFFICIENT_SECURITY:
     case SSL_R_UNSUPPORTED_PROTOCOL:
-        say(t, TW_TLS_NOTHING_IN_COMMON, "");
+        say(t, TW_TLS_NO_SHARED_PARAMETERS, "");
         return true;
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
-        say(t, TW_TLS_NOT_SPOKEN, "");
+        say(t, TW_TLS_NOT_SUPPORTED, "");
         return true;
     default: return false;
     }
@@ -202,7 +202,7 @@ static tw_result begin(tls *t) {
     /* IP addresses are not sent by SNI. */
     if (X509_VERIFY_PARAM_set1_ip_asc(checks, name) != 1 &&
         (SSL_set_tlsext_host_name(t->ssl, name) != 1 || X509_VERIFY_PARAM_set1_host(checks, name, 0) != 1)) {
-        say(t, TW_TLS_SETTINGS, "the server name is not valid in a certificate");
+        say(t, TW_TLS_OPTIONS, "the server name is not valid in a certificate");
         return t->code;
     }
     return 1;
@@ -314,7 +314,7 @@ tls *tls_new(const tls_config *config, char *message, size_t size) {
     wrong = set_up(t);
     ERR_clear_error();
     if (wrong != NULL) {
-        say(t, TW_TLS_SETTINGS, wrong);
+        say(t, TW_TLS_OPTIONS, wrong);
         snprintf(message, size, "%s", t->error);
         tls_free(t);
         return NULL;

@@ -46,7 +46,7 @@ static bool find_authentication(const tw_authenticator *a, tw_properties propert
 static tw_result finish_authentication(const tw_authenticator *a, tw_properties properties) {
     tw_bytes data;
     if (!find_authentication(a, properties, &data)) {
-        return TW_PACKET_UNEXPECTED;
+        return TW_UNEXPECTED_PACKET;
     }
     return a->finish(a->context, data);
 }
@@ -77,7 +77,7 @@ static tw_result send_auth(tw_client *c, tw_reason reason, const tw_bytes *chall
 
 static bool handle_auth(tw_client *c, const tw_notice *notice, tw_event *event) {
     const tw_authenticator *a = c->config.authenticator;
-    tw_result result = TW_PACKET_UNEXPECTED;
+    tw_result result = TW_UNEXPECTED_PACKET;
     tw_bytes data;
     if (a == NULL) {
         event->type = TW_EVENT_AUTH;

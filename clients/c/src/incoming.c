@@ -103,13 +103,13 @@ static void take_limits(tw_client *c, tw_properties properties) {
 
 static bool handle_connack(tw_client *c, const tw_connack *connack, tw_event *event) {
     if (c->state != CONNECTING) {
-        return close_with(c, TW_PACKET_UNEXPECTED, event);
+        return close_with(c, TW_UNEXPECTED_PACKET, event);
     }
     if (connack->reason != TW_SUCCESS) {
         return closed_by_server(c, connack->reason, connack->properties, event);
     }
     if (connack->session_present && c->asked_clean) {
-        return close_with(c, TW_SESSION_UNEXPECTED, event);
+        return close_with(c, TW_UNEXPECTED_SESSION, event);
     }
     if (c->config.authenticator != NULL) {
         tw_result result = finish_authentication(c->config.authenticator, connack->properties);
@@ -140,7 +140,7 @@ static bool handle_connack(tw_client *c, const tw_connack *connack, tw_event *ev
 
 static bool handle_publish(tw_client *c, const tw_publish *publish, tw_event *event) {
     if (publish->has_alias) {
-        return close_with(c, TW_TOPIC_ALIAS_UNEXPECTED, event);
+        return close_with(c, TW_UNEXPECTED_TOPIC_ALIAS, event);
     }
     if (publish->qos == TW_EXACTLY_ONCE) {
         if (find_incoming(c, publish->packet_id) < c->incoming_used) {
@@ -263,7 +263,7 @@ static bool handle_suback(tw_client *c, tw_packet_type type, const tw_suback *su
 static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event) {
     const tw_notice *notice = &packet->as.notice;
     if (c->state == CONNECTING && packet->type != TW_CONNACK && packet->type != TW_AUTH) {
-        return close_with(c, TW_PACKET_UNEXPECTED, event);
+        return close_with(c, TW_UNEXPECTED_PACKET, event);
     }
     switch (packet->type) {
     case TW_CONNACK: return handle_connack(c, &packet->as.connack, event);
@@ -280,7 +280,7 @@ static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event
         if (c->config.connect.version == TW_V5) {
             return closed_by_server(c, notice->reason, notice->properties, event);
         }
-        return close_with(c, TW_PACKET_UNEXPECTED, event);
-    default: return close_with(c, TW_PACKET_UNEXPECTED, event);
+        return close_with(c, TW_UNEXPECTED_PACKET, event);
+    default: return close_with(c, TW_UNEXPECTED_PACKET, event);
     }
 }

@@ -13,8 +13,8 @@ static const char ERROR_NAMES[] =
     "protocol_name_unknown\0protocol_level_unsupported\0will_topic_invalid\0session_present_on_failure\0"
     "topic_missing\0topic_wildcard\0topic_filter_empty\0topic_filter_multi_level\0topic_filter_wildcard\0"
     "share_name_invalid\0share_filter_missing\0no_topic_filters\0no_reason_codes\0subscription_qos_three\0"
-    "retain_handling_three\0no_local_on_shared\0packet_unexpected\0session_unexpected\0"
-    "topic_alias_unexpected\0too_many_incoming\0client_id_missing\0"
+    "retain_handling_three\0no_local_on_shared\0unexpected_packet\0unexpected_session\0"
+    "unexpected_topic_alias\0too_many_incoming\0client_id_missing\0"
     "packet_too_large\0"
     "buffer_too_small\0field_too_long\0invalid_argument\0not_in_version\0not_connected\0outbox_full\0output_full\0"
     "packet_too_large\0qos_not_supported\0retain_not_supported\0subscriptions_full\0requests_full\0"
@@ -23,8 +23,8 @@ static const char ERROR_NAMES[] =
     "connection_refused\0unsupported_protocol_version\0redirected\0server_disconnected\0session_taken_over\0"
     "websocket_refused\0"
     "tls_unknown_authority\0tls_self_signed\0tls_name_mismatch\0tls_expired\0tls_not_yet_valid\0tls_revoked\0"
-    "tls_certificate\0tls_client_certificate_required\0tls_client_certificate_refused\0tls_nothing_in_common\0"
-    "tls_not_spoken\0tls_closed\0tls_settings\0"
+    "tls_certificate\0tls_client_certificate_required\0tls_client_certificate_refused\0tls_no_shared_parameters\0"
+    "tls_not_supported\0tls_closed\0tls_options\0"
     "authentication_failed\0"
     "scram_credentials\0scram_malformed\0scram_nonce\0scram_iterations\0scram_refused\0scram_server_signature\0"
     "publish_refused\0subscribe_refused\0unsubscribe_refused\0session_lost\0unacknowledged\0no_responder\0"
@@ -38,7 +38,7 @@ static const int16_t ERROR_RUNS[][2] = {
     {TW_PACKET_OVER_LIMIT, TW_PACKET_OVER_LIMIT},
     {TW_BUFFER_TOO_SMALL, TW_STORE_FAILED},
     {TW_CONNECTION_LOST, TW_WEBSOCKET_REFUSED},
-    {TW_TLS_UNKNOWN_AUTHORITY, TW_TLS_SETTINGS},
+    {TW_TLS_UNKNOWN_AUTHORITY, TW_TLS_OPTIONS},
     {TW_AUTHENTICATION_FAILED, TW_SCRAM_SERVER_SIGNATURE},
     {TW_PUBLISH_REFUSED, TW_REQUEST_TIMEOUT},
 };

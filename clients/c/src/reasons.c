@@ -100,7 +100,7 @@ tw_reason tw_reason_for(tw_result result) {
     case TW_WILL_TOPIC_INVALID:
     case TW_TOPIC_WILDCARD: return TW_TOPIC_NAME_INVALID;
     case TW_TOPIC_ALIAS_ZERO:
-    case TW_TOPIC_ALIAS_UNEXPECTED: return TW_TOPIC_ALIAS_INVALID;
+    case TW_UNEXPECTED_TOPIC_ALIAS: return TW_TOPIC_ALIAS_INVALID;
     case TW_TOO_MANY_INCOMING: return TW_RECEIVE_MAXIMUM_EXCEEDED;
     default: return TW_PROTOCOL_ERROR;
     }

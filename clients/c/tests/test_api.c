@@ -72,7 +72,7 @@ static void every_error_has_a_name_of_its_own(void) {
     CHECK(named == 110, "%d", named);
     CHECK(strcmp(tw_error_name(TW_SCRAM_SERVER_SIGNATURE), "scram_server_signature") == 0, "the last of a run");
     CHECK(strcmp(tw_error_name(TW_PACKET_ID_ZERO), "packet_id_zero") == 0, "the first of a run");
-    CHECK(strcmp(tw_error_name(TW_TLS_SETTINGS), "tls_settings") == 0, "the last of a run");
+    CHECK(strcmp(tw_error_name(TW_TLS_OPTIONS), "tls_options") == 0, "the last of a run");
     CHECK(strcmp(tw_error_name(TW_REQUEST_TIMEOUT), "request_timeout") == 0, "the last");
 }
 

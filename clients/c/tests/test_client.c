@@ -302,10 +302,10 @@ static void a_handshake_that_goes_wrong_ends(void) {
     CHECK(r.event.error == TW_CONNECTION_REFUSED && r.event.is_final, "refused in 3.1.1");
     set_up(&r, TW_V5);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
-    CHECK(give(&r, CONNACK_V5_RESUMED) == TW_EVENT_CLOSED && r.event.error == TW_SESSION_UNEXPECTED, "session");
+    CHECK(give(&r, CONNACK_V5_RESUMED) == TW_EVENT_CLOSED && r.event.error == TW_UNEXPECTED_SESSION, "session");
     set_up(&r, TW_V5);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
-    CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_CLOSED && r.event.error == TW_PACKET_UNEXPECTED, "PUBLISH first");
+    CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_CLOSED && r.event.error == TW_UNEXPECTED_PACKET, "PUBLISH first");
 }
 
 /* Packets in place of CONNACK, from a server without MQTT 5.0 and from other protocols. */
@@ -388,7 +388,7 @@ static void faults_of_the_server_end_the_connection(void) {
     }
     set_up(&r, TW_V3_1_1);
     connect_with(&r, CONNACK_V3);
-    CHECK(give(&r, "e000") == TW_EVENT_CLOSED && r.event.error == TW_PACKET_UNEXPECTED, "DISCONNECT in 3.1.1");
+    CHECK(give(&r, "e000") == TW_EVENT_CLOSED && r.event.error == TW_UNEXPECTED_PACKET, "DISCONNECT in 3.1.1");
     SENDS(&r, "");
 }
 

@@ -211,10 +211,10 @@ static void a_server_that_does_not_know_the_password_is_refused(void) {
     CHECK(r.event.error == TW_SCRAM_SERVER_SIGNATURE, "%s", tw_error_name(r.event.error));
     /* [MQTT-4.12.0-5] */
     open_with(ann("pencil"));
-    CHECK(give_auth(0x20, TW_SUCCESS, NULL, NULL) == TW_EVENT_CLOSED && r.event.error == TW_PACKET_UNEXPECTED, "no method");
+    CHECK(give_auth(0x20, TW_SUCCESS, NULL, NULL) == TW_EVENT_CLOSED && r.event.error == TW_UNEXPECTED_PACKET, "no method");
     open_with(ann("pencil"));
     CHECK(give_auth(0xF0, TW_CONTINUE_AUTHENTICATION, "SCRAM-SHA-1", CHALLENGE) == TW_EVENT_CLOSED, "another method");
-    CHECK(r.event.error == TW_PACKET_UNEXPECTED, "%s", tw_error_name(r.event.error));
+    CHECK(r.event.error == TW_UNEXPECTED_PACKET, "%s", tw_error_name(r.event.error));
 }
 
 /* An authenticator that sends "begin" and "answer", and accepts "good". */
@@ -301,7 +301,7 @@ static void auth_that_is_not_due_is_refused(void) {
     for (i = 0; i < 3; i++) {
         open_simply();
         CHECK(give_auth(0xF0, REASONS[i], "m", "good") == TW_EVENT_CLOSED, "%d", (int)REASONS[i]);
-        CHECK(r.event.error == TW_PACKET_UNEXPECTED, "%s", tw_error_name(r.event.error));
+        CHECK(r.event.error == TW_UNEXPECTED_PACKET, "%s", tw_error_name(r.event.error));
     }
     open_with(simple());
     CHECK(give_auth(0xF0, TW_SUCCESS, "m", "good") == TW_EVENT_CLOSED, "before CONNACK");

@@ -82,9 +82,9 @@ def check_the_server(checks: Checks) -> None:
         checks.run("not for other.example) [tls_name_mismatch]", ports["mqtts"], "ours/ca.pem",
                    "name=other.example")
         checks.run("[tls_revoked]", ports["mqtts"], "ours/ca.pem", f"revoked={checks.file('ours/revoked.pem')}")
-        checks.run("[tls_nothing_in_common]", ports["mqtts"], "ours/ca.pem", "alpn=h2")
+        checks.run("[tls_no_shared_parameters]", ports["mqtts"], "ours/ca.pem", "alpn=h2")
         checks.run("[tls_closed]", ports["mqtt"], "ours/ca.pem")
-        checks.run("[tls_settings]", ports["mqtts"], "ours/ca.key")
+        checks.run("[tls_options]", ports["mqtts"], "ours/ca.key")
     with checks.broker("expired/server") as ports:
         checks.run("[tls_expired]", ports["mqtts"], "expired/ca.pem")
     # A CA certificate is its own issuer.
@@ -111,7 +111,7 @@ def check_the_client(checks: Checks) -> None:
             pair = [f"cert={checks.file(name)}.pem", f"key={checks.file(name)}.key"]
             checks.run(expected, ports["mqtts"], "mutual/ca.pem", *pair)
         mixed = [f"cert={checks.file('mutual/good.pem')}", f"key={checks.file('mutual/late.key')}"]
-        checks.run("does not match the client certificate) [tls_settings]", ports["mqtts"], "mutual/ca.pem", *mixed)
+        checks.run("does not match the client certificate) [tls_options]", ports["mqtts"], "mutual/ca.pem", *mixed)
 
 
 if __name__ == "__main__":

@@ -54,8 +54,8 @@ var texts = map[Code]string{
 	"tls_certificate":                 "the server's certificate cannot be used: see the cause",
 	"tls_client_certificate_required": "the server asks for a certificate: give this client one",
 	"tls_client_certificate_refused":  "the server does not accept this client's certificate: the server says why",
-	"tls_nothing_in_common":           "there is no version, cipher suite or protocol that both sides have: allow one",
-	"tls_not_spoken":                  "the server does not speak TLS at this port: use its port for TLS",
+	"tls_no_shared_parameters":        "there is no version, cipher suite or protocol that both sides have: allow one",
+	"tls_not_supported":               "the server does not speak TLS at this port: use its port for TLS",
 	"tls_closed":                      "the server ended the connection during the TLS handshake: its log says why",
-	"tls_settings":                    "a certificate, a key or a setting of TLS is wrong on this side: correct it",
+	"tls_options":                     "a certificate, a key or a setting of TLS is wrong on this side: correct it",
 }

@@ -34,10 +34,10 @@ const (
 	ErrTLSClientCertificateRequired Code = "tls_client_certificate_required"
 	// ErrTLSClientCertificateRefused: the server does not accept this client's certificate.
 	ErrTLSClientCertificateRefused Code = "tls_client_certificate_refused"
-	// ErrTLSNothingInCommon: there is no version, cipher suite or protocol (ALPN) that both sides support.
-	ErrTLSNothingInCommon Code = "tls_nothing_in_common"
-	// ErrTLSNotSpoken: the server does not speak TLS at this port.
-	ErrTLSNotSpoken Code = "tls_not_spoken"
+	// ErrTLSNoSharedParameters: there is no version, cipher suite or protocol (ALPN) that both sides support.
+	ErrTLSNoSharedParameters Code = "tls_no_shared_parameters"
+	// ErrTLSNotSupported: the server does not speak TLS at this port.
+	ErrTLSNotSupported Code = "tls_not_supported"
 	// ErrTLSClosed: the server closed the connection before the handshake was complete.
 	ErrTLSClosed Code = "tls_closed"
 )
@@ -155,7 +155,7 @@ func explainTLS(err error) error {
 	case errors.As(err, &invalid):
 		return explainInvalid(invalid, err)
 	case errors.As(err, &header):
-		return &tlsError{ErrTLSNotSpoken, "to connect without TLS, use mqtt:// or ws://", err}
+		return &tlsError{ErrTLSNotSupported, "to connect without TLS, use mqtt:// or ws://", err}
 	case errors.As(err, &remote) && remote.Op == "remote error":
 		return explainAlert(strings.TrimPrefix(remote.Err.Error(), "tls: "), err)
 	}
@@ -191,9 +191,9 @@ func explainAlert(alert string, err error) error {
 	case "bad certificate", "unknown certificate", "access denied":
 		return &tlsError{ErrTLSClientCertificateRefused, "see the server's log", err}
 	case "no application protocol":
-		return &tlsError{ErrTLSNothingInCommon, "ALPN: set NextProtos to \"mqtt\", or to none", err}
+		return &tlsError{ErrTLSNoSharedParameters, "ALPN: set NextProtos to \"mqtt\", or to none", err}
 	case "protocol version not supported", "handshake failure", "insufficient security level":
-		return &tlsError{ErrTLSNothingInCommon, "TLS versions or cipher suites", err}
+		return &tlsError{ErrTLSNoSharedParameters, "TLS versions or cipher suites", err}
 	}
 	return err
 }

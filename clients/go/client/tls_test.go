@@ -118,7 +118,7 @@ func TestTLSSaysWhatIsWrongWithTheServersCertificate(t *testing.T) {
 	asks.NextProtos = []string{"mqtt"}
 	wantConnected(t, mqtts, asks)
 	asks.NextProtos = []string{"h2"}
-	wantRefused(t, mqtts, asks, client.ErrTLSNothingInCommon, "NextProtos")
+	wantRefused(t, mqtts, asks, client.ErrTLSNoSharedParameters, "NextProtos")
 
 	ours.cert("--revoke", ours.file("server.pem"))
 	checks := ours.trust("ca.pem")
@@ -184,7 +184,7 @@ func TestTLSSaysWhatIsWrongWithTheClientsCertificate(t *testing.T) {
 }
 
 func TestTLSKnowsWhatIsNone(t *testing.T) {
-	for answer, code := range map[string]client.Code{"HTTP/1.1 400 Bad Request\r\n\r\n": client.ErrTLSNotSpoken, "": client.ErrTLSClosed} {
+	for answer, code := range map[string]client.Code{"HTTP/1.1 400 Bad Request\r\n\r\n": client.ErrTLSNotSupported, "": client.ErrTLSClosed} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
 		go func() {

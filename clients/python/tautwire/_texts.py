@@ -51,12 +51,12 @@ TEXTS = {
     "tls_certificate": "the server's certificate cannot be used: see the cause",
     "tls_client_certificate_required": "the server asks for a certificate: give this client one",
     "tls_client_certificate_refused": "the server does not accept this client's certificate: the server says why",
-    "tls_nothing_in_common": "there is no version, cipher suite or protocol that both sides have: allow one",
-    "tls_not_spoken": "the server does not speak TLS at this port: use its port for TLS",
+    "tls_no_shared_parameters": "there is no version, cipher suite or protocol that both sides have: allow one",
+    "tls_not_supported": "the server does not speak TLS at this port: use its port for TLS",
     "tls_closed": "the server ended the connection during the TLS handshake: its log says why",
     "tls_needed": "the server speaks TLS at this port: connect with mqtts:// or wss://",
-    "tls_violation": "the received bytes violate the TLS protocol: check what is between client and server",
-    "tls_settings": "a certificate, a key or a setting of TLS is wrong on this side: correct it",
+    "tls_protocol_error": "the received bytes violate the TLS protocol: check what is between client and server",
+    "tls_options": "a certificate, a key or a setting of TLS is wrong on this side: correct it",
     "forked": "the client belongs to the parent process of this fork: create a new one here",
 }
 """What is wrong and, after a colon, what to do, for each code of an error."""

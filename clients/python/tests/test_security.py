@@ -41,7 +41,7 @@ class OverTls(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(await client.publish("a", qos=1), 0x10)
 
     async def test_an_authority_that_is_not_known(self):
-        self.assertIn((await self.refusal(Tls())).code, ("tls_unknown_authority", "tls_settings"))
+        self.assertIn((await self.refusal(Tls())).code, ("tls_unknown_authority", "tls_options"))
 
     async def test_another_name(self):
         error = await self.refusal(Tls(ca_file=self.tls / "ca.pem", server_name="other.example"))
@@ -49,7 +49,7 @@ class OverTls(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_file_that_is_not_there(self):
         error = await self.refusal(Tls(ca_file=self.tls / "none.pem"))
-        self.assertEqual(error.code, "tls_settings")
+        self.assertEqual(error.code, "tls_options")
         self.assertIn("none.pem", str(error))
 
     async def test_plain_mqtt_at_a_port_of_tls(self):

@@ -52,7 +52,7 @@ class Access(unittest.TestCase):
         return {each.get("authorized_user") for each in answer.get("connections", [])}
 
     def test_another_user_is_taken_on_and_no_client_notices(self) -> None:
-        server, life = self.stage.servers[0], self.broker.ask("/v1/cluster")["life"]
+        server, life = self.stage.servers[0], self.broker.ask("/v1/cluster")["incarnation"]
         self.assertEqual(self.users(server), {"one"})
         with Client(self.broker.port, "c") as client:
             client.subscribe("a/#", 1)
@@ -63,19 +63,19 @@ class Access(unittest.TestCase):
             self.assertEqual(client.receive().payload, b"by the new way")
             wait_until("the old connection is given up", lambda: self.users(server) == {"two"})
         status = self.broker.ask("/v1/cluster")
-        self.assertEqual((status["life"], status["nats"]), (life, {"state": "ready", "why": None}))
+        self.assertEqual((status["incarnation"], status["nats"]), (life, {"state": "ready", "reason": None}))
 
     def test_a_password_that_has_changed_in_its_file_is_read(self) -> None:
         self.be("one", "not right")
         self.reload()
-        why = wait_until("the status says why", lambda: self.broker.ask("/v1/cluster")["nats"]["why"])
+        why = wait_until("the status says why", lambda: self.broker.ask("/v1/cluster")["nats"]["reason"])
         self.assertIn("authorization", why.lower())
         self.assertNotIn("not right", why)
         with Client(self.broker.port, "c") as client:
             self.assertLess(client.deliver("a", b"by the way before", qos=1), wire.FIRST_ERROR)
         self.be("one", "first")
         self.reload()
-        wait_until("the way is good again", lambda: self.broker.ask("/v1/cluster")["nats"]["why"] is None)
+        wait_until("the way is good again", lambda: self.broker.ask("/v1/cluster")["nats"]["reason"] is None)
 
 
 if __name__ == "__main__":

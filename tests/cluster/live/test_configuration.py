@@ -97,10 +97,10 @@ class Configuration(unittest.TestCase):
         number = self.shown(self.brokers[0])["number"]
         bodies = [{"acl": RULES % "a"}, {"acl": RULES % "b"}]
         with ThreadPoolExecutor(2) as pool:
-            answers = list(pool.map(lambda at: self.request(self.brokers[at], "PUT", f"{PATH}?expect={number}", bodies[at]), range(2)))
+            answers = list(pool.map(lambda at: self.request(self.brokers[at], "PUT", f"{PATH}?if_revision={number}", bodies[at]), range(2)))
         self.assertEqual(sorted(status for status, _ in answers), [200, 409])
         self.assertIn("configuration_changed", {body.get("code") for _, body in answers})
-        status, body = self.request(self.brokers[2], "PUT", f"{PATH}?expect={number}", bodies[0])
+        status, body = self.request(self.brokers[2], "PUT", f"{PATH}?if_revision={number}", bodies[0])
         self.assertEqual((status, body["code"]), (409, "configuration_changed"))
         status, body = self.request(self.brokers[2], "PUT", PATH, bodies[0])
         self.assertEqual((status, body["code"]), (400, "bad_query"))
@@ -109,7 +109,7 @@ class Configuration(unittest.TestCase):
         self.put(self.brokers[0], {"users": self.users, "acl": RULES % "a"})
         number = self.shown(self.brokers[0])["number"]
         for wrong in ({"acl": "[[role]]\nname = 1\n"}, {"users": "ann"}, {"contracts": {"contracts.toml": "x"}}):
-            status, body = self.request(self.brokers[1], "PUT", f"{PATH}?expect={number}", wrong)
+            status, body = self.request(self.brokers[1], "PUT", f"{PATH}?if_revision={number}", wrong)
             self.assertEqual((status, body["code"]), (422, "config_wrong"), body)
             self.assertTrue(body["errors"][0].startswith(f"cluster/{next(iter(wrong))}"), body)
         for broker in self.brokers:
@@ -162,7 +162,7 @@ class Configuration(unittest.TestCase):
         bobs = [self.client(broker, f"bob-{broker.name}", "bob") for broker in self.brokers]
         self.assertEqual([client.reason for client in anns + bobs], [wire.SUCCESS] * 6)
         # Two operators at once, at two nodes: neither ban is lost.
-        bans = [{"user": "bob", "why": "noise"}, {"client_id": "eve"}]
+        bans = [{"user": "bob", "reason": "noise"}, {"client_id": "eve"}]
         with ThreadPoolExecutor(2) as pool:
             answers = list(pool.map(lambda at: self.request(self.brokers[at], "POST", "/v1/bans", bans[at]), range(2)))
         self.assertEqual([status for status, _ in answers], [201, 201], answers)
@@ -204,9 +204,9 @@ class Configuration(unittest.TestCase):
         self.assertEqual((self.folder / "pulled" / "users").read_text(), self.users)
         self.assertEqual((self.folder / "pulled" / "users").stat().st_mode & 0o077, 0)
         self.assertEqual((self.folder / "pulled" / "contracts" / "reading.json").read_text(), SCHEMA)
-        again = self.run_command(2, "push", "--without", "contracts", "--expect", str(number))
+        again = self.run_command(2, "push", "--remove", "contracts", "--if-revision", str(number))
         self.assertEqual(again.returncode, 0, again.stderr)
-        late = self.run_command(0, "push", "--without", "users", "--expect", str(number))
+        late = self.run_command(0, "push", "--remove", "users", "--if-revision", str(number))
         self.assertEqual(late.returncode, REFUSED_EXIT, late.stdout + late.stderr)
         self.assertIn("configuration_changed", late.stderr)
         for broker in self.brokers:
@@ -226,16 +226,16 @@ class Configuration(unittest.TestCase):
         self.assertEqual(ann.reason, wire.SUCCESS)
         secret.rename(self.folder / "away")
         self.put(self.brokers[0], {"acl": RULES % "a"})
-        wait_until("it is behind", lambda: self.shown(odd)["behind"], PATIENCE_S)
-        self.assertIn("jwt.secret", self.shown(odd)["why"][0])
+        wait_until("it is behind", lambda: self.shown(odd)["lagging"], PATIENCE_S)
+        self.assertIn("jwt.secret", self.shown(odd)["reason"][0])
         self.assertEqual(self.request(odd, "GET", "/health/ready"), (503, {"status": "waiting", "cluster": "configuration"}))
         ann.ping()
         self.assertNotEqual(self.client(odd, "late", "ann").reason, wire.SUCCESS)
         status, metrics = self.request(odd, "GET", "/metrics")
-        self.assertEqual((status, "tautwire_cluster_configuration_behind 1" in metrics), (200, True))
+        self.assertEqual((status, "tautwire_cluster_configuration_lagging 1" in metrics), (200, True))
         (self.folder / "away").rename(secret)
         self.assertEqual(self.request(odd, "POST", "/v1/config/reload")[0], 200)
-        wait_until("it has it", lambda: not self.shown(odd)["behind"], PATIENCE_S)
+        wait_until("it has it", lambda: not self.shown(odd)["lagging"], PATIENCE_S)
         wait_until("it is open", lambda: self.client(odd, "late", "ann").reason == wire.SUCCESS, PATIENCE_S)
         self.assertEqual(ann.deliver("b/1", qos=1), NOT_AUTHORIZED)
 
@@ -260,7 +260,7 @@ class Configuration(unittest.TestCase):
 
         def pushed() -> int | None:
             number = self.shown(broker)["number"]
-            status, body = self.request(broker, "PUT", f"{PATH}?expect={number}", parts)
+            status, body = self.request(broker, "PUT", f"{PATH}?if_revision={number}", parts)
             self.assertIn(status, (200, 409, 503), body)
             return body["number"] if status == 200 else None
 
@@ -269,7 +269,7 @@ class Configuration(unittest.TestCase):
 
     def await_number(self, number: int, brokers: list[Broker]) -> None:
         for broker in brokers:
-            wait_until(f"{broker.name} has revision {number}", lambda broker=broker: self.shown(broker)["held"] >= number, PATIENCE_S)
+            wait_until(f"{broker.name} has revision {number}", lambda broker=broker: self.shown(broker)["current"] >= number, PATIENCE_S)
 
     def shown(self, broker: Broker) -> dict:
         status, body = self.request(broker, "GET", PATH)

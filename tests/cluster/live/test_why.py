@@ -50,7 +50,7 @@ class Why(unittest.TestCase):
             self.addCleanup(worker.cut)
             worker.subscribe("jobs/#", 1)
             self.assertNotIn("[draining]", why(tautwire, drained).stdout)
-            self.assertEqual(drained.ask("/v1/cluster/drain", "POST"), {"begun": True})
+            self.assertEqual(drained.ask("/v1/cluster/drain", "POST"), {"started": True})
             # The client is redirected to another node, and refused if it comes back.
             self.assertEqual(worker.await_end(), USE_ANOTHER_SERVER)
             told = why(tautwire, drained)
@@ -71,7 +71,7 @@ class Why(unittest.TestCase):
         self.assertEqual((told.returncode, told.stderr), (ELSEWHERE_EXIT, ""))
         outcome, finding, change = told.stdout.splitlines()
         self.assertEqual(outcome, "unknown: this node of the cluster does not serve the client")
-        self.assertTrue(finding.endswith("[not_served_here]"), finding)
+        self.assertTrue(finding.endswith("[other_node]"), finding)
         self.assertIn("`tautwire cluster status`", change)
 
 

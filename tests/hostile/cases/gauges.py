@@ -18,7 +18,7 @@ KINDS = (
 BELOW = "$SYS/broker/tautwire/"
 NAMES = [f"memory_{kind}_bytes" for kind in KINDS]
 # The gauges are retained messages themselves: a longer value takes more memory, and one may be in transit to the other thread.
-OWN_NAMES = ("memory_message_bytes", "memory_transit_bytes", "memory_retained_bytes")
+OWN_NAMES = ("memory_message_bytes", "memory_shard_batch_bytes", "memory_retained_bytes")
 OWN_MAX_BYTES = 4 << 10
 # The topics are updated once a second here.
 PUBLISHED_WITHIN_S = 15.0
@@ -73,7 +73,7 @@ def gauges_come_back(arena: Arena) -> None:
 
     drive([reader.peer], lambda: not others(), PUBLISHED_WITHIN_S)
     arena.expect(not others(), f"not freed: {others()}")
-    held = {"memory_queue_bytes", "memory_window_bytes", "memory_will_bytes", "memory_subscription_bytes", "memory_alias_bytes",
+    held = {"memory_queue_bytes", "memory_in_flight_bytes", "memory_will_bytes", "memory_subscription_bytes", "memory_alias_bytes",
             "memory_retained_bytes", "memory_session_bytes", "memory_connection_bytes", "memory_input_bytes"}
     arena.expect(held <= grown, f"these did not grow while memory was held: {', '.join(sorted(held - grown))}")
 

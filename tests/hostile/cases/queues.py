@@ -194,8 +194,8 @@ def unreleased_identifiers(arena: Arena) -> None:
 OVER_BYTES = 40_000
 REFUSED_CPU_MAX_MS = 20.0
 PUBLISHES = 10
-# `limits.client_bytes` is at its minimum, so that two messages exceed the share of a session.
-SHARE: dict[str, object] = {**DEEP_QUEUES, "limits.client_bytes": 65_536, "limits.sessions": 100_000}
+# `limits.memory_bytes_per_client` is at its minimum, so that two messages exceed the share of a session.
+SHARE: dict[str, object] = {**DEEP_QUEUES, "limits.memory_bytes_per_client": 65_536, "limits.sessions": 100_000}
 
 
 def over_their_share(arena: Arena, sessions: int) -> None:

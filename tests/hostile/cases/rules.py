@@ -88,7 +88,7 @@ def devices_come_back(arena: Arena) -> None:
 # No password is cached, so each device needs a hash, as after a restart of the broker.
 UNHASHED = {
     "users": {f"device-{number}": USERS["device"] for number in range(8)}, "weighed": False, "limit_mib": 256,
-    "settings": {"mqtt.connect_timeout_s": 2, "auth.cached_passwords": 0, "auth.anonymous": "true"},
+    "settings": {"mqtt.connect_timeout_s": 2, "auth.password_cache_entries": 0, "auth.anonymous": "true"},
 }
 STORM = 5_000
 STORM_TIMEOUT_S = STORM * HASH_MAX_S

@@ -172,7 +172,7 @@ def clients(matrix: Matrix) -> None:
     matrix.cert("ours", "--client", "late", "--days", "-1")
     matrix.cert("ours", "--force", "--revoke", matrix.file("ours/revoked-one.pem"))
     matrix.cert("strange", "--client", "stranger")
-    lists = [f"tls.client_ca={matrix.file('ours/ca.pem')}", f"tls.revoked={matrix.file('ours/revoked.pem')}"]
+    lists = [f"tls.client_ca={matrix.file('ours/ca.pem')}", f"tls.crl={matrix.file('ours/revoked.pem')}"]
 
     def shows(name: str) -> list[str]:
         return ["-cert", f"{matrix.file(name)}.pem", "-key", f"{matrix.file(name)}.key"]

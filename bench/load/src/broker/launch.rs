@@ -26,8 +26,8 @@ const KEY: &str = "tls/server.key";
 const LARGE_LIMITS: [&str; 5] = [
     "limits.retained_messages=2000000",
     "limits.retained_bytes=4294967296",
-    "limits.buffered_bytes=4294967296",
-    "limits.client_bytes=4294967296",
+    "limits.memory_bytes=4294967296",
+    "limits.memory_bytes_per_client=4294967296",
     "log.level=error",
 ];
 

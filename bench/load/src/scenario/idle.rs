@@ -134,7 +134,7 @@ impl Idle {
             rss = now;
         }
         measurement.set("sessions_held_away", node.metric("tautwire_sessions")?);
-        measurement.set("memory_held_away_bytes", node.metric("tautwire_memory_held_bytes")?);
+        measurement.set("memory_held_away_bytes", node.metric("tautwire_memory_used_bytes")?);
         // The memory that an allocator retains for reuse belongs to no session.
         measurement.set("rss_bytes_per_session_away", (rss as f64 - rss_before as f64) / self.connections as f64);
         Ok(())

@@ -123,7 +123,7 @@ proptest! {
             if number % 37 == 0 {
                 let request = Request::Publish { topic, qos: QOS[qos], retain };
                 let explained = asker.with_subject(|subject| policy.explain(subject, &request));
-                prop_assert_eq!(explained.verdict, found);
+                prop_assert_eq!(explained.decision, found);
                 prop_assert_eq!(explained.rule.map(|rule| rule.line), expected.map(|rule| model.line_of(rule)));
             }
         }
@@ -162,7 +162,7 @@ proptest! {
 
             let request = Request::Subscribe { filter, qos: QOS[qos] };
             let explained = asker.with_subject(|subject| policy.explain(subject, &request));
-            prop_assert_eq!(explained.verdict.is_allowed(), found.is_allowed());
+            prop_assert_eq!(explained.decision.is_allowed(), found.is_allowed());
             let example = explained.example.as_deref().unwrap_or(matched);
             prop_assert!(!example.is_empty() && naive::matches(matched, example), "{} is not an example of {}", example, matched);
             let decides = model.first_for_receive(&asker, example, qos as u8, shared);

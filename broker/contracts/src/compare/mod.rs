@@ -115,11 +115,17 @@ fn compare_contracts(old: &Contract, new: &Contract, notes: &mut DifferenceList)
         };
         notes.within("unknown_fields", |notes| notes.add(what, effect));
     }
-    for (level, field) in new.ties().filter(|field_binding| !old.ties().any(|other| other == *field_binding)) {
-        notes.within("ties", |notes| notes.add(format!("{level} is tied to {field} now"), Effect::OldWriters));
+    for (level, field) in
+        new.topic_fields().filter(|field_binding| !old.topic_fields().any(|other| other == *field_binding))
+    {
+        notes.within("topic_fields", |notes| notes.add(format!("{level} is tied to {field} now"), Effect::OldWriters));
     }
-    for (level, field) in old.ties().filter(|field_binding| !new.ties().any(|other| other == *field_binding)) {
-        notes.within("ties", |notes| notes.add(format!("{level} is no longer tied to {field}"), Effect::OldReaders));
+    for (level, field) in
+        old.topic_fields().filter(|field_binding| !new.topic_fields().any(|other| other == *field_binding))
+    {
+        notes.within("topic_fields", |notes| {
+            notes.add(format!("{level} is no longer tied to {field}"), Effect::OldReaders)
+        });
     }
     let in_text = old.formats().iter().any(|format| *format != crate::Format::Protobuf);
     match (&old.types, &new.types) {

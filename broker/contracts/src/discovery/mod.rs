@@ -99,7 +99,7 @@ fn binding(contract: &Contract) -> Builder {
     binding.text(7, contract.on_violation().name());
     binding.text(8, if contract.unacknowledged() == Unacknowledged::Drop { "drop" } else { "disconnect" });
     binding.text(9, if contract.unknown_fields_refused() { "reject" } else { "allow" });
-    for (level, field) in contract.ties() {
+    for (level, field) in contract.topic_fields() {
         let mut entry = Builder::default();
         entry.text(1, level);
         entry.text(2, field);

@@ -35,7 +35,7 @@ struct Binding {
     on_violation: String,
     unacknowledged: String,
     unknown_fields: String,
-    ties: Vec<(String, String)>,
+    topic_fields: Vec<(String, String)>,
 }
 
 /// Decodes the response to a request.
@@ -102,7 +102,7 @@ impl Binding {
                 7 => binding.on_violation = text(bytes),
                 8 => binding.unacknowledged = text(bytes),
                 9 => binding.unknown_fields = text(bytes),
-                10 => binding.ties.push(entry(bytes)),
+                10 => binding.topic_fields.push(entry(bytes)),
                 _ => {}
             }
         });
@@ -121,8 +121,11 @@ impl Binding {
         };
         let formats = self.formats.iter().map(|name| Format::named(name)).collect::<Option<Box<[Format]>>>();
         let policy = OnViolation::ALL.into_iter().find(|(name, _)| *name == self.on_violation);
-        let ties =
-            self.ties.iter().map(|(level, field)| FieldBinding::new(&types, level, field)).collect::<Result<_, _>>()?;
+        let topic_fields = self
+            .topic_fields
+            .iter()
+            .map(|(level, field)| FieldBinding::new(&types, level, field))
+            .collect::<Result<_, _>>()?;
         Ok(Contract {
             name: self.name.as_str().into(),
             topics: TopicPattern::new(&self.topics).map_err(|error| error.to_string())?,
@@ -141,7 +144,7 @@ impl Binding {
                 _ => Unacknowledged::Drop,
             },
             unknown_fields_refused: self.unknown_fields == "reject",
-            ties,
+            topic_fields,
         })
     }
 }
@@ -198,7 +201,7 @@ mod tests {
                 "contracts.toml",
                 "[[contract]]\nname = \"reading\"\ntopics = \"sensors/{id}/reading\"\nformat = [\"protobuf\", \"json\"]\n\
                  schema = \"reading.proto\"\non_violation = \"reject\"\nunknown_fields = \"reject\"\n\
-                 unacknowledged = \"disconnect\"\nties = { id = \"id\" }\n\
+                 unacknowledged = \"disconnect\"\ntopic_fields = { id = \"id\" }\n\
                  [[contract]]\nname = \"state\"\ntopics = \"state/#\"\nformat = \"json\"\nschema = \"state.json\"\n",
             ),
             ("reading.proto", "syntax = \"proto3\"; message Reading { string id = 1; double celsius = 2; }"),

@@ -26,7 +26,7 @@ pub(super) struct Draft {
     pub(super) unacknowledged: Unacknowledged,
     pub(super) unknown_fields_refused: bool,
     /// Levels and fields.
-    pub(super) ties: Vec<(String, String)>,
+    pub(super) topic_fields: Vec<(String, String)>,
 }
 
 impl Draft {
@@ -43,7 +43,7 @@ impl Draft {
             on_violation: OnViolation::default(),
             unacknowledged: Unacknowledged::Drop,
             unknown_fields_refused: false,
-            ties: Vec::new(),
+            topic_fields: Vec::new(),
         }
     }
 }
@@ -67,8 +67,9 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Res
         }
         FieldBinding::new(&types, level, field)
     };
-    let ties = draft.ties.iter().map(field_binding).collect::<Result<Vec<_>, _>>();
-    let ties = ties.map_err(|why| LoadError::at(ErrorCode::Value, draft.place.clone(), format!("ties: {why}")))?;
+    let topic_fields = draft.topic_fields.iter().map(field_binding).collect::<Result<Vec<_>, _>>();
+    let topic_fields = topic_fields
+        .map_err(|why| LoadError::at(ErrorCode::Value, draft.place.clone(), format!("topic_fields: {why}")))?;
     Ok(Contract {
         name: draft.name.as_str().into(),
         topics,
@@ -78,7 +79,7 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Res
         on_violation: draft.on_violation,
         unacknowledged: draft.unacknowledged,
         unknown_fields_refused: draft.unknown_fields_refused,
-        ties: ties.into_boxed_slice(),
+        topic_fields: topic_fields.into_boxed_slice(),
     })
 }
 

@@ -10,8 +10,17 @@ use super::error::{ErrorCode, LoadError, SourcePosition, position};
 use crate::contract::{OnViolation, Unacknowledged};
 use tautwire_message::Format;
 
-const KEYS: [&str; 9] =
-    ["name", "topics", "format", "schema", "message", "on_violation", "unacknowledged", "unknown_fields", "ties"];
+const KEYS: [&str; 9] = [
+    "name",
+    "topics",
+    "format",
+    "schema",
+    "message",
+    "on_violation",
+    "unacknowledged",
+    "unknown_fields",
+    "topic_fields",
+];
 
 /// Reads the contracts of the file; errors are appended to `errors`.
 pub(super) fn read(file: &str, text: &str, errors: &mut Vec<LoadError>) -> Vec<Draft> {
@@ -143,7 +152,7 @@ impl<'t> Reader<'t> {
                 draft.unknown_fields_refused =
                     self.one_of(key, &[("allow", false), ("reject", true)], &text()?, &span)?;
             }
-            "ties" => draft.ties = self.ties(value, &span)?,
+            "topic_fields" => draft.topic_fields = self.topic_fields(value, &span)?,
             other => {
                 let known = KEYS.join(", ");
                 let message = format!("unknown key {}; known keys are {known}", other.escape_debug());
@@ -179,12 +188,16 @@ impl<'t> Reader<'t> {
         if formats.is_empty() || is_repeated { Err(wrong()) } else { Ok(formats) }
     }
 
-    fn ties(&self, value: &DeValue<'_>, span: &Range<usize>) -> Result<Vec<(String, String)>, LoadError> {
+    fn topic_fields(&self, value: &DeValue<'_>, span: &Range<usize>) -> Result<Vec<(String, String)>, LoadError> {
         let wrong = || {
-            self.wrong(span.clone(), "ties must be a table of level = \"field\", such as { device_id = \"device.id\" }")
+            self.wrong(
+                span.clone(),
+                "topic_fields must be a table of level = \"field\", such as { device_id = \"device.id\" }",
+            )
         };
-        let DeValue::Table(ties) = value else { return Err(wrong()) };
-        ties.iter()
+        let DeValue::Table(topic_fields) = value else { return Err(wrong()) };
+        topic_fields
+            .iter()
             .map(|(level, field)| match field.get_ref() {
                 DeValue::String(field) => Ok((level.get_ref().to_string(), field.to_string())),
                 _ => Err(wrong()),

@@ -63,13 +63,13 @@ fn draft(file: &str, message: &MessageDescriptor, contract: &DynamicMessage) -> 
     if draft.formats.is_empty() {
         draft.formats.push(Format::Protobuf);
     }
-    if let Some(Value::Map(ties)) = contract.get_field_by_name("ties").as_deref() {
-        for (level, field) in ties {
+    if let Some(Value::Map(topic_fields)) = contract.get_field_by_name("topic_fields").as_deref() {
+        for (level, field) in topic_fields {
             if let (MapKey::String(level), Some(field)) = (level, field.as_str()) {
-                draft.ties.push((level.clone(), field.to_owned()));
+                draft.topic_fields.push((level.clone(), field.to_owned()));
             }
         }
-        draft.ties.sort();
+        draft.topic_fields.sort();
     }
     Ok(draft)
 }

@@ -214,8 +214,8 @@ fn changes_of_the_contract_are_reported() {
         ),
         ("", "unknown_fields = 'reject'\n", "c: unknown_fields: unknown fields are rejected now [forward]"),
         ("unknown_fields = 'reject'\n", "", "c: unknown_fields: unknown fields are allowed now [backward]"),
-        ("", "ties = { id = 'id' }\n", "c: ties: id is tied to id now [forward]"),
-        ("ties = { id = 'id' }\n", "", "c: ties: id is no longer tied to id [backward]"),
+        ("", "topic_fields = { id = 'id' }\n", "c: topic_fields: id is tied to id now [forward]"),
+        ("topic_fields = { id = 'id' }\n", "", "c: topic_fields: id is no longer tied to id [backward]"),
     ] {
         let (differences, _) = changes([&(keys.to_owned() + old), &(keys.to_owned() + new)], "s.proto", texts);
         assert_eq!(differences, [expected]);

@@ -17,7 +17,7 @@ fn catalogue(contracts: usize) -> Catalogue {
         let _ = write!(
             manifest,
             "[[contract]]\nname = 'c{at:03}'\ntopics = 't{at}/{{id}}'\nformat = ['protobuf', 'json']\nschema = 's.proto'\n\
-             on_violation = 'reject'\nties = {{ id = 'id' }}\n"
+             on_violation = 'reject'\ntopic_fields = {{ id = 'id' }}\n"
         );
     }
     load(&[("contracts.toml", &manifest), ("s.proto", PROTO)]).expect("valid")
@@ -64,7 +64,7 @@ fn documents_are_equal_in_both_encodings() {
         json!({
             "name": "c000", "topics": "t0/{id}", "filter": "t0/+", "formats": ["protobuf", "json"], "schemaSha256": hash,
             "message": "p.M", "onViolation": "reject", "unacknowledged": "drop", "unknownFields": "allow",
-            "ties": { "id": "id" }
+            "topicFields": { "id": "id" }
         })
     );
     assert_eq!(read("index.json")["contracts"][0], binding);

@@ -46,9 +46,17 @@ fn each_fault_has_its_code_line_and_column() {
             "message = 'A'\nunknown_fields = 'x'",
             "contracts.toml:7:18: unknown_fields must be one of allow, reject",
         ),
-        ("message = 'A'", "message = 'A'\nties = 1", "contracts.toml:7:8: ties must be a table"),
-        ("message = 'A'", "message = 'A'\nties = { x = 'id' }", "contracts.toml:1:1: ties: topics has no level {x}"),
-        ("message = 'A'", "message = 'A'\nties = { id = 'x' }", "contracts.toml:1:1: ties: A has no field x"),
+        ("message = 'A'", "message = 'A'\ntopic_fields = 1", "contracts.toml:7:8: topic_fields must be a table"),
+        (
+            "message = 'A'",
+            "message = 'A'\ntopic_fields = { x = 'id' }",
+            "contracts.toml:1:1: topic_fields: topics has no level {x}",
+        ),
+        (
+            "message = 'A'",
+            "message = 'A'\ntopic_fields = { id = 'x' }",
+            "contracts.toml:1:1: topic_fields: A has no field x",
+        ),
         ("[[contract]]", "[contract]", "write [[contract]], with two brackets"),
         ("[[contract]]", "top = 1\n[[contract]]", "contracts.toml:1:1: unknown key top; the only key is [[contract]]"),
     ] {
@@ -129,7 +137,7 @@ fn a_schema_carries_its_contract() {
     };
     let text = schema(
         "topics: \"s/{device_id}\" format: \"json\" format: \"protobuf\" on_violation: \"disconnect\" \
-         unacknowledged: \"disconnect\" unknown_fields: \"reject\" ties: { key: \"device_id\" value: \"device_id\" }",
+         unacknowledged: \"disconnect\" unknown_fields: \"reject\" topic_fields: { key: \"device_id\" value: \"device_id\" }",
     );
     let catalogue = load(&[("r.proto", &text)]).expect("valid");
     let contract = catalogue.named("reading").expect("the message's name in lower case");
@@ -138,7 +146,7 @@ fn a_schema_carries_its_contract() {
     assert_eq!(contract.on_violation().name(), "disconnect");
     assert_eq!(contract.unacknowledged(), tautwire_contracts::Unacknowledged::Disconnect);
     assert!(contract.unknown_fields_refused());
-    assert_eq!(contract.ties().collect::<Vec<_>>(), [("device_id", "device_id")]);
+    assert_eq!(contract.topic_fields().collect::<Vec<_>>(), [("device_id", "device_id")]);
     assert_eq!(catalogue.find("s/7").map(|found| found.name()), Some("reading"));
     assert!(catalogue.find("s/7/x").is_none());
 

@@ -13,7 +13,7 @@ const SCHEMA: (&str, &str) = (
 /// Whether a payload given as JSON matches the level, in all three formats.
 fn fits(field: &str, level: &str, json: &str) -> bool {
     let keys = format!(
-        "topics = 't/{{level}}/x'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'\nties = {{ level = '{field}' }}"
+        "topics = 't/{{level}}/x'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'\ntopic_fields = {{ level = '{field}' }}"
     );
     let contract = contract(&keys, SCHEMA);
     let topic = format!("t/{level}/x");
@@ -26,7 +26,7 @@ fn fits(field: &str, level: &str, json: &str) -> bool {
         match contract.check(&topic, Some(format.content_type()), &payload) {
             Ok(_) => true,
             Err(violation) => {
-                assert_eq!((violation.rule, violation.path().as_str()), (Rule::TopicTie, field), "{json}");
+                assert_eq!((violation.rule, violation.path().as_str()), (Rule::TopicFieldMismatch, field), "{json}");
                 false
             }
         }
@@ -79,8 +79,9 @@ fn a_bound_level_and_field_must_match_in_every_format() {
 #[test]
 fn what_a_payload_says_twice_counts_as_readers_count_it() {
     let check = |field: &str, level: &str, payload: &[u8]| {
-        let keys =
-            format!("topics = 't/{{level}}'\nformat = 'protobuf'\nmessage = 'M'\nties = {{ level = '{field}' }}");
+        let keys = format!(
+            "topics = 't/{{level}}'\nformat = 'protobuf'\nmessage = 'M'\ntopic_fields = {{ level = '{field}' }}"
+        );
         contract(&keys, SCHEMA).check(&format!("t/{level}"), None, payload).is_ok()
     };
     // The last value wins.
@@ -98,7 +99,7 @@ fn what_a_payload_says_twice_counts_as_readers_count_it() {
 #[test]
 fn json_schema_properties_can_be_bound() {
     let contract = contract(
-        "topics = 't/{level}'\nformat = ['json', 'messagepack']\nties = { level = 'a.b' }",
+        "topics = 't/{level}'\nformat = ['json', 'messagepack']\ntopic_fields = { level = 'a.b' }",
         ("s.json", r#"{"type":"object"}"#),
     );
     for (level, json, same) in [
@@ -133,7 +134,7 @@ fn fields_that_cannot_be_compared_are_refused() {
         ("map", "map has more than one value"),
     ] {
         let manifest = format!(
-            "[[contract]]\nname = 'c'\ntopics = 't/{{level}}'\nformat = 'json'\nschema = 's.proto'\nmessage = 'M'\nties = {{ level = '{field}' }}\n"
+            "[[contract]]\nname = 'c'\ntopics = 't/{{level}}'\nformat = 'json'\nschema = 's.proto'\nmessage = 'M'\ntopic_fields = {{ level = '{field}' }}\n"
         );
         let schema = "syntax = \"proto3\";\nmessage M { string id = 1; Inner inner = 2; double d = 3; repeated string list = 4; map<string, string> map = 5; }\n\
                       message Inner { string id = 1; }\n";

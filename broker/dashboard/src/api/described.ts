@@ -21,7 +21,7 @@ export interface Schemas {
   Health: {
     status: "ok" | "degraded" | "failed" | "stopping" | "waiting";
     disk?: "full" | "unreadable" | "failed" | undefined;
-    cluster?: "not serving" | "configuration" | undefined;
+    cluster?: "not_serving" | "configuration" | undefined;
   };
   Session: {
     name: string;
@@ -43,7 +43,7 @@ export interface Schemas {
     user?: string | undefined;
     network?: string | undefined;
     until_unix_s: number | null;
-    why: string;
+    reason: string;
   };
   Bans: {
     bans: Schemas["Ban"][];
@@ -53,7 +53,7 @@ export interface Schemas {
     user?: string | undefined;
     network?: string | undefined;
     seconds?: number | null | undefined;
-    why?: string | undefined;
+    reason?: string | undefined;
   };
   Client: {
     client_id: string;
@@ -69,14 +69,14 @@ export interface Schemas {
     output_bytes?: number | undefined;
     connection_bytes?: number | undefined;
     session_expiry_s: number | null;
-    ends_at_ms: number | null;
+    expires_at_ms: number | null;
     subscriptions: number;
     queued_messages: number;
     queued_bytes: number;
     in_flight: number;
-    held_bytes: number;
-    left_ms: number | null;
-    neglected: boolean;
+    memory_bytes: number;
+    disconnected_ms: number | null;
+    stale: boolean;
     dropped_messages: number;
     connected_ms?: number | null | undefined;
   };
@@ -99,24 +99,24 @@ export interface Schemas {
     output_bytes?: number | undefined;
     connection_bytes?: number | undefined;
     session_expiry_s: number | null;
-    ends_at_ms: number | null;
+    expires_at_ms: number | null;
     subscriptions: number;
     queued_messages: number;
     queued_bytes: number;
     in_flight: number;
-    held_bytes: number;
-    left_ms: number | null;
-    neglected: boolean;
+    memory_bytes: number;
+    disconnected_ms: number | null;
+    stale: boolean;
     dropped_messages: number;
     resumed: boolean;
     send_maximum: number | null;
     maximum_packet_size_bytes: number | null;
-    receiving: number | null;
+    inbound_in_flight: number | null;
     will_topic: string | null;
     roles: string[];
     authenticated_by: string | null;
-    not_heard_for: string[];
-    acks_waiting: number;
+    paused_for: string[];
+    pending_acks: number;
     drops: Schemas["Drop"][];
     connected_ms?: number | null | undefined;
   };
@@ -140,7 +140,7 @@ export interface Schemas {
     next: string | null;
   };
   Why: {
-    outcome: "arrives" | "waits" | "one_of_many" | "does_not_arrive" | "elsewhere";
+    outcome: "arrives" | "queued" | "shared" | "does_not_arrive" | "other_node";
     findings: ({
       code: string;
       text: string;
@@ -150,8 +150,8 @@ export interface Schemas {
   };
   Reloaded: {
     applied: string[];
-    new_connections: string[];
-    after_restart: string[];
+    applied_to_new_connections: string[];
+    pending_restart: string[];
     listeners_added: string[];
     listeners_removed: string[];
     addresses: Record<string, string>;
@@ -161,12 +161,12 @@ export interface Schemas {
   };
   Cluster: {
     name: string;
-    life: string;
+    incarnation: string;
     serving: boolean;
     draining: boolean;
     nats: {
       state: "ready" | "waiting";
-      why: string | null;
+      reason: string | null;
     };
     nodes: Schemas["ClusterNode"][];
     log: {
@@ -191,18 +191,18 @@ export interface Schemas {
       held: number;
       latest: number;
       behind: boolean;
-      why: string[];
+      reason: string[];
       parts: Schemas["SharedPart"][];
     };
     sessions_freed: number;
     members_removed: number;
     groups_removed: number;
-    patrols_cut_short: number;
-    sessions_adopted: number;
-    messages_given_back: number;
+    health_checks_truncated: number;
+    sessions_taken_over_for_wills: number;
+    messages_requeued: number;
     messages_timed_out: number;
-    clients_moved: number;
-    spreads_unanswered: number;
+    clients_migrated: number;
+    subscription_updates_unconfirmed: number;
   };
   SharedPart: "acl" | "users" | "contracts" | "bans";
   SharedText: {
@@ -213,7 +213,7 @@ export interface Schemas {
     number: number;
     held: number;
     behind: boolean;
-    why: string[];
+    reason: string[];
     parts: {
       acl?: Schemas["SharedText"] | undefined;
       users?: Schemas["SharedText"] | undefined;
@@ -237,15 +237,15 @@ export interface Schemas {
   };
   ClusterNode: {
     name: string;
-    life: string;
-    this_one: boolean;
-    state: "alive" | "closed" | "dying" | "buried";
+    incarnation: string;
+    self: boolean;
+    state: "alive" | "left" | "failed" | "removed";
     reference: string;
     sessions: number;
     age_ms: number;
   };
   Begun: {
-    begun: boolean;
+    started: boolean;
   };
   Contract: {
     name: string;
@@ -257,7 +257,7 @@ export interface Schemas {
     onViolation: "observe" | "reject" | "quarantine" | "disconnect";
     unacknowledged: "drop" | "disconnect";
     unknownFields: "allow" | "reject";
-    ties?: Record<string, string> | undefined;
+    topicFields?: Record<string, string> | undefined;
   };
   ListedContract: {
     name: string;
@@ -269,12 +269,12 @@ export interface Schemas {
     onViolation: "observe" | "reject" | "quarantine" | "disconnect";
     unacknowledged: "drop" | "disconnect";
     unknownFields: "allow" | "reject";
-    ties?: Record<string, string> | undefined;
+    topicFields?: Record<string, string> | undefined;
     violations: Schemas["Violations"];
     samples: Schemas["ViolationSample"][];
   };
   Contracts: {
-    contracts: Schemas["ListedContract"][];
+    contracts: Schemas["ContractSummary"][];
   };
   ContractSchema: {
     sha256: string;
@@ -304,7 +304,7 @@ export interface Schemas {
     decoded?: unknown;
     text?: string | undefined;
     payload_base64?: string | undefined;
-    cut?: boolean | undefined;
+    truncated?: boolean | undefined;
   };
   TapSkipped: {
     count: number;
@@ -330,7 +330,7 @@ export interface Schemas {
   };
   Explanation: {
     allowed: boolean;
-    verdict: "allowed" | "denied_by_rule" | "denied_without_rule" | "denied_too_intricate";
+    decision: "allowed" | "denied_by_rule" | "denied_by_default" | "denied_too_complex";
     request: string;
     rule: null | {
       file: string;
@@ -342,7 +342,7 @@ export interface Schemas {
     reason: string;
     roles: ({
       role: string;
-      because: string;
+      reason: string;
     })[];
     notes: string[];
     text: string;
@@ -435,7 +435,7 @@ export interface Schemas {
   };
   History: {
     step_ms: number;
-    ends_ms: number | null;
+    end_ms: number | null;
     series: {
       connections: (number | null)[];
       messages_received: (number | null)[];
@@ -460,7 +460,7 @@ export interface Schemas {
   };
   RetainedPage: {
     matched: number;
-    messages: Schemas["Retained"][];
+    messages: Schemas["RetainedSummary"][];
     next: string | null;
   };
   RetainedMessage: {
@@ -503,34 +503,34 @@ export interface Requests {
   "POST /session": { path: undefined; query: undefined; body: Schemas["Login"]; answer: Schemas["Session"] };
   "DELETE /session": { path: undefined; query: undefined; body: undefined; answer: undefined };
   "GET /v1/bans": { path: undefined; query: undefined; body: undefined; answer: Schemas["Bans"] };
-  "POST /v1/bans": { path: undefined; query: undefined; body: Schemas["Banned"]; answer: Record<string, unknown> };
-  "DELETE /v1/bans": { path: undefined; query: undefined; body: Schemas["Banned"]; answer: undefined };
-  "GET /v1/clients": { path: undefined; query: { search?: QueryValue; connected?: QueryValue; neglected?: QueryValue; listener?: QueryValue; sort?: QueryValue; descending?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Clients"] };
+  "POST /v1/bans": { path: undefined; query: undefined; body: Schemas["BanRequest"]; answer: Record<string, unknown> };
+  "DELETE /v1/bans": { path: undefined; query: undefined; body: Schemas["BanRequest"]; answer: undefined };
+  "GET /v1/clients": { path: undefined; query: { search?: QueryValue; connected?: QueryValue; stale?: QueryValue; listener?: QueryValue; sort?: QueryValue; descending?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Clients"] };
   "GET /v1/clients/{client}": { path: { client: string }; query: { mount_point?: QueryValue }; body: undefined; answer: Schemas["ClientDetail"] };
   "DELETE /v1/clients/{client}/connection": { path: { client: string }; query: { mount_point?: QueryValue }; body: undefined; answer: undefined };
   "DELETE /v1/clients/{client}/session": { path: { client: string }; query: { mount_point?: QueryValue }; body: undefined; answer: undefined };
   "GET /v1/clients/{client}/subscriptions": { path: { client: string }; query: { mount_point?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Subscriptions"] };
-  "GET /v1/clients/{client}/why": { path: { client: string }; query: { mount_point?: QueryValue; topic: QueryValue; qos?: QueryValue; retain?: QueryValue; payload?: QueryValue; payload_bytes?: QueryValue; publisher?: QueryValue }; body: undefined; answer: Schemas["Why"] };
+  "GET /v1/clients/{client}/why": { path: { client: string }; query: { mount_point?: QueryValue; topic: QueryValue; qos?: QueryValue; retain?: QueryValue; payload?: QueryValue; payload_bytes?: QueryValue; publisher?: QueryValue }; body: undefined; answer: Schemas["DeliveryExplanation"] };
   "GET /v1/cluster": { path: undefined; query: undefined; body: undefined; answer: Schemas["Cluster"] };
   "GET /v1/cluster/configuration": { path: undefined; query: { content?: QueryValue }; body: undefined; answer: Schemas["SharedConfiguration"] };
   "PUT /v1/cluster/configuration": { path: undefined; query: { expect: QueryValue }; body: Schemas["SharedParts"]; answer: Schemas["SharedConfiguration"] };
-  "POST /v1/cluster/drain": { path: undefined; query: { for_good?: QueryValue; node?: QueryValue }; body: undefined; answer: Schemas["Begun"] };
-  "POST /v1/cluster/rebalance": { path: undefined; query: undefined; body: undefined; answer: Schemas["Begun"] };
+  "POST /v1/cluster/drain": { path: undefined; query: { permanent?: QueryValue; node?: QueryValue }; body: undefined; answer: Schemas["StartResult"] };
+  "POST /v1/cluster/rebalance": { path: undefined; query: undefined; body: undefined; answer: Schemas["StartResult"] };
   "GET /v1/config": { path: undefined; query: undefined; body: undefined; answer: string };
-  "GET /v1/config/diff": { path: undefined; query: undefined; body: undefined; answer: Schemas["Reloaded"] };
-  "POST /v1/config/reload": { path: undefined; query: undefined; body: undefined; answer: Schemas["Reloaded"] };
+  "GET /v1/config/diff": { path: undefined; query: undefined; body: undefined; answer: Schemas["ReloadResult"] };
+  "POST /v1/config/reload": { path: undefined; query: undefined; body: undefined; answer: Schemas["ReloadResult"] };
   "GET /v1/contracts": { path: undefined; query: undefined; body: undefined; answer: Schemas["Contracts"] };
   "GET /v1/contracts/{name}": { path: { name: string }; query: undefined; body: undefined; answer: Schemas["ContractDetail"] };
   "PUT /v1/contracts/{name}": { path: { name: string }; query: undefined; body: Schemas["ContractChange"]; answer: Schemas["ContractWithSchemas"] };
   "DELETE /v1/contracts/{name}": { path: { name: string }; query: undefined; body: undefined; answer: undefined };
-  "POST /v1/explain": { path: undefined; query: undefined; body: Schemas["Question"]; answer: Schemas["Explanation"] };
+  "POST /v1/explain": { path: undefined; query: undefined; body: Schemas["ExplainRequest"]; answer: Schemas["Explanation"] };
   "GET /v1/listeners": { path: undefined; query: undefined; body: undefined; answer: Schemas["Listeners"] };
-  "POST /v1/messages/{topic}": { path: { topic: string }; query: { qos?: QueryValue; retain?: QueryValue }; body: undefined; answer: Schemas["Published"] };
+  "POST /v1/messages/{topic}": { path: { topic: string }; query: { qos?: QueryValue; retain?: QueryValue }; body: undefined; answer: Schemas["PublishResult"] };
   "GET /v1/overview": { path: undefined; query: undefined; body: undefined; answer: Schemas["Overview"] };
   "GET /v1/overview/history": { path: undefined; query: undefined; body: undefined; answer: Schemas["History"] };
   "GET /v1/rules": { path: undefined; query: { role?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Rules"] };
   "GET /v1/retained": { path: undefined; query: { filter?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["RetainedPage"] };
-  "DELETE /v1/retained": { path: undefined; query: { filter: QueryValue }; body: undefined; answer: Schemas["Removed"] };
+  "DELETE /v1/retained": { path: undefined; query: { filter: QueryValue }; body: undefined; answer: Schemas["RemoveResult"] };
   "GET /v1/retained/{topic}": { path: { topic: string }; query: undefined; body: undefined; answer: Schemas["RetainedMessage"] };
   "GET /v1/tap": { path: undefined; query: { filter?: QueryValue; rate?: QueryValue }; body: undefined; answer: string };
   "GET /v1/topic-metrics": { path: undefined; query: undefined; body: undefined; answer: Schemas["TopicMetrics"] };

@@ -21,7 +21,7 @@ export function BansPage(): JSX.Element {
     { key: "kind", head: "Kind", cell: (ban) => target(ban)[0] },
     { key: "who", head: "Who", isRowHead: true, cell: (ban) => target(ban)[1] },
     { key: "until", head: "Until", cell: (ban) => (ban.until_unix_s === null ? "lifted manually" : <When atMs={ban.until_unix_s * 1_000} />) },
-    { key: "why", head: "Reason", cell: ({ why }) => (why === "" ? NONE : why) },
+    { key: "reason", head: "Reason", cell: ({ reason }) => (reason === "" ? NONE : reason) },
   ];
   if (mayOperate) {
     columns.push({

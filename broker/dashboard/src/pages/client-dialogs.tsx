@@ -55,7 +55,7 @@ function BanDialog({ client, onDone, onClose }: { client: ClientDetail; onDone: 
   const [seconds, setSeconds] = useState("3600");
   const [why, setWhy] = useState("");
   const ban = async (): Promise<void> => {
-    const body = { ...targets[chosen]?.who, ...(seconds === "" ? {} : { seconds: Number(seconds) }), why };
+    const body = { ...targets[chosen]?.who, ...(seconds === "" ? {} : { seconds: Number(seconds) }), reason: why };
     await request("POST /v1/bans", { body });
     onDone();
   };

@@ -71,7 +71,7 @@ export function ClientPage({ clientId, mountPoint }: Named): JSX.Element {
 function Detail({ client }: { client: ClientDetail }): JSX.Element {
   return (
     <>
-      <ReadingPaused reasons={client.not_heard_for} />
+      <ReadingPaused reasons={client.paused_for} />
       <FullWindow client={client} />
       <div class="columns">
         <section aria-labelledby="connection">
@@ -91,7 +91,7 @@ function Detail({ client }: { client: ClientDetail }): JSX.Element {
               ["Roles", client.roles.length > 0 ? client.roles.join(", ") : client.connected ? "none" : NONE],
               ["Receive Maximum", client.send_maximum === null ? NONE : `${count(client.send_maximum)} messages`],
               ["Maximum packet size", client.maximum_packet_size_bytes === null ? "not limited by the client" : bytes(client.maximum_packet_size_bytes)],
-              ["Memory held", bytes(client.held_bytes)],
+              ["Memory held", bytes(client.memory_bytes)],
             ]}
           />
         </section>
@@ -160,12 +160,12 @@ function SessionFacts({ client }: { client: ClientDetail }): JSX.Element {
       facts={[
         ["Mount point", client.mount_point ?? "none"],
         ["Resumed", client.resumed ? "yes" : "no"],
-        ["Ends", client.ends_at_ms === null ? expiry(client.session_expiry_s) : <When key="ends" atMs={client.ends_at_ms} />],
+        ["Ends", client.expires_at_ms === null ? expiry(client.session_expiry_s) : <When key="ends" atMs={client.expires_at_ms} />],
         ["Subscriptions", count(client.subscriptions)],
         ["Queue", `${count(client.queued_messages)} messages, ${bytes(client.queued_bytes)}`],
         ["In flight to the client", client.send_maximum === null ? count(client.in_flight) : `${count(client.in_flight)} of ${count(client.send_maximum)}`],
-        ["QoS 2 from the client, incomplete", count(client.receiving)],
-        ["Pending acknowledgements", count(client.acks_waiting)],
+        ["QoS 2 from the client, incomplete", count(client.inbound_in_flight)],
+        ["Pending acknowledgements", count(client.pending_acks)],
         ["Will", client.will_topic ?? "none"],
       ]}
     />

@@ -64,13 +64,13 @@ function NoCluster(): JSX.Element {
 
 const STATES: Record<ClusterNode["state"], readonly [State, string]> = {
   alive: ["good", "accepts clients"],
-  closed: ["warn", "accepts no clients"],
-  dying: ["bad", "no heartbeat: its sessions are being released"],
-  buried: ["plain", "removed: its sessions are released"],
+  left: ["warn", "accepts no clients"],
+  failed: ["bad", "no heartbeat: its sessions are being released"],
+  removed: ["plain", "removed: its sessions are released"],
 };
 
 const COLUMNS: readonly Column<ClusterNode>[] = [
-  { key: "name", head: "Node", isRowHead: true, cell: (node) => `${node.name}${node.this_one ? " (this one)" : ""}` },
+  { key: "name", head: "Node", isRowHead: true, cell: (node) => `${node.name}${node.self ? " (this one)" : ""}` },
   {
     key: "state",
     head: "State",
@@ -82,7 +82,7 @@ const COLUMNS: readonly Column<ClusterNode>[] = [
   { key: "sessions", head: "Sessions", isNumber: true, cell: (node) => count(node.sessions) },
   { key: "reference", head: "Server reference", cell: ({ reference }) => (reference === "" ? NONE : reference) },
   { key: "age", head: "Last heartbeat", cell: (node) => `${duration(node.age_ms / 1_000)} ago` },
-  { key: "life", head: "Run", cell: ({ life }) => <code>{life}</code> },
+  { key: "life", head: "Run", cell: ({ incarnation }) => <code>{incarnation}</code> },
 ];
 
 function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node: string) => void) | null }): JSX.Element {
@@ -90,7 +90,7 @@ function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node:
   const action: Column<ClusterNode> = {
     key: "action",
     head: "Action",
-    cell: ({ name, state, this_one: isThisOne }) => (
+    cell: ({ name, state, self: isThisOne }) => (
       <button type="button" onClick={() => onDrain?.(name)} disabled={state !== "alive" || (isThisOne && shown.draining)} aria-label={`Drain ${name}`}>
         Drain…
       </button>
@@ -100,36 +100,36 @@ function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node:
     <>
       {nats.state === "waiting" && (
         <p class="banner">
-          <strong>This node cannot reach NATS.</strong> It keeps trying. {nats.why}
+          <strong>This node cannot reach NATS.</strong> It keeps trying. {nats.reason}
         </p>
       )}
-      {nats.state === "ready" && nats.why !== null && (
+      {nats.state === "ready" && nats.reason !== null && (
         <p class="banner">
-          <strong>The new NATS settings do not work; the previous ones are still in use.</strong> {nats.why}
+          <strong>The new NATS settings do not work; the previous ones are still in use.</strong> {nats.reason}
         </p>
       )}
-      {configuration.behind && (
+      {configuration.lagging && (
         <p class="banner">
-          <strong>This node accepts no new clients:</strong> it could not apply revision {configuration.latest} of the shared configuration. {configuration.why.join("; ")}
+          <strong>This node accepts no new clients:</strong> it could not apply revision {configuration.latest} of the shared configuration. {configuration.reason.join("; ")}
         </p>
       )}
       <dl class="figures">
         <Figure name="This node" value={shown.name} note={shown.serving ? (shown.draining ? "is being drained" : "serves clients") : "serves no clients"} />
-        <Figure name="Sessions" value={count(sessions.serving)} note={sessions.resting > 0 ? `${count(sessions.resting)} kept for their wills` : undefined} />
+        <Figure name="Sessions" value={count(sessions.active)} note={sessions.dormant > 0 ? `${count(sessions.dormant)} kept for their wills` : undefined} />
         <Figure name="Pending log messages" value={count(log.messages_waiting)} note={log.slowest_ms === null ? bytes(log.bytes_waiting) : `${bytes(log.bytes_waiting)}, the oldest for ${count(log.slowest_ms)} ms`} />
         <Figure name="Retained messages" value={retained.complete ? "complete" : "syncing"} note={retained.complete ? undefined : `${count(retained.position)} of ${count(retained.end)}`} />
-        <Figure name="Shared configuration" value={configuration.held === 0 ? "none" : `revision ${count(configuration.held)}`} note={configuration.held === 0 ? "each node has its own" : undefined} />
+        <Figure name="Shared configuration" value={configuration.current === 0 ? "none" : `revision ${count(configuration.current)}`} note={configuration.current === 0 ? "each node has its own" : undefined} />
       </dl>
-      <Table caption="Nodes" columns={onDrain === null ? COLUMNS : [...COLUMNS, action]} rows={shown.nodes} rowKey={({ life }) => life} />
+      <Table caption="Nodes" columns={onDrain === null ? COLUMNS : [...COLUMNS, action]} rows={shown.nodes} rowKey={({ incarnation }) => incarnation} />
       <section aria-labelledby="counts">
         <h2 id="counts">Since this node started</h2>
         <Facts
           facts={[
-            ["Clients redirected to other nodes", count(shown.clients_moved)],
+            ["Clients redirected to other nodes", count(shown.clients_migrated)],
             ["Messages refused for lack of a quorum", count(shown.messages_timed_out)],
-            ["Messages that a full log partition refused", count(shown.messages_given_back)],
+            ["Messages that a full log partition refused", count(shown.messages_requeued)],
             ["Sessions released from dead nodes", count(shown.sessions_freed)],
-            ["Sessions adopted for their wills", count(shown.sessions_adopted)],
+            ["Sessions adopted for their wills", count(shown.sessions_taken_over_for_wills)],
             ["Unreadable retained messages", count(retained.unreadable)],
           ]}
         />

@@ -52,8 +52,8 @@ export function ConfigPage(): JSX.Element {
 
 const LISTS: readonly (readonly [keyof ConfigDiff, string])[] = [
   ["applied", "Takes effect immediately"],
-  ["new_connections", "Takes effect for new connections"],
-  ["after_restart", "Takes effect after a restart"],
+  ["applied_to_new_connections", "Takes effect for new connections"],
+  ["pending_restart", "Takes effect after a restart"],
   ["listeners_added", "Added listeners"],
   ["listeners_removed", "Removed listeners, with their clients"],
 ];

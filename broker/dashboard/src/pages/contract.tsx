@@ -55,7 +55,7 @@ export function Policy({ policy }: { policy: Contract["onViolation"] }): JSX.Ele
 }
 
 function Described({ contract, violations }: { contract: Contract; violations: number }): JSX.Element {
-  const ties = Object.entries(contract.ties ?? {}).map(([level, field]) => `${level} = ${field}`);
+  const ties = Object.entries(contract.topicFields ?? {}).map(([level, field]) => `${level} = ${field}`);
   return (
     <Facts
       facts={[

@@ -126,7 +126,7 @@ const CHARTS: readonly Drawn[] = [
 ];
 
 function Hour({ history }: { history: History }): JSX.Element {
-  const { step_ms: stepMs, ends_ms: endsMs, series } = history;
+  const { step_ms: stepMs, end_ms: endsMs, series } = history;
   if (endsMs === null || series.connections.length < 2) {
     return <Empty title="No data yet.">The broker records a value every {stepMs / 1_000} seconds. Charts appear automatically.</Empty>;
   }

@@ -33,7 +33,7 @@ function RulesList(): JSX.Element {
   const loaded = useLoad(after ?? "", async (signal) => ({ ...(await get("/v1/rules", { query: { after, limit: PER_PAGE }, signal })), answered: trail }), { keepsPrevious: true });
   return (
     <LoadedContent loaded={loaded}>
-      {({ open, all, rules, next, answered }) =>
+      {({ unrestricted: open, total: all, rules, next, answered }) =>
         open ? (
           <Empty title="There are no access rules: clients may publish and subscribe to everything.">
             Set <code>acl.file</code> to a rule file.
@@ -152,7 +152,7 @@ function Explained({ answer }: { answer: Explanation }): JSX.Element {
           ["Why", reason],
           ["Rule", rule === null ? "none matches" : <RuleText key="rule" rule={rule} />],
           ["Example topic", example ?? NONE],
-          ["Roles of the client", roles.length === 0 ? "none" : roles.map(({ role, because }) => `${role} (${because})`).join("; ")],
+          ["Roles of the client", roles.length === 0 ? "none" : roles.map(({ role, reason }) => `${role} (${reason})`).join("; ")],
         ]}
       />
       {notes.map((note) => (

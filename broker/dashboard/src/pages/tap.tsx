@@ -99,7 +99,7 @@ function Tap({ filter, rate }: { filter: string; rate: string }): JSX.Element {
             </button>
           </div>
           <PayloadView payload={chosen} />
-          {chosen.cut === true && <p class="faint">The tap has only the beginning of {bytes(chosen.payload_bytes)}.</p>}
+          {chosen.truncated === true && <p class="faint">The tap has only the beginning of {bytes(chosen.payload_bytes)}.</p>}
         </section>
       )}
       {flow.messages.length > 0 && <Table caption="Messages, newest first" columns={columns(setChosen)} rows={flow.messages} rowKey={({ number }) => String(number)} />}

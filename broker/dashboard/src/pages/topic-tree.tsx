@@ -56,7 +56,7 @@ function Level({ below }: { below: string | null }): JSX.Element {
 }
 
 function ask(below: string | null, after: string | null, signal?: AbortSignal): Promise<TopicsPage> {
-  const query = { below, after, limit: LEVELS_PER_REQUEST };
+  const query = { parent: below, after, limit: LEVELS_PER_REQUEST };
   return get("/v1/topics", signal === undefined ? { query } : { query, signal });
 }
 
@@ -66,7 +66,7 @@ function Branch({ level }: { level: TopicLevel }): JSX.Element {
   return (
     <li>
       <span class="branch">
-        {level.below > 0 ? (
+        {level.descendants > 0 ? (
           <button type="button" class="plain" aria-expanded={isOpen} onClick={() => setIsOpen(!isOpen)}>
             <span aria-hidden="true">{isOpen ? "▾ " : "▸ "}</span>
             <code>{name}</code>
@@ -79,9 +79,9 @@ function Branch({ level }: { level: TopicLevel }): JSX.Element {
             message
           </a>
         )}
-        {level.below > 0 && (
-          <a href={href(["topics"], { filter: `${level.topic}/#` })} aria-label={`${count(level.below)} below ${level.topic}`}>
-            {count(level.below)} below
+        {level.descendants > 0 && (
+          <a href={href(["topics"], { filter: `${level.topic}/#` })} aria-label={`${count(level.descendants)} below ${level.topic}`}>
+            {count(level.descendants)} below
           </a>
         )}
       </span>

@@ -13,10 +13,10 @@ import { Drops } from "./client";
 
 const OUTCOMES: Record<Why["outcome"], readonly [State, string]> = {
   arrives: ["good", "The client gets the message at once."],
-  waits: ["warn", "The message waits for the client, and arrives later."],
-  one_of_many: ["warn", "The message goes to one member of a shared subscription. The client is one of them."],
+  queued: ["warn", "The message waits for the client, and arrives later."],
+  shared: ["warn", "The message goes to one member of a shared subscription. The client is one of them."],
   does_not_arrive: ["bad", "The client does not get the message."],
-  elsewhere: ["warn", "This node cannot tell: it does not serve the client."],
+  other_node: ["warn", "This node cannot tell: it does not serve the client."],
 };
 
 /** The query of the page, with the names of its URL parameters. */
@@ -94,10 +94,10 @@ function Explained({ asked }: { asked: WhyQuery }): JSX.Element {
             <section aria-labelledby="findings">
               <h2 id="findings">Findings</h2>
               <ol class="findings">
-                {findings.map(({ code, text, change }) => (
+                {findings.map(({ code, text, remedy }) => (
                   <li key={`${code} ${text}`}>
                     {text}
-                    {change !== "" && <span class="faint">To change it: {change}.</span>}
+                    {remedy !== "" && <span class="faint">To change it: {remedy}.</span>}
                   </li>
                 ))}
               </ol>

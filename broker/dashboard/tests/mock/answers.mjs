@@ -95,7 +95,7 @@ function history() {
     });
   const recorded = body("GET /v1/overview/history");
   const series = Object.fromEntries(Object.entries(SERIES).map(([name, shape]) => [name, made(shape)]));
-  return like(recorded, { ends_ms: NOW_MS, series: like(recorded.series, series) });
+  return like(recorded, { end_ms: NOW_MS, series: like(recorded.series, series) });
 }
 
 function find(state, id, query) {
@@ -131,7 +131,7 @@ function why(state, id, query) {
   if (topic.startsWith("jobs/")) return body("GET /v1/clients/worker-1/why?topic=jobs/1");
   if (!topic.startsWith("power/")) return body("GET /v1/clients/reader/why?topic=water/1");
   const recorded = body("GET /v1/clients/reader/why?topic=power/1/kwh");
-  return client.connected ? recorded : like(recorded, { outcome: "waits" });
+  return client.connected ? recorded : like(recorded, { outcome: "queued" });
 }
 
 function disconnect(state, [, id], { query }) {

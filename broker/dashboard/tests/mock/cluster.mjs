@@ -5,8 +5,8 @@ import { answer, body, like } from "./recorded.mjs";
 /** The states of the nodes. They are transient, so they are not recorded. */
 const NODES = {
   "broker-1": { state: "alive", age_ms: 0 },
-  "broker-2": { state: "closed", age_ms: 840 },
-  "broker-3": { state: "dying", age_ms: 8_120 },
+  "broker-2": { state: "left", age_ms: 840 },
+  "broker-3": { state: "failed", age_ms: 8_120 },
 };
 
 export function makeCluster() {
@@ -20,9 +20,9 @@ export function makeCluster() {
     retained: like(joined.retained, { position: 48_000, end: 48_123, complete: false }),
     configuration: like(joined.configuration, { held: 7, latest: 7 }),
     sessions_freed: 12_004,
-    sessions_adopted: 17,
+    sessions_taken_over_for_wills: 17,
     messages_timed_out: 3,
-    clients_moved: 120,
+    clients_migrated: 120,
   });
 }
 
@@ -40,7 +40,7 @@ export const CLUSTER_ROUTES = [
 function drain(cluster, name) {
   const node = cluster.nodes.find((known) => known.name === name && known.state === "alive");
   if (node === undefined) return answer("POST /v1/cluster/drain?node=broker-9");
-  node.state = "closed";
-  cluster.draining ||= node.this_one;
+  node.state = "left";
+  cluster.draining ||= node.self;
   return answer("POST /v1/cluster/drain?node=broker-2");
 }

@@ -32,9 +32,9 @@ function client(number) {
     queued_messages: queued,
     queued_bytes: queued * 120,
     in_flight: isSlow ? 32 : random % 3,
-    held_bytes: 512 + queued * 120,
+    memory_bytes: 512 + queued * 120,
   };
-  if (!isConnected) return like(OFFLINE, { ...common, ends_at_ms: NOW_MS + (random % 3_600_000) });
+  if (!isConnected) return like(OFFLINE, { ...common, expires_at_ms: NOW_MS + (random % 3_600_000) });
   return like(CONNECTED, {
     ...common,
     listener: LISTENERS[random % 3],
@@ -52,7 +52,7 @@ function client(number) {
 /** The same client after it has disconnected. */
 export function disconnected(connected) {
   const lasting = Object.fromEntries(Object.keys(OFFLINE).map((name) => [name, connected[name]]));
-  return like(OFFLINE, { ...lasting, connected: false, ends_at_ms: NOW_MS + 3_600_000 });
+  return like(OFFLINE, { ...lasting, connected: false, expires_at_ms: NOW_MS + 3_600_000 });
 }
 
 let clients = null;
@@ -80,12 +80,12 @@ export function detailed(summary) {
     will_topic: `state/${summary.client_id}`,
     roles: ["device"],
     authenticated_by: summary.user === null ? null : "password",
-    not_heard_for: isSlow ? ["log_behind"] : [],
+    paused_for: isSlow ? ["log_behind"] : [],
     drops: isSlow ? DETAIL.drops.map((drop) => like(drop, { topic: "power/3/kwh", count: 12, last_ms: NOW_MS - 90_000 })) : [],
   });
 }
 
-const NUMBERS = new Set(["queued_messages", "queued_bytes", "in_flight", "subscriptions", "held_bytes"]);
+const NUMBERS = new Set(["queued_messages", "queued_bytes", "in_flight", "subscriptions", "memory_bytes"]);
 
 /** One page, by the parameters of `GET /v1/clients`. */
 export function page(fleet, query) {

@@ -37,7 +37,7 @@ export function matches(filter, topic) {
 }
 
 function topics(state, _match, { query }) {
-  const below = query.get("below");
+  const below = query.get("parent");
   const prefix = below === null ? "" : `${below}/`;
   const levels = new Map();
   for (const topic of state.retained.keys()) {

@@ -45,7 +45,7 @@ export async function record() {
   try {
     await scenario.run();
     // The first value of the last hour.
-    await until(async () => (await scenario.ask("GET", "/v1/overview/history")).body.ends_ms !== null, "a value of the last hour");
+    await until(async () => (await scenario.ask("GET", "/v1/overview/history")).body.end_ms !== null, "a value of the last hour");
     const answers = {};
     const ask = async (method, path, body, name = path) => {
       const said = body === undefined ? "" : ` ${JSON.stringify(body)}`;
@@ -76,7 +76,7 @@ export function recordCluster() {
 /** The time of everything in a recording. */
 export const RECORDED_MS = 1_790_000_000_000;
 /** Values that depend on the machine and the time. */
-const MEASURED = /^(age_ms|position|end|memory_bytes|memory_limit_bytes|disk_bytes|disk_limit_bytes|held_bytes|connection_bytes|output_bytes|queued_bytes|retained_bytes|bytes_received|bytes_sent|bytes_delivered|sync_p50_us|sync_p99_us|(delivery|acknowledgement)_p(50|99)_us)$/;
+const MEASURED = /^(age_ms|position|end|memory_bytes|memory_limit_bytes|disk_bytes|disk_limit_bytes|memory_bytes|connection_bytes|output_bytes|queued_bytes|retained_bytes|bytes_received|bytes_sent|bytes_delivered|sync_p50_us|sync_p99_us|(delivery|acknowledgement)_p(50|99)_us)$/;
 
 function normalised(value, folder, key = "") {
   if (Array.isArray(value)) return value.map((item) => normalised(item, folder));

@@ -147,7 +147,7 @@ impl<M: Mode> Shard<M> {
             return Err(ConnectRefusal(ConnectReason::NotAuthorized, why.into()));
         }
         if let Some((reason, why)) = self.refuse_for_log(index, connect, name) {
-            self.state.counters().refused_disk.add(1);
+            self.state.counters().resources_refused_disk.add(1);
             return Err(ConnectRefusal(reason, why.into()));
         }
         if self.is_no_longer_allowed(index, client_id) {
@@ -212,7 +212,7 @@ impl<M: Mode> Shard<M> {
         }
         let more_bytes = if resumed.is_none() { SESSION_BYTES + name.len() } else { 0 };
         if self.state.memory.share().admits(self.state.connection_bytes(index), more_bytes).is_err() {
-            self.state.counters().refused_memory.add(1);
+            self.state.counters().resources_refused_memory.add(1);
             return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for a session".into()));
         }
         Ok(())
@@ -272,7 +272,7 @@ impl<M: Mode> Shard<M> {
                 ));
             }
             if self.state.memory.share().admits(0, will_bytes(will)).is_err() {
-                self.state.counters().refused_memory.add(1);
+                self.state.counters().resources_refused_memory.add(1);
                 return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
             }
             if !M::has_room_for_will(&self.state, will) {

@@ -154,7 +154,7 @@ impl<M: Mode> Shard<M> {
             will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
             expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
             left_s: to_unix_seconds(disconnected_at_ms).max(1),
-            look_s: match self.state.config.settings().neglected_session_s {
+            look_s: match self.state.config.settings().stale_session_s {
                 0 => 0,
                 after_s => to_unix_seconds(disconnected_at_ms).saturating_add(after_s),
             },
@@ -223,7 +223,7 @@ impl<M: Mode> Shard<M> {
             counters.connect_timeouts.add(1);
             self.time_out_connect(index);
         } else if is_due(identity) {
-            counters.identities_ended.add(1);
+            counters.credentials_expired_disconnects.add(1);
             self.disconnect(index, DisconnectReason::NotAuthorized, "what the client has shown holds no longer");
         } else if is_due(incomplete) {
             counters.incomplete_packet_timeouts.add(1);
@@ -282,12 +282,12 @@ impl<M: Mode> ShardState<M> {
         let now_s = to_unix_seconds(self.clock.now_ms());
         let queued = self.sessions[session].outbound().map_or(0, Outbound::messages);
         if queued == 0 {
-            let after_s = self.config.settings().neglected_session_s;
+            let after_s = self.config.settings().stale_session_s;
             offline.look_s = now_s.saturating_add((after_s / 8).max(NEGLECT_CHECK_MIN_S));
             return;
         }
         (offline.look_s, offline.is_neglected) = (0, true);
-        self.counters().sessions_neglected.add(1);
+        self.counters().sessions_stale.add(1);
         let client_id = self.sessions[session].client_id();
         let since = rfc3339(u64::from(offline.left_s) * 1_000);
         let messages = if queued == 1 { "message waits" } else { "messages wait" };
@@ -300,7 +300,7 @@ impl<M: Mode> ShardState<M> {
     /// The client of a session is back, or the session ends.
     pub(crate) fn clear_neglect(&self, session: SessionIndex) {
         if self.sessions.offline(session).is_neglected {
-            self.counters().sessions_neglected.subtract(1);
+            self.counters().sessions_stale.subtract(1);
         }
     }
 }

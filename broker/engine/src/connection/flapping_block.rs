@@ -17,7 +17,7 @@ impl<M: Mode> ShardState<M> {
         if !self.quota_state.is_blocked(name, self.clock.now_ms()) {
             return None;
         }
-        self.counters().connects_held_back.add(1);
+        self.counters().connects_refused_flapping.add(1);
         Some(ConnectReason::ConnectionRateExceeded)
     }
 
@@ -25,12 +25,12 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn record_connection_loss(&mut self, index: ConnectionIndex) {
         let Some(session) = self.connections[index].session() else { return };
         let noted = self.quota_state.record_connection_loss(self.sessions[session].name(), self.clock.now_ms());
-        self.counters().clients_forgotten.add(u64::from(noted.has_evicted));
+        self.counters().flapping_entries_evicted.add(u64::from(noted.has_evicted));
         if noted.is_blocked {
             let client_id = self.sessions[session].client_id();
-            let hold_s = self.config.settings().client_hold_s;
+            let hold_s = self.config.settings().flapping_block_s;
             log::warn!("client {client_id:?} is held back for {hold_s} s: its connections break off too often");
-            self.counters().clients_held_back.add(1);
+            self.counters().clients_flapping_blocked.add(1);
             self.audit_flapping_blocked(index, client_id);
         }
     }

@@ -31,7 +31,7 @@ impl<M: Mode> ShardState<M> {
         if self.paused_readers.has_priority(&partial) && self.memory.share().extra_input_bytes() > 0 {
             return true;
         }
-        self.counters().publishers_short_of_memory.add(1);
+        self.counters().publishers_paused_for_memory.add(1);
         self.connections[index].pause_reading(PauseReason::Input);
         self.paused_readers.wait_for_input(partial);
         true

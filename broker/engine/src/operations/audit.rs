@@ -39,7 +39,7 @@ impl<M: Mode> ShardState<M> {
         let client_id = self.sessions[session].client_id();
         log::error!(
             target: TARGET,
-            event = "disconnect", client_id = client_id, user = user, code = reason.as_u8(), why = why,
+            event = "disconnect", client_id = client_id, user = user, reason_code = reason.as_u8(), reason = why,
             listener = listener, address = &*address;
             ""
         );
@@ -61,7 +61,7 @@ impl<M: Mode> ShardState<M> {
         log::error!(
             target: TARGET,
             event = "refused", client_id = caller.client_id, user = user, listener = listener,
-            address = &*address, code = reason.as_u8(), why = why;
+            address = &*address, reason_code = reason.as_u8(), reason = why;
             ""
         );
     }
@@ -74,7 +74,7 @@ impl<M: Mode> ShardState<M> {
         log::error!(
             target: TARGET,
             event = "reauthentication_refused", client_id = client_id, user = user, listener = listener,
-            address = &*address, code = reason.as_u8(), why = why;
+            address = &*address, reason_code = reason.as_u8(), reason = why;
             ""
         );
     }
@@ -85,7 +85,7 @@ impl<M: Mode> ShardState<M> {
         let AuditedClient { user, listener, address } = self.audited_client(index);
         log::error!(
             target: TARGET,
-            event = "held_back", client_id = client_id, user = user, listener = listener, address = &*address;
+            event = "flapping_blocked", client_id = client_id, user = user, listener = listener, address = &*address;
             ""
         );
     }
@@ -102,8 +102,8 @@ impl<M: Mode> ShardState<M> {
         let AuditedClient { user, listener, address } = self.audited_client(index);
         log::error!(
             target: TARGET,
-            event = "denied", what = what, topic = topic, client_id = client_id, user = user, listener = listener,
-            address = &*address, code = ReasonCode::NotAuthorized.as_u8();
+            event = "denied", action = what, topic = topic, client_id = client_id, user = user, listener = listener,
+            address = &*address, reason_code = ReasonCode::NotAuthorized.as_u8();
             ""
         );
     }

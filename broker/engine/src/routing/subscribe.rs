@@ -213,7 +213,7 @@ impl<M: Mode> Shard<M> {
 
     #[cold]
     fn refuse_filters(&mut self, index: ConnectionIndex) {
-        self.state.counters().refused_memory.add(1);
+        self.state.counters().resources_refused_memory.add(1);
         self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
     }
 
@@ -282,7 +282,7 @@ impl<M: Mode> Shard<M> {
                 .admits(self.state.client_bytes(session), subscription_bytes(filter.as_str()))
                 .is_err()
         {
-            self.state.counters().refused_memory.add(1);
+            self.state.counters().resources_refused_memory.add(1);
             return Err(SubscribeReason::QuotaExceeded.into());
         }
         if held.len() >= self.state.quota_state.quotas().subscriptions && is_new {
@@ -295,7 +295,7 @@ impl<M: Mode> Shard<M> {
             return Err(SubscribeReason::QuotaExceeded.into());
         }
         if is_new && self.state.disk_error_for_session(session).is_some() {
-            self.state.counters().refused_disk.add(1);
+            self.state.counters().resources_refused_disk.add(1);
             return Err(SubscribeReason::QuotaExceeded.into());
         }
         if is_new && !M::has_room_for_filter(&mut self.state, session, filter.as_str()) {

@@ -27,7 +27,7 @@ impl<M: Mode> Shard<M> {
     #[cold]
     pub(crate) fn pause_for_transcoding(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> Handled {
         self.uncount_publish(publish);
-        self.state.counters().clients_paused_for_formats.add(1);
+        self.state.counters().clients_paused_for_transcoding.add(1);
         self.state.connections[index].pause_reading(PauseReason::Transcoding);
         let id = self.state.id(index);
         self.state.paused_readers.pause_for_transcoding(id);
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(world.shard.state.paused_readers.any_for_transcoding(), left > 0);
         }
         assert_eq!(world.shard.counters().publishes_received.get(), PUBLISHERS as u64);
-        assert!(world.shard.counters().clients_paused_for_formats.get() >= (PUBLISHERS - TURN_MESSAGES) as u64);
+        assert!(world.shard.counters().clients_paused_for_transcoding.get() >= (PUBLISHERS - TURN_MESSAGES) as u64);
     }
 
     #[test]

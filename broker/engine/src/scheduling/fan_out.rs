@@ -75,7 +75,7 @@ impl<M: Mode> Shard<M> {
 
     #[cold]
     fn defer(&mut self, from: usize) {
-        self.state.counters().fan_outs_put_off.add(1);
+        self.state.counters().fan_outs_deferred.add(1);
         self.state.connections.defer(from);
     }
 
@@ -295,7 +295,7 @@ mod tests {
             written += world.network.written.drain(..).map(|(_, len)| len).sum::<usize>();
         }
         assert_eq!(written, packets.len() * SUBSCRIBERS);
-        assert_eq!(world.shard.counters().fan_outs_put_off.get(), 3, "4 MiB are 11 messages for 100 receivers");
+        assert_eq!(world.shard.counters().fan_outs_deferred.get(), 3, "4 MiB are 11 messages for 100 receivers");
     }
 
     #[test]

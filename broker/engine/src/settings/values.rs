@@ -61,9 +61,9 @@ pub struct Settings {
     pub connections: usize,
     pub sessions: usize,
     pub client_id_bytes: usize,
-    pub client_breaks: u32,
-    pub client_breaks_s: u32,
-    pub client_hold_s: u32,
+    pub flapping_disconnects: u32,
+    pub flapping_window_s: u32,
+    pub flapping_block_s: u32,
     pub topic_bytes: usize,
     pub topic_levels: usize,
     pub subscriptions_per_session: usize,
@@ -75,7 +75,7 @@ pub struct Settings {
     pub session_queue_bytes: usize,
     /// A queue is also full when its session holds as much memory as it may.
     pub session_queue_memory: bool,
-    pub neglected_session_s: u32,
+    pub stale_session_s: u32,
     pub publish_messages_per_s: usize,
     pub publish_burst_messages: usize,
     pub publish_bytes_per_s: usize,
@@ -94,10 +94,10 @@ pub struct Settings {
     pub user_retained_bytes: usize,
     pub slow_consumer: SlowConsumers,
     pub connection_output_bytes: usize,
-    pub buffered_bytes: usize,
-    pub hot_bytes: usize,
-    pub cold_bytes: u64,
-    pub client_bytes: usize,
+    pub memory_bytes: usize,
+    pub spill_threshold_bytes: usize,
+    pub spill_bytes: u64,
+    pub memory_bytes_per_client: usize,
     pub shard_queue_batches: usize,
     pub incomplete_packet_timeout_s: u32,
     pub write_stall_timeout_s: u32,
@@ -112,7 +112,7 @@ impl Settings {
     /// Bytes of messages above which some leave memory, where they can. While the store is slow there may be some three times as many, still
     /// less than the half of the account that one client may have.
     pub fn loaded_max_bytes(&self) -> u64 {
-        self.hot_bytes.min(self.buffered_bytes / 8) as u64
+        self.spill_threshold_bytes.min(self.memory_bytes / 8) as u64
     }
 }
 
@@ -140,9 +140,9 @@ impl Default for Settings {
             connections: 100_000,
             sessions: 1_000_000,
             client_id_bytes: 1024,
-            client_breaks: 0,
-            client_breaks_s: 60,
-            client_hold_s: 60,
+            flapping_disconnects: 0,
+            flapping_window_s: 60,
+            flapping_block_s: 60,
             topic_bytes: 65_535,
             topic_levels: 128,
             subscriptions_per_session: 100_000,
@@ -153,7 +153,7 @@ impl Default for Settings {
             session_queue_messages: 0,
             session_queue_bytes: SESSION_QUEUE_BYTES,
             session_queue_memory: true,
-            neglected_session_s: 7 * 24 * 3_600,
+            stale_session_s: 7 * 24 * 3_600,
             publish_messages_per_s: 0,
             publish_burst_messages: 0,
             publish_bytes_per_s: 0,
@@ -172,10 +172,10 @@ impl Default for Settings {
             user_retained_bytes: 0,
             slow_consumer: SlowConsumers::default(),
             connection_output_bytes: 4 << 20,
-            buffered_bytes: 1 << 30,
-            hot_bytes: 24 << 20,
-            cold_bytes: 16 << 30,
-            client_bytes: 256 << 20,
+            memory_bytes: 1 << 30,
+            spill_threshold_bytes: 24 << 20,
+            spill_bytes: 16 << 30,
+            memory_bytes_per_client: 256 << 20,
             shard_queue_batches: 64,
             incomplete_packet_timeout_s: 30,
             write_stall_timeout_s: 120,
@@ -191,12 +191,12 @@ impl Default for Settings {
 impl Settings {
     /// When clients are held back because their connections break off, if ever.
     pub(crate) fn flapping(&self) -> Option<FlappingRule> {
-        FlappingRule::new(self.client_breaks, self.client_breaks_s, self.client_hold_s)
+        FlappingRule::new(self.flapping_disconnects, self.flapping_window_s, self.flapping_block_s)
     }
 
     pub(crate) fn memory_limits(&self) -> Limits {
-        let all_bytes = self.buffered_bytes as u64;
-        Limits { all_bytes, client_bytes: (self.client_bytes as u64).min(all_bytes) }
+        let all_bytes = self.memory_bytes as u64;
+        Limits { all_bytes, client_bytes: (self.memory_bytes_per_client as u64).min(all_bytes) }
     }
 
     /// What a client may do about whom nothing else is known.

@@ -133,7 +133,7 @@ impl<M: Mode> Shard<M> {
             if connection.pending_bytes() > output_max_bytes {
                 // Answers are never dropped, so a client that asks and does not listen is not heard any more.
                 connection.pause_reading(PauseReason::Output);
-                self.state.counters().clients_choked.add(1);
+                self.state.counters().clients_paused_for_output.add(1);
                 break;
             }
             if M::pause_for_acks(&mut self.state, index) {
@@ -337,7 +337,7 @@ impl<M: Mode> Shard<M> {
         let ShardState { connections, memory, .. } = &mut self.state;
         let connection = &mut connections[index];
         connection.set_input_bytes(0, memory.ledger());
-        self.state.counters().refused_memory.add(1);
+        self.state.counters().resources_refused_memory.add(1);
         const WHY: &str = "there is no memory for a packet that is not whole";
         if self.state.connections[index].phase() == Phase::AwaitingConnect {
             self.refuse_partial_connect(index, rest, ConnectReason::QuotaExceeded, WHY);

@@ -53,7 +53,7 @@ fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
         publish(&mut world, writer, "a/0", QoS::AtMostOnce, false);
         publish(&mut world, writer, "b/1", QoS::AtMostOnce, false);
         assert_eq!(topics(&mut world, reader), ["b/1"]);
-        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_taken_away.get()).sum::<u64>();
+        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
         assert_eq!(taken, filters);
     }
 }
@@ -112,7 +112,7 @@ fn rules_that_change_while_a_session_is_looked_at_count() {
         publish(&mut world, writer, topic, QoS::AtMostOnce, false);
     }
     assert!(topics(&mut world, reader).is_empty());
-    assert_eq!(world.counters(0).subscriptions_taken_away.get(), 4_000);
+    assert_eq!(world.counters(0).subscriptions_revoked.get(), 4_000);
 }
 
 #[test]

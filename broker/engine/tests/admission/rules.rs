@@ -201,7 +201,7 @@ fn new_rules_hold_at_once_and_take_away_what_they_do_not_allow() {
         world.set_rules(&format!(
             "[[role]]\nname = \"wide\"\nrules = [{{ allow = \"subscribe\", topics = \"#\" }}]\n{narrower}"
         ));
-        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_taken_away.get()).sum::<u64>();
+        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
         assert_eq!(taken, filters, "all but one");
         publish(&mut world, writer, "open/b", QoS::AtMostOnce, false);
         publish(&mut world, writer, "open/1", QoS::AtMostOnce, false);

@@ -35,7 +35,7 @@ fn a_subscription_is_refused_that_would_make_a_state_too_large() {
     world.clients[client].unsubscribe(&filter(0));
     world.run_until("it has unsubscribed", |world| world.clients[client].unsubacks == 1);
     assert_eq!(subscribe(&mut world, client, 5), [1]);
-    assert_eq!(world.broker_totals(1).subscriptions_beyond_state, 1);
+    assert_eq!(world.broker_totals(1).subscriptions_refused_state_size, 1);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn retained_messages_that_are_being_sent_leave_room_in_the_state() {
     assert_eq!(world.clients[client].received.len(), 20);
     assert!(world.clients[client].is_connected() && world.clients[other].is_connected());
     let totals = world.broker_totals(0);
-    assert_eq!((totals.states_too_large, totals.dropped_too_large), (0, 1));
+    assert_eq!((totals.session_states_too_large, totals.dropped_too_large), (0, 1));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_state_that_is_too_large_all_the_same_ends_the_connection_and_what_was_saved
     world.clients[client].subscribe("b", QoS::AtLeastOnce, false);
     world.run_until("it is disconnected", |world| world.clients[client].at.is_none());
     assert_eq!(world.clients[client].disconnected, Some(DisconnectReason::QuotaExceeded));
-    assert_eq!(world.broker_totals(0).states_too_large, 1);
+    assert_eq!(world.broker_totals(0).session_states_too_large, 1);
     assert!(world.clients[other].is_connected(), "others lose nothing");
     world.limit_states(0, STATE_MAX_BYTES);
     assert!(world.connect(client, 1, false, HOUR_S), "its session is as it was saved last");

@@ -56,7 +56,7 @@ fn at_memory_alone_a_message_is_acknowledged_before_the_log_has_it() {
     let mut payloads = world.clients[reader].payloads();
     payloads.sort_unstable();
     assert_eq!(payloads, ["as for all", "disk", "memory", "os", "quorum"]);
-    assert_eq!(world.broker_totals(0).acknowledged_not_stored, 0);
+    assert_eq!(world.broker_totals(0).acknowledged_messages_lost, 0);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn what_was_acknowledged_and_the_log_does_not_take_is_counted_and_disturbs_nothi
         assert_eq!(world.clients[publisher].done, ["first", "lost", "lost, too"]);
         assert_eq!(world.clients[publisher].refused, [""; 0]);
         let totals = world.broker_totals(0);
-        assert_eq!((totals.acknowledged_not_stored, totals.publishes_refused), (2, 0));
+        assert_eq!((totals.acknowledged_messages_lost, totals.publishes_refused), (2, 0));
         // All identifiers are free, and messages of any level go on.
         for number in 0..30 {
             let topic = ["memory/a", "quorum/a"][number % 2];
@@ -147,7 +147,7 @@ fn a_refusal_is_told_although_an_earlier_one_was_not() {
     assert_eq!(world.clients[publisher].refused, ["quorum refused"]);
     assert_eq!(world.clients[publisher].reasons, [ReasonCode::ImplementationSpecificError]);
     let totals = world.broker_totals(0);
-    assert_eq!((totals.acknowledged_not_stored, totals.publishes_refused), (1, 1));
+    assert_eq!((totals.acknowledged_messages_lost, totals.publishes_refused), (1, 1));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn what_is_acknowledged_at_once_behind_a_refusal_that_is_not_told_yet_is_not_ref
     world.run_until("all is done", |world| world.clients[publisher].is_idle());
     world.run(500);
     assert_eq!(world.clients[reader].payloads(), ["first", "later", "later, too"]);
-    assert_eq!(world.broker_totals(0).acknowledged_not_stored, 1);
+    assert_eq!(world.broker_totals(0).acknowledged_messages_lost, 1);
 }
 
 /// Of one topic, what is small is acknowledged at once, and what is large is not.
@@ -236,7 +236,7 @@ fn what_was_acknowledged_when_a_node_is_taken_for_dead_is_counted() {
     assert_eq!(world.clients[publisher].done, ["x"]);
     world.places[0].is_cut = false;
     world.run(2_000);
-    assert_eq!(world.broker_totals(0).acknowledged_not_stored, 1);
+    assert_eq!(world.broker_totals(0).acknowledged_messages_lost, 1);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
         assert!(published < 2 * PENDING_MAX, "nothing stops it");
     }
     assert_eq!(world.clients[publisher].done.len(), PENDING_MAX);
-    assert_eq!(world.broker_totals(0).clients_ahead_of_cluster, 1);
+    assert_eq!(world.broker_totals(0).clients_paused_for_cluster, 1);
     world.store.is_log_closed = false;
     world.run_until("it is heard again", |world| world.clients[publisher].is_idle());
     world.run_until("all have come", |world| world.clients[reader].received.len() == published);

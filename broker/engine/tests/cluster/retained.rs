@@ -17,10 +17,10 @@ const LOG_LAG_MAX_MS: u64 = 1_000;
 fn retained(world: &mut World, place: usize, filter: &str) -> Vec<(String, bool)> {
     let reader = world.client(&format!("reader-{}", world.clients.len()));
     world.connect(reader, place, true, 0);
-    let before = world.broker_totals(place).subscriptions_ahead_of_log;
+    let before = world.broker_totals(place).subscriptions_before_catch_up;
     world.subscribe(reader, filter, QoS::ExactlyOnce);
     // Where the log has been late for a second, it is to bring what is retained already. It comes soon after.
-    let is_late = world.broker_totals(place).subscriptions_ahead_of_log > before;
+    let is_late = world.broker_totals(place).subscriptions_before_catch_up > before;
     world.run(if is_late { FOLLOWED_MS } else { 50 });
     let mut received = world.clients[reader].received.clone();
     received.sort_by(|one, other| one.topic.cmp(&other.topic));
@@ -124,9 +124,9 @@ fn publish_and_look(seed: u64) {
         world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
         world.plan = Plan::default();
         let place = 1 + number % 2;
-        let before = world.broker_totals(place).subscriptions_ahead_of_log;
+        let before = world.broker_totals(place).subscriptions_before_catch_up;
         let found = retained(&mut world, place, "a");
-        if world.broker_totals(place).subscriptions_ahead_of_log > before {
+        if world.broker_totals(place).subscriptions_before_catch_up > before {
             // It comes once, by the log, and so does the one that clears the topic.
             assert_eq!(found, [(payload, false)], "{number} of {seed}");
         } else {
@@ -151,7 +151,7 @@ fn what_was_acknowledged_comes_by_the_log_where_that_is_late() {
     let waited_ms = world.now_ms - began_ms;
     assert!((LOG_LAG_MAX_MS..2 * LOG_LAG_MAX_MS).contains(&waited_ms), "{waited_ms}");
     assert!(world.clients[reader].received.is_empty(), "nothing comes twice");
-    assert_eq!(world.broker_totals(1).subscriptions_ahead_of_log, 1);
+    assert_eq!(world.broker_totals(1).subscriptions_before_catch_up, 1);
     world.deaf = None;
     world.run(FOLLOWED_MS);
     let received: Vec<_> = world.clients[reader].received.iter().map(|one| (&*one.payload, one.is_retained)).collect();
@@ -222,7 +222,7 @@ fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_mes
             world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
         }
         world.run(200);
-        assert!(world.broker_totals(0).messages_left_in_log > 0);
+        assert!(world.broker_totals(0).messages_deferred_to_log > 0);
         world.subscribe(slow, "a/x", QoS::ExactlyOnce);
         world.clients[slow].withholds_acks = false;
         world.clients[slow].acknowledge();

@@ -88,14 +88,14 @@ fn what_leaves_memory_arrives_as_promised() {
     for seed in seeds() {
         let _named = Named(seed);
         let mut random = Random::new(!seed);
-        let settings = Settings { hot_bytes: random.pick(&[0, 0, 5_000, 50_000]), ..settings(&mut random) };
+        let settings = Settings { spill_threshold_bytes: random.pick(&[0, 0, 5_000, 50_000]), ..settings(&mut random) };
         let plan = plan(&mut random);
         let mut world = World::new(seed, plan.clone(), settings, PromptLog::of_all_shards());
         let store = world.broker.connect_spill_store();
         world.run().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
         let counts = store.counts();
         (written, read) = (written + counts.1, read + counts.2);
-        assert_eq!(world.broker.totals().cold_lost, 0);
+        assert_eq!(world.broker.totals().spill_lost, 0);
     }
     if seeds().count() >= 200 {
         assert!(written > 1_000 && read > 1_000, "{written} were written and {read} read");
@@ -109,9 +109,9 @@ fn a_disk_that_fails_for_a_while_loses_nothing() {
         let _named = Named(seed);
         let mut random = Random::new(!seed ^ 0xFA17);
         let settings = Settings {
-            hot_bytes: random.pick(&[0, 5_000]),
-            buffered_bytes: 8 << 20,
-            client_bytes: 8 << 20,
+            spill_threshold_bytes: random.pick(&[0, 5_000]),
+            memory_bytes: 8 << 20,
+            memory_bytes_per_client: 8 << 20,
             receive_maximum: 20,
             ..settings(&mut random)
         };
@@ -136,7 +136,7 @@ fn a_disk_that_fails_for_a_while_loses_nothing() {
             world.exchange_all().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
         }
         world.finish().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
-        assert_eq!(world.broker.totals().cold_lost, 0);
+        assert_eq!(world.broker.totals().spill_lost, 0);
     }
 }
 
@@ -146,11 +146,12 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
     const CLIENTS: usize = 20;
     const MESSAGES: u16 = 12;
     const PAYLOAD_BYTES: usize = 8 << 10;
-    const HOT_BYTES: usize = 64 << 10;
+    const SPILL_THRESHOLD_BYTES: usize = 64 << 10;
     for (qos, receive_maximum) in
         [(QoS::AtLeastOnce, 65_535), (QoS::ExactlyOnce, 65_535), (QoS::AtLeastOnce, 1), (QoS::ExactlyOnce, 1)]
     {
-        let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..Settings::default() };
+        let settings =
+            Settings { sys_interval_s: 0, spill_threshold_bytes: SPILL_THRESHOLD_BYTES, ..Settings::default() };
         let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::of_all_shards());
         broker.connect_spill_store();
         let connect = |broker: &mut SimulatedBroker<PromptLog>, number: usize, receive_maximum| {
@@ -201,7 +202,10 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
             broker.settle(&mut NoDelays);
         }
         let hot_bytes = broker.memory().held(Kind::Message);
-        assert!(hot_bytes <= HOT_BYTES as u64 + 2 * PAYLOAD_BYTES as u64, "{hot_bytes} of {qos:?}, {receive_maximum}");
+        assert!(
+            hot_bytes <= SPILL_THRESHOLD_BYTES as u64 + 2 * PAYLOAD_BYTES as u64,
+            "{hot_bytes} of {qos:?}, {receive_maximum}"
+        );
         for number in 0..CLIENTS {
             let back = connect(&mut broker, number, 65_535);
             broker.settle(&mut NoDelays);
@@ -212,7 +216,7 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
             });
             assert_eq!(seen, (0..MESSAGES).collect::<Vec<_>>());
         }
-        assert_eq!(broker.totals().cold_lost, 0);
+        assert_eq!(broker.totals().spill_lost, 0);
     }
 }
 
@@ -222,8 +226,8 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     const SMALL: usize = 50_000;
     const LARGE: usize = 100;
     const PAYLOAD_BYTES: usize = 8 << 10;
-    const HOT_BYTES: usize = 4 << 20;
-    let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..Settings::default() };
+    const SPILL_THRESHOLD_BYTES: usize = 4 << 20;
+    let settings = Settings { sys_interval_s: 0, spill_threshold_bytes: SPILL_THRESHOLD_BYTES, ..Settings::default() };
     let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
     let mut broker = SimulatedBroker::new(1, settings, limits, PromptLog::of_all_shards());
     let store = broker.connect_spill_store();
@@ -240,7 +244,7 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), &[0; 80]));
     broker.settle(&mut NoDelays);
     let before = broker.exchange().retained_loaded_bytes();
-    assert!(before > HOT_BYTES as u64, "{before}");
+    assert!(before > SPILL_THRESHOLD_BYTES as u64, "{before}");
     // One is replaced before it has left.
     (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[1; PAYLOAD_BYTES]));
     retain(&mut broker, "z/0", &[2; PAYLOAD_BYTES]);
@@ -270,7 +274,7 @@ fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
     const MESSAGES: u16 = 20;
     const PAYLOAD_BYTES: usize = 8 << 10;
     let stalls_at = Rc::new(Cell::new(None));
-    let settings = Settings { sys_interval_s: 0, hot_bytes: 0, ..Settings::default() };
+    let settings = Settings { sys_interval_s: 0, spill_threshold_bytes: 0, ..Settings::default() };
     let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::stalling(stalls_at.clone()));
     broker.connect_spill_store();
     let connect = |broker: &mut SimulatedBroker<PromptLog>, name: &str| {
@@ -312,5 +316,5 @@ fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
     broker.settle(&mut NoDelays);
     let bytes = broker.take(subscriber, usize::MAX);
     let sent = each_packet(&bytes, |packet| matches!(packet, Packet::Publish(_)).then_some(()));
-    assert_eq!((sent.len(), broker.totals().cold_lost), (usize::from(MESSAGES), 0));
+    assert_eq!((sent.len(), broker.totals().spill_lost), (usize::from(MESSAGES), 0));
 }

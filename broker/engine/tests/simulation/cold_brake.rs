@@ -17,9 +17,10 @@ use crate::world::returning;
 const V5: ProtocolVersion = ProtocolVersion::V5;
 const MESSAGES: u16 = 300;
 const PAYLOAD_BYTES: usize = 64 << 10;
-const HOT_BYTES: usize = 1 << 20;
+const SPILL_THRESHOLD_BYTES: usize = 1 << 20;
 /// Half as much again as may be in memory, as much again for what the store is writing, and for what comes in a turn.
-const BOUND_BYTES: u64 = (HOT_BYTES + HOT_BYTES / 2 + HOT_BYTES + HOT_BYTES) as u64;
+const BOUND_BYTES: u64 =
+    (SPILL_THRESHOLD_BYTES + SPILL_THRESHOLD_BYTES / 2 + SPILL_THRESHOLD_BYTES + SPILL_THRESHOLD_BYTES) as u64;
 
 struct Scene {
     broker: SimulatedBroker<PromptLog>,
@@ -28,7 +29,7 @@ struct Scene {
 
 impl Scene {
     fn new(shards: usize, settings: Settings) -> Scene {
-        let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..settings };
+        let settings = Settings { sys_interval_s: 0, spill_threshold_bytes: SPILL_THRESHOLD_BYTES, ..settings };
         let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
         let mut broker = SimulatedBroker::new(shards, settings, limits, PromptLog::of_all_shards());
         broker.connect_spill_store();
@@ -133,9 +134,9 @@ fn publishers_of_retained_messages_wait_while_the_store_is_behind() {
     let other = scene.client(0, "q", &returning());
     scene.publish_many(publisher, true);
     scene.turns(1_000);
-    assert!(scene.hot_bytes() > HOT_BYTES as u64);
+    assert!(scene.hot_bytes() > SPILL_THRESHOLD_BYTES as u64);
     scene.assert_is_bounded();
-    assert!(scene.broker.totals().clients_paused_for_cold > 0);
+    assert!(scene.broker.totals().clients_paused_for_spill > 0);
     scene.send(other, &Packet::PingReq);
     scene.turns(1);
     assert!(!scene.broker.take(other, usize::MAX).is_empty(), "who adds nothing is heard");
@@ -154,7 +155,7 @@ fn publishers_wait_for_the_sessions_of_other_shards() {
     scene.publish_many(publisher, false);
     scene.turns(1_000);
     scene.assert_is_bounded();
-    assert!(scene.broker.totals().clients_paused_for_cold > 0);
+    assert!(scene.broker.totals().clients_paused_for_spill > 0);
     scene.serve();
     scene.broker.settle(&mut NoDelays);
     assert_eq!(scene.acknowledged(publisher), [PubAckReason::Success].repeat(usize::from(MESSAGES)));
@@ -164,8 +165,8 @@ fn publishers_wait_for_the_sessions_of_other_shards() {
 #[test]
 fn publishers_wait_before_they_would_be_refused() {
     for shards in [1, 2] {
-        let (buffered_bytes, session_queue_bytes) = (8 * HOT_BYTES, 1 << 30);
-        let mut scene = Scene::new(shards, Settings { buffered_bytes, session_queue_bytes, ..Settings::default() });
+        let (memory_bytes, session_queue_bytes) = (8 * SPILL_THRESHOLD_BYTES, 1 << 30);
+        let mut scene = Scene::new(shards, Settings { memory_bytes, session_queue_bytes, ..Settings::default() });
         let publisher = scene.client(0, "p", &returning());
         scene.create_offline_session(shards - 1, "t/#");
         let store = scene.broker.spilled().expect("it is connected").clone();
@@ -186,7 +187,7 @@ fn publishers_wait_before_they_would_be_refused() {
             }
         }
         assert_eq!(reasons, [PubAckReason::Success].repeat(usize::from(MESSAGES)));
-        assert!(scene.broker.totals().clients_paused_for_cold > 0);
+        assert!(scene.broker.totals().clients_paused_for_spill > 0);
     }
 }
 
@@ -215,14 +216,14 @@ fn a_subscriber_goes_on_whose_acknowledgements_are_behind_a_message_that_waits()
     // Enough of other clients that each message of this one waits.
     scene.publish_many(other, true);
     scene.turns(100);
-    let before = scene.broker.totals().clients_paused_for_cold;
+    let before = scene.broker.totals().clients_paused_for_spill;
     scene.publish(both, "t/last", true, &[0; PAYLOAD_BYTES]);
     let ack = PubAck { packet_id: first[0].0, reason: PubAckReason::Success, properties: Properties::EMPTY };
     scene.send(both, &Packet::PubAck(ack));
     scene.send(both, &Packet::PingReq);
     scene.turns(100);
     let bytes = scene.broker.take(both, usize::MAX);
-    assert_eq!(scene.broker.totals().clients_paused_for_cold, before + 1, "its message waits");
+    assert_eq!(scene.broker.totals().clients_paused_for_spill, before + 1, "its message waits");
     assert_eq!(received(&bytes).iter().map(|(_, payload)| &payload[..]).collect::<Vec<_>>(), [b"two"]);
     let answers = each_packet(&bytes, |packet| matches!(packet, Packet::PingResp).then_some(()));
     assert_eq!(answers.len(), 1);
@@ -240,8 +241,8 @@ fn a_subscriber_goes_on_whose_acknowledgements_are_behind_a_message_that_waits()
 /// A store that never answers: the account of memory refuses what is too much, as if there were none.
 #[test]
 fn publishers_do_not_wait_for_ever_for_a_store_that_stands_still() {
-    let (buffered_bytes, session_queue_bytes) = (16 << 20, 1 << 30);
-    let limits = Settings { buffered_bytes, session_queue_bytes, session_queue_memory: false, ..Settings::default() };
+    let (memory_bytes, session_queue_bytes) = (16 << 20, 1 << 30);
+    let limits = Settings { memory_bytes, session_queue_bytes, session_queue_memory: false, ..Settings::default() };
     let mut scene = Scene::new(1, limits);
     let publisher = scene.client(0, "p", &returning());
     scene.create_offline_session(0, "t/#");

@@ -56,7 +56,7 @@ impl World {
             sys_interval_s: 0,
             in_flight_per_client: 10_000,
             receive_maximum: 65_535,
-            hot_bytes: if is_cold { 0 } else { 1 << 30 },
+            spill_threshold_bytes: if is_cold { 0 } else { 1 << 30 },
             shard_queue_batches: 2 + random.below(8),
             ..Settings::default()
         };

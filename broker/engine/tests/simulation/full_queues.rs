@@ -137,7 +137,7 @@ impl Scene {
 #[test]
 fn the_limit_of_one_client_does_not_bound_how_many_receivers_a_message_has() {
     const RECEIVERS: usize = 1_000;
-    let mut scene = Scene::new(1, Settings { client_bytes: 64 << 10, ..Settings::default() });
+    let mut scene = Scene::new(1, Settings { memory_bytes_per_client: 64 << 10, ..Settings::default() });
     for number in 0..RECEIVERS {
         scene.offline(0, &format!("offline-{number}"), &["t"]);
     }
@@ -161,7 +161,7 @@ fn a_full_channel_to_one_shard_pauses_only_those_who_publish_to_it() {
         scene.send(flooding, "slow", &[0; 70 << 10]);
         scene.broker.turn(0, &mut NoDelays);
     }
-    assert!(scene.broker.totals().publishers_paused > 0, "the channel to shard 1 is full");
+    assert!(scene.broker.totals().publishers_paused_for_shard_queue > 0, "the channel to shard 1 is full");
     for topic in ["here", "idle", "nobody"] {
         scene.send(local, topic, b"x");
         scene.broker.turn(0, &mut NoDelays);
@@ -175,7 +175,7 @@ fn a_full_channel_to_one_shard_pauses_only_those_who_publish_to_it() {
 fn sessions_over_their_share_close_a_topic_once_and_open_it_when_they_have_caught_up() {
     const SESSIONS: usize = 300;
     let settings = Settings {
-        client_bytes: 64 << 10,
+        memory_bytes_per_client: 64 << 10,
         session_queue_bytes: 1 << 40,
         session_queue_memory: false,
         ..Settings::default()
@@ -244,7 +244,7 @@ fn a_full_queue_stops_publishers_on_whichever_shard_and_nothing_is_lost() {
         assert_eq!((scene.received(back), scene.received(other)), (vec![10], vec![10]));
         let totals = scene.broker.totals();
         assert_eq!((totals.dropped_queue_full, totals.publishes_refused_queue_full), (0, refused));
-        assert_eq!(totals.publishers_paused_for_queue > 0, policy == SlowConsumer::PausePublisher);
+        assert_eq!(totals.publishers_paused_for_session_queue > 0, policy == SlowConsumer::PausePublisher);
     }
 }
 
@@ -329,7 +329,7 @@ fn what_is_dropped_for_a_full_queue_is_told_to_its_client_once() {
 #[test]
 fn a_queue_that_takes_the_memory_of_its_client_is_full_and_does_not_stop_publishers() {
     const SESSIONS: usize = 10;
-    let settings = Settings { buffered_bytes: 8 << 20, client_bytes: 1 << 20, ..Settings::default() };
+    let settings = Settings { memory_bytes: 8 << 20, memory_bytes_per_client: 1 << 20, ..Settings::default() };
     let mut scene = Scene::new(1, settings);
     for number in 0..SESSIONS {
         scene.offline(0, &format!("offline-{number}"), &[&format!("t/{number}")]);
@@ -347,22 +347,22 @@ fn a_queue_that_takes_the_memory_of_its_client_is_full_and_does_not_stop_publish
 
 #[test]
 fn a_session_whose_messages_nobody_fetches_is_counted_until_somebody_does() {
-    let mut scene = Scene::new(1, Settings { neglected_session_s: 1_000, ..Settings::default() });
+    let mut scene = Scene::new(1, Settings { stale_session_s: 1_000, ..Settings::default() });
     scene.offline(0, "offline", &["t"]);
     scene.offline(0, "empty", &["u"]);
     let publisher = scene.client(0, "publisher");
     scene.publish(publisher, "t", b"x");
     scene.pass(900_000);
-    assert_eq!(scene.broker.totals().sessions_neglected, 0);
+    assert_eq!(scene.broker.totals().sessions_stale, 0);
     scene.pass(110_000);
-    assert_eq!(scene.broker.totals().sessions_neglected, 1);
+    assert_eq!(scene.broker.totals().sessions_stale, 1);
     // The other one becomes so when something waits for it.
     scene.publish(publisher, "u", b"x");
     scene.pass(200_000);
-    assert_eq!(scene.broker.totals().sessions_neglected, 2);
+    assert_eq!(scene.broker.totals().sessions_stale, 2);
     for (name, left) in [("offline", 1), ("empty", 0)] {
         let client_id = scene.broker.client_id_on(0, name);
         scene.connect(0, &client_id, &returning());
-        assert_eq!(scene.broker.totals().sessions_neglected, left, "{name} is back");
+        assert_eq!(scene.broker.totals().sessions_stale, left, "{name} is back");
     }
 }

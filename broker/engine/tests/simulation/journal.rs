@@ -308,7 +308,7 @@ fn is_queue(session: &Session) -> bool {
 /// Limits that let everything that waits go out at once, so that it can be compared with the replayed state.
 pub(crate) fn large_limits(random: &mut Random) -> Settings {
     Settings {
-        hot_bytes: 0,
+        spill_threshold_bytes: 0,
         receive_maximum: 65_535,
         in_flight_per_client: 10_000,
         connection_output_bytes: 100 << 20,

@@ -140,7 +140,7 @@ fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
     let anew = world.connect("lasting", false);
     assert_eq!(world.connected(anew), ConnectReason::Success);
     let totals = world.broker.totals();
-    assert_eq!((totals.publishes_refused_disk, totals.refused_disk), (1, 3));
+    assert_eq!((totals.publishes_refused_disk, totals.resources_refused_disk), (1, 3));
 }
 
 /// The thread that writes the log rings while the turn still goes on, which wakes nobody: the turn has to look once more.
@@ -154,7 +154,7 @@ fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
     assert_eq!(world.connected(unlucky), ConnectReason::ServerUnavailable);
     assert!(world.broker.closed_at_ms(unlucky).is_some());
     let totals = world.broker.totals();
-    assert_eq!((totals.refused_disk, totals.connects_refused), (1, 1));
+    assert_eq!((totals.resources_refused_disk, totals.connects_refused), (1, 1));
 }
 
 /// The thread that writes the log does not wait until a packet has been handled.
@@ -201,7 +201,7 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     assert_eq!(world.subscribe(passing, "more/#"), SubscribeReason::GrantedQoS1, "it does not last");
     assert_eq!(world.unsubscribe(passing, "more/#"), UnsubscribeReason::Success);
     let totals = world.broker.totals();
-    assert_eq!((totals.publishes_refused_disk, totals.refused_disk), (1, 2));
+    assert_eq!((totals.publishes_refused_disk, totals.resources_refused_disk), (1, 2));
 
     world.set_state(LogState::Open);
     assert_eq!(world.subscribe(back, "more/#"), SubscribeReason::GrantedQoS1);

@@ -22,10 +22,10 @@ fn plan(random: &mut Random) -> Plan {
 
 fn scarce(random: &mut Random) -> Settings {
     let settings = settings(random);
-    let buffered_bytes = random.pick(&[200 << 10, 300 << 10, 500 << 10, 1 << 20, 2 << 20]);
+    let memory_bytes = random.pick(&[200 << 10, 300 << 10, 500 << 10, 1 << 20, 2 << 20]);
     Settings {
-        buffered_bytes,
-        client_bytes: random.pick(&[100 << 10, 200 << 10, buffered_bytes]),
+        memory_bytes,
+        memory_bytes_per_client: random.pick(&[100 << 10, 200 << 10, memory_bytes]),
         session_queue_messages: 1 << 20,
         session_queue_bytes: 1 << 30,
         session_queue_memory: false,
@@ -44,15 +44,15 @@ fn what_is_acknowledged_arrives_however_little_memory_there_is() {
         let _named = Named(seed);
         let mut random = Random::new(!seed);
         let (plan, settings) = (plan(&mut random), scarce(&mut random));
-        let (buffered_bytes, client_bytes) = (settings.buffered_bytes, settings.client_bytes);
+        let (memory_bytes, memory_bytes_per_client) = (settings.memory_bytes, settings.memory_bytes_per_client);
         let mut world = World::new(seed, plan.clone(), settings, |_| Volatile);
         world.broker.interleave_turns();
         if let Err(wrong) = world.run() {
-            panic!("{plan:?}, {buffered_bytes} bytes, {client_bytes} for a client: {wrong}");
+            panic!("{plan:?}, {memory_bytes} bytes, {memory_bytes_per_client} for a client: {wrong}");
         }
         refusals += world.clients.iter().map(|client| client.refusals).sum::<usize>();
         let totals = world.broker.totals();
-        waits += totals.publishers_short_of_memory;
+        waits += totals.publishers_paused_for_memory;
         throttled += totals.sessions_throttled;
     }
     if seeds().count() >= WORLDS {

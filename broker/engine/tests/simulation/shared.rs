@@ -408,7 +408,7 @@ fn live(seed: u64) {
         shared_queue_bytes: random.pick(&[2_000, 20_000, 1 << 20]),
         shared_ack_timeout_s: random.pick(&[0, TIMEOUT_S]),
         shard_queue_batches: random.pick(&[1, 2, 8, 64]),
-        hot_bytes: if is_cold { 0 } else { 1 << 30 },
+        spill_threshold_bytes: if is_cold { 0 } else { 1 << 30 },
         ..settings()
     };
     let shards = 1 + random.below(3);

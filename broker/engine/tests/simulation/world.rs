@@ -72,7 +72,7 @@ type Outcome = Result<(), String>;
 impl<M: Mode> World<M> {
     pub(crate) fn new(seed: u64, plan: Plan, settings: Settings, journal: impl FnMut(usize) -> M) -> World<M> {
         let mut random = Random::new(seed);
-        let is_short_of_memory = settings.buffered_bytes < Settings::default().buffered_bytes;
+        let is_short_of_memory = settings.memory_bytes < Settings::default().memory_bytes;
         let is_paced = settings.publish_messages_per_s > 0 || settings.publish_bytes_per_s > 0;
         let broker = SimulatedBroker::new(plan.shards, settings, RETAINED, journal);
         let clients = (0..plan.clients)

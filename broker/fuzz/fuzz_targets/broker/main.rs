@@ -120,7 +120,7 @@ fn settings(choice: u8) -> Settings {
         session_queue_bytes: 6_000,
         slow_consumer: slow_consumer.into(),
         connection_output_bytes: if choice & 8 == 0 { 1_000 } else { 100_000 },
-        buffered_bytes: if choice & 16 == 0 { 3_000 } else { 1 << 30 },
+        memory_bytes: if choice & 16 == 0 { 3_000 } else { 1 << 30 },
         shard_queue_batches: 1,
         sys_interval_s: u32::from(choice & 32 == 0) * 20,
         ..Settings::default()

@@ -69,7 +69,7 @@ impl World {
         let settings = Settings {
             max_session_expiry_s: u32::MAX,
             in_flight_per_client: 4,
-            hot_bytes: if how & 1 == 0 { 0 } else { 1 << 30 },
+            spill_threshold_bytes: if how & 1 == 0 { 0 } else { 1 << 30 },
             shard_queue_batches: 1 + usize::from(how >> 1 & 3),
             sys_interval_s: 0,
             ..Settings::default()

@@ -30,7 +30,7 @@ pub struct Ban {
     /// When it ends, in seconds since 1970; `None`: when it is removed.
     pub until_unix_s: Option<u64>,
     /// The reason, for operators; clients do not see it.
-    pub why: Box<str>,
+    pub reason: Box<str>,
 }
 
 /// Why a ban is not accepted.
@@ -118,7 +118,7 @@ impl Bans {
     /// # Errors
     /// There are too many bans, or the reason is too long.
     pub fn add(&self, ban: Ban, now: Now) -> Result<(), BanError> {
-        if ban.why.len() > BAN_REASON_BYTES_MAX {
+        if ban.reason.len() > BAN_REASON_BYTES_MAX {
             return Err(BanError::Reason);
         }
         let added = self.table().add(ban, now);
@@ -160,10 +160,10 @@ impl Bans {
     fn list_of(&self, now: Now, predicate: impl Fn(&Table, &BanTarget) -> bool) -> Vec<Ban> {
         let table = self.table();
         let holding = table.bans.iter().filter(|(who, (until, _))| is_active(*until, now) && predicate(&table, who));
-        let ban = |(who, (until, why)): (&BanTarget, &(Option<u64>, Box<str>))| Ban {
+        let ban = |(who, (until, reason)): (&BanTarget, &(Option<u64>, Box<str>))| Ban {
             who: who.clone(),
             until_unix_s: *until,
-            why: why.clone(),
+            reason: reason.clone(),
         };
         let mut bans: Vec<Ban> = holding.map(ban).collect();
         // Release the lock: threads that serve clients may wait for it.
@@ -225,8 +225,8 @@ impl Bans {
                 Some(false) => continue,
                 Some(true) => {
                     let until_unix_s = Some(now.unix_s.saturating_add(rule.ban_s));
-                    let why = format!("{} failures within {} s", rule.count, rule.within_s).into();
-                    table.add(Ban { who: who.clone(), until_unix_s, why }, now)
+                    let reason = format!("{} failures within {} s", rule.count, rule.within_s).into();
+                    table.add(Ban { who: who.clone(), until_unix_s, reason }, now)
                 }
                 None => Err(BanError::Full),
             };
@@ -330,7 +330,7 @@ impl Table {
 
     fn insert(&mut self, ban: Ban) {
         let prefix = prefix(&ban.who);
-        if self.bans.insert(ban.who, (ban.until_unix_s, ban.why)).is_none()
+        if self.bans.insert(ban.who, (ban.until_unix_s, ban.reason)).is_none()
             && let Some(count) = prefix.and_then(|prefix| self.prefixes.0.get_mut(usize::from(prefix)))
         {
             *count += 1;

@@ -21,7 +21,7 @@ pub struct JwtError(pub(crate) String);
 
 impl std::fmt::Display for JwtError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} [jwt_keys]", self.0)
+        write!(f, "{} [jwt_key_file]", self.0)
     }
 }
 

@@ -13,7 +13,7 @@ use tautwire_protocol::ConnectReason;
 use super::support::{NOW, chain_with, ends_at, from, nobody, user, users};
 
 fn ban(who: BanTarget, until_unix_s: Option<u64>) -> Ban {
-    Ban { who, until_unix_s, why: "test".into() }
+    Ban { who, until_unix_s, reason: "test".into() }
 }
 
 fn network(text: &str) -> Network {
@@ -120,7 +120,7 @@ fn tables_are_bounded() {
     bans.add(ban(user(limits::BANS_MAX), None), at(5)).expect("banned");
     assert_eq!(bans.list(at(5)).len(), 1);
     let why = "x".repeat(limits::BAN_REASON_BYTES_MAX + 1).into();
-    assert_eq!(bans.add(Ban { why, ..ban(user(0), None) }, NOW), Err(BanError::Reason));
+    assert_eq!(bans.add(Ban { reason: why, ..ban(user(0), None) }, NOW), Err(BanError::Reason));
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn a_user_who_is_banned_is_refused_although_the_password_is_known() {
     let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: bans.clone(), verified };
     let chain = Arc::new(Chain::new(vec![users()], settings).expect("a chain"));
     admitted(&chain, user("dave", "password"));
-    let ban = Ban { who: BanTarget::User("dave".into()), until_unix_s: None, why: "".into() };
+    let ban = Ban { who: BanTarget::User("dave".into()), until_unix_s: None, reason: "".into() };
     bans.add(ban, NOW).expect("it fits");
     assert_eq!(refused(&chain, user("dave", "password")).code, RefusalCode::Banned);
 }

@@ -32,9 +32,9 @@ impl RecordFault {
     pub fn code(self) -> &'static str {
         match self {
             RecordFault::UnknownRecord => "record_unknown",
-            RecordFault::Truncated => "record_cut_short",
+            RecordFault::Truncated => "record_truncated",
             RecordFault::InvalidUtf8 => "record_not_text",
-            RecordFault::InvalidValue => "record_impossible_value",
+            RecordFault::InvalidValue => "record_invalid_value",
             RecordFault::InvalidMessage => "record_not_a_message",
         }
     }

@@ -68,15 +68,15 @@ fn each_fault_has_a_code_and_an_offset() {
     let cases: [(Vec<u8>, RecordFault, usize, &str); 12] = [
         (vec![0], RecordFault::UnknownRecord, 0, "record_unknown"),
         (vec![27], RecordFault::UnknownRecord, 0, "record_unknown"),
-        (vec![26, 65, 0], RecordFault::InvalidValue, 1, "record_impossible_value"),
-        (vec![3, 1, 0], RecordFault::Truncated, 1, "record_cut_short"),
-        (vec![3, 0, 0, 0, 0, 0, 0, 0, 0], RecordFault::InvalidValue, 1, "record_impossible_value"),
-        (after(14, &[0, 0]), RecordFault::InvalidValue, 9, "record_impossible_value"),
+        (vec![26, 65, 0], RecordFault::InvalidValue, 1, "record_invalid_value"),
+        (vec![3, 1, 0], RecordFault::Truncated, 1, "record_truncated"),
+        (vec![3, 0, 0, 0, 0, 0, 0, 0, 0], RecordFault::InvalidValue, 1, "record_invalid_value"),
+        (after(14, &[0, 0]), RecordFault::InvalidValue, 9, "record_invalid_value"),
         (after(10, &[1, 0, 0, 0, 0xFF]), RecordFault::InvalidUtf8, 13, "record_not_text"),
-        (after(10, &[0xFF, 0xFF, 0xFF, 0xFF]), RecordFault::Truncated, 13, "record_cut_short"),
-        (queued(0b1_0000, &[0; 4]), RecordFault::InvalidValue, 25, "record_impossible_value"),
-        (queued(0b11, &[0; 4]), RecordFault::InvalidValue, 25, "record_impossible_value"),
-        (queued(0, &[1, 0, 0, 0, 0, 0, 0, 0]), RecordFault::InvalidValue, 30, "record_impossible_value"),
+        (after(10, &[0xFF, 0xFF, 0xFF, 0xFF]), RecordFault::Truncated, 13, "record_truncated"),
+        (queued(0b1_0000, &[0; 4]), RecordFault::InvalidValue, 25, "record_invalid_value"),
+        (queued(0b11, &[0; 4]), RecordFault::InvalidValue, 25, "record_invalid_value"),
+        (queued(0, &[1, 0, 0, 0, 0, 0, 0, 0]), RecordFault::InvalidValue, 30, "record_invalid_value"),
         (vec![1, 1, 0, 0, 0, 9], RecordFault::InvalidMessage, 5, "record_not_a_message"),
     ];
     for (bytes, fault, offset, code) in cases {

@@ -117,7 +117,7 @@ impl StreamReader {
                 Ok(None) => {}
                 Err(broken) => {
                     debug!("restarting the reader of {}: {}", self.stream, broken.why());
-                    self.counters.readings_restarted.add(1);
+                    self.counters.consumers_restarted.add(1);
                     self.consumer = None;
                     return None;
                 }
@@ -134,7 +134,7 @@ impl StreamReader {
     }
 
     async fn restart(&mut self, broken: &ConsumerError) {
-        self.counters.readings_restarted.add(1);
+        self.counters.consumers_restarted.add(1);
         debug!("restarting the reader of {}: {}", self.stream, broken.why());
         if let Some(consumer) = self.consumer.take() {
             let subject = format!("$JS.API.CONSUMER.DELETE.{}.{}", self.stream, consumer.name);

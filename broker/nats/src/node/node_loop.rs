@@ -188,7 +188,7 @@ impl NodeLoop {
             tokio::spawn(async move { link.client.drain().await });
         }
         if self.deferred.bytes() >= self.settings.limits.deferred_max_bytes {
-            self.shared.counters.commands_stalled.add(1);
+            self.shared.counters.command_stalls.add(1);
         }
         let is_done = self.store.is_idle() && self.tasks.is_idle() && self.deferred.is_empty();
         if self.stops_at_ms.is_some_and(|at_ms| at_ms <= now_ms || is_done && has_no_commands) {
@@ -284,7 +284,7 @@ impl NodeLoop {
             && let Some((partition, command)) = self.execute_command(command)
             && let Some(client) = command.client()
         {
-            self.shared.counters.messages_held.add(1);
+            self.shared.counters.messages_delayed.add(1);
             self.deferred.defer(client, partition, command, false);
             self.broker.pause_reading(client);
         }
@@ -393,7 +393,7 @@ impl NodeLoop {
             BusEvent::Message { pattern, subject, message } => {
                 if self.member.counts(&pattern, &subject) && !self.broker.receive_broadcast(&pattern, &subject, message)
                 {
-                    self.shared.counters.bus_dropped_in.add(1);
+                    self.shared.counters.bus_inbound_dropped.add(1);
                 }
             }
         }

@@ -14,9 +14,9 @@ use crate::error::Error;
 use crate::settings::{Syncing, Times};
 
 /// Advice for a server that does not.
-const SYNC_ALWAYS: &str = "set `sync_interval: always` in the jetstream block of each server, or accept data loss in a power failure with cluster.sync = \"weaker\"";
+const SYNC_ALWAYS: &str = "set `sync_interval: always` in the jetstream block of each server, or accept data loss in a power failure with cluster.sync = \"relaxed\"";
 /// Advice for a server about which nothing is known.
-const NAME_ALL: &str = "list the monitoring addresses of all servers in cluster.monitors, or guarantee that all servers do with cluster.sync = \"promised\"";
+const NAME_ALL: &str = "list the monitoring addresses of all servers in cluster.monitoring_addresses, or guarantee that all servers do with cluster.sync = \"trust\"";
 
 /// The largest answer that is read. A server with all its monitoring data sends some kilobytes.
 const ANSWER_MAX_BYTES: u64 = 1024 * 1024;
@@ -85,7 +85,7 @@ async fn probe(address: &str, times: &Times) -> Result<Result<(String, bool), St
     };
     let why = || {
         format!(
-            "the monitoring address {address} is not that of a NATS server with JetStream; correct cluster.monitors"
+            "the monitoring address {address} is not that of a NATS server with JetStream; correct cluster.monitoring_addresses"
         )
     };
     read(&answer).map(Ok).ok_or_else(|| Error::Unsynced { why: why() })
@@ -135,7 +135,7 @@ mod tests {
             (&[("a", true)], "server b", NAME_ALL),
             (&[], "cannot verify that the NATS servers write to disk", NAME_ALL),
         ] {
-            let error = judge(&known(pairs), &[], &holders).expect_err("weaker").to_string();
+            let error = judge(&known(pairs), &[], &holders).expect_err("relaxed").to_string();
             assert!(error.contains(named) && error.ends_with(&format!("; {advice} [cluster_unsynced]")), "{error}");
         }
     }

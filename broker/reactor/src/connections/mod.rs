@@ -235,7 +235,7 @@ impl Connections {
     fn close_idle_handshake<M: Mode>(&mut self, shard: &mut Shard<M>) -> bool {
         let silent = self.handshakes.find_idle(self.now_ms, |id| Some(self.sockets.handshaking_layers(id)?.due));
         let Some(id) = silent else { return false };
-        shard.counters().tls_handshakes_displaced.add(1);
+        shard.counters().tls_handshakes_evicted.add(1);
         self.handle_peer_close(shard, id);
         true
     }

@@ -66,7 +66,7 @@ impl DelayedAckDetector {
         let was_hurried = self.is_quick();
         self.update(now);
         if was_hurried && !self.is_quick() {
-            counters.quickacks_given_up.add(1);
+            counters.quickacks_disabled.add(1);
         }
         self.is_quick()
     }
@@ -254,7 +254,7 @@ mod tests {
         let (mut ack_detector, counters) = (quick_acks(), Counters::default());
         let found = quick_acks_after(&mut ack_detector, &[40, 40, 40, 40, 40], &counters);
         assert_eq!(found, [true, true, true, true, false, false]);
-        assert_eq!(counters.quickacks_given_up.get(), 1);
+        assert_eq!(counters.quickacks_disabled.get(), 1);
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         let (mut ack_detector, counters) = (normal_mode(), Counters::default());
         let found = quick_acks_after(&mut ack_detector, &[40; 10 * (DELAYED_GAPS_RETRY as usize + 1)], &counters);
         assert_eq!(found.iter().filter(|is_hurried| **is_hurried).count(), 10);
-        assert_eq!(counters.quickacks_given_up.get(), 10);
+        assert_eq!(counters.quickacks_disabled.get(), 10);
     }
 
     #[test]

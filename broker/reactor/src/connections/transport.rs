@@ -287,6 +287,6 @@ fn unframe(websocket: &mut WebSocket, bytes: &mut [u8], counters: &Counters) -> 
     let was_open = websocket.is_open();
     let left = websocket.receive(bytes);
     counters.websocket_handshakes.add(u64::from(!was_open && websocket.is_open()));
-    counters.websocket_pings_passed_over.add(websocket.take_skipped_pings());
+    counters.websocket_pings_skipped.add(websocket.take_skipped_pings());
     left
 }

@@ -47,7 +47,7 @@ fn a_fan_out_is_written_in_turns_and_its_publisher_is_heard_again() {
             publisher.write(&messages(round * MESSAGES, |_| None));
         }
         audience.hear(5 * MESSAGES);
-        assert!(broker.control().totals().fan_outs_put_off > 0, "{threads} threads");
+        assert!(broker.control().totals().fan_outs_deferred > 0, "{threads} threads");
     }
 }
 

@@ -31,7 +31,7 @@ fn a_client_that_waits_for_acknowledgements_gets_them_at_once() {
             }
             assert!(begun.elapsed() < PATIENCE, "{threads} threads: {number} messages, and none acknowledged at once");
         }
-        assert_eq!(broker.control().totals().quickacks_given_up, 0, "{threads} threads");
+        assert_eq!(broker.control().totals().quickacks_disabled, 0, "{threads} threads");
     }
 }
 

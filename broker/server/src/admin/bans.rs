@@ -33,7 +33,7 @@ pub(super) fn add(call: &mut RequestContext<'_, '_>) -> Result<Response, Respons
     let authenticator = call.admin.reloader.authenticator();
     let now = authenticator.now();
     let until_unix_s = seconds.map(|seconds| now.unix_s.saturating_add(seconds));
-    let ban = Ban { who: who.clone(), until_unix_s, why: value.text("why").into() };
+    let ban = Ban { who: who.clone(), until_unix_s, reason: value.text("reason").into() };
     if call.admin.reloader.node().is_some() {
         share(call, &ban, now)?;
         log::info!("admin: {who} banned on all nodes");
@@ -64,7 +64,7 @@ pub(super) fn remove(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
 
 /// Adds the ban to those that all nodes of the cluster share. Each node enforces it when it applies the revision.
 fn share(call: &RequestContext<'_, '_>, ban: &Ban, now: Now) -> Result<(), Response> {
-    if ban.why.len() > BAN_REASON_BYTES_MAX {
+    if ban.reason.len() > BAN_REASON_BYTES_MAX {
         return Err(too_long());
     }
     shared::change_parts(call, |parts| {
@@ -121,7 +121,7 @@ fn parse_target(call: &mut RequestContext<'_, '_>) -> Result<(BanTarget, Value),
 }
 
 fn too_long() -> Response {
-    bad_request("why: the reason is too long")
+    bad_request("reason: the reason is too long")
 }
 
 fn bad_request(message: &str) -> Response {

@@ -21,7 +21,7 @@ const ORDERS: [(&str, ClientOrder); 8] = [
     ("queued_bytes", ClientOrder::QueuedBytes),
     ("in_flight", ClientOrder::InFlight),
     ("subscriptions", ClientOrder::Subscriptions),
-    ("held_bytes", ClientOrder::HeldBytes),
+    ("memory_bytes", ClientOrder::HeldBytes),
     ("dropped_messages", ClientOrder::DroppedMessages),
 ];
 
@@ -49,7 +49,7 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let request = ClientsQuery {
         text: query.take("search").unwrap_or_default().into(),
         connected: query.take_as("connected", "true or false", truth)?,
-        neglected: query.take_as("neglected", "true or false", truth)?,
+        neglected: query.take_as("stale", "true or false", truth)?,
         listener: query.take("listener").map(Box::from),
         order: query
             .take_as("sort", &format!("one of {orders}"), |text| {
@@ -60,7 +60,7 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
         after: query.take_as("after", "the value of `next` in an earlier response", read_cursor)?,
         limit: limit(&mut query)?,
     };
-    query.finish("search, connected, neglected, listener, sort, descending, after, limit")?;
+    query.finish("search, connected, stale, listener, sort, descending, after, limit")?;
     let page = call.admin.control.clients(&request, call.query_deadline()).map_err(query_error)?;
     let is_full = page.clients.len() == request.limit;
     let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
@@ -135,14 +135,14 @@ fn to_fields(summary: &ClientSummary) -> Fields {
     }
     object
         .with("session_expiry_s", summary.session_expiry_s)
-        .with("ends_at_ms", summary.ends_at_ms)
+        .with("expires_at_ms", summary.ends_at_ms)
         .with("subscriptions", summary.subscriptions)
         .with("queued_messages", summary.queued_messages)
         .with("queued_bytes", summary.queued_bytes)
         .with("in_flight", summary.in_flight)
-        .with("held_bytes", summary.held_bytes)
-        .with("left_ms", summary.left_ms)
-        .with("neglected", summary.is_neglected)
+        .with("memory_bytes", summary.held_bytes)
+        .with("disconnected_ms", summary.left_ms)
+        .with("stale", summary.is_neglected)
         .with("dropped_messages", summary.dropped_messages)
 }
 
@@ -151,12 +151,12 @@ fn detailed(detail: &ClientDetail) -> Fields {
         .with("resumed", detail.resumed)
         .with("send_maximum", detail.send_maximum)
         .with("maximum_packet_size_bytes", detail.maximum_packet_size_bytes)
-        .with("receiving", detail.receiving)
+        .with("inbound_in_flight", detail.receiving)
         .with("will_topic", detail.will_topic.as_deref())
         .with("roles", detail.roles.iter().map(|role| &**role).collect::<Vec<_>>())
         .with("authenticated_by", detail.authenticated_by)
-        .with("not_heard_for", detail.reading_paused_for.clone())
-        .with("acks_waiting", detail.delayed_acks)
+        .with("paused_for", detail.reading_paused_for.clone())
+        .with("pending_acks", detail.delayed_acks)
         .with("drops", detail.drops.iter().map(drop_event).collect::<Vec<_>>())
 }
 

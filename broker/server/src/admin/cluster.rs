@@ -16,9 +16,9 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
 /// `POST /v1/cluster/drain`. Drains this node, or forwards the request to the node that the query names.
 pub(super) fn drain(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
-    let is_for_good = query.take_as("for_good", "true or false", |text| text.parse().ok())?.unwrap_or(false);
+    let is_for_good = query.take_as("permanent", "true or false", |text| text.parse().ok())?.unwrap_or(false);
     let name = query.take("node");
-    query.finish("for_good, node")?;
+    query.finish("permanent, node")?;
     let node = node(call)?;
     let name = name.as_deref().unwrap_or(node.name());
     let by = call.by();
@@ -26,7 +26,7 @@ pub(super) fn drain(call: &mut RequestContext<'_, '_>) -> Result<Response, Respo
     log::info!("admin: draining node {name}");
     log::error!(
         target: crate::log::audit::TARGET,
-        event = "cluster_drain", node = name, by = &*by, address = &*address, for_good = is_for_good;
+        event = "cluster_drain", node = name, actor = &*by, address = &*address, permanent = is_for_good;
         ""
     );
     if name != node.name() {
@@ -56,14 +56,14 @@ fn drain_error_response(name: &str, why: DrainError) -> Response {
         ),
         DrainError::Unconfirmed => refused(
             Status::SERVICE_UNAVAILABLE,
-            "cluster_node_silent",
+            "cluster_node_timeout",
             format!(
                 "{name} has not confirmed the request, but may have received it; check `tautwire cluster status`, and try again"
             ),
         ),
         DrainError::TooMany => refused(
             Status::SERVICE_UNAVAILABLE,
-            "cluster_orders",
+            "cluster_busy",
             "too many commands to other nodes are pending; try again".to_owned(),
         ),
     }
@@ -80,7 +80,7 @@ pub(super) fn node<'c>(call: &RequestContext<'c, '_>) -> Result<&'c Node, Respon
 }
 
 fn accepted() -> Response {
-    ok(Fields::default().with("begun", true))
+    ok(Fields::default().with("started", true))
 }
 
 pub(super) fn not_clustered() -> Response {

@@ -93,8 +93,8 @@ impl Credentials {
             (Ok(token), Ok(tokens), Ok(passwords)) => {
                 let limits = SessionLimits {
                     sessions: admin.sessions,
-                    idle: Duration::from_secs(admin.session_idle_s.into()),
-                    longest: Duration::from_secs(admin.session_s.into()),
+                    idle: Duration::from_secs(admin.session_idle_timeout_s.into()),
+                    longest: Duration::from_secs(admin.session_max_age_s.into()),
                 };
                 Ok(Credentials { token, tokens, passwords, users: admin.roles.0.clone(), limits })
             }

@@ -115,7 +115,7 @@ async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&Tls
         return stream.inspect_err(refused).ok();
     }
     let message = "this address serves HTTPS; use https://";
-    let error = Response::error(Status::BAD_REQUEST, "https_needed", message);
+    let error = Response::error(Status::BAD_REQUEST, "https_required", message);
     admin.count(&error);
     client.close(client.plain(), &error.into_last_bytes()).await;
     None
@@ -208,7 +208,7 @@ impl ConnectionContext {
             let by = caller.as_ref().map_or_else(String::new, |caller| caller.principal.by());
             log::error!(
                 target: crate::log::audit::TARGET,
-                event = "admin", method = &*head.method, path = &*head.path, by = &*by, address = &*address, status = status;
+                event = "admin", method = &*head.method, path = &*head.path, actor = &*by, address = &*address, status = status;
                 ""
             );
         }

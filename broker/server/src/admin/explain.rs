@@ -39,12 +39,12 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     let roles = explanation
         .roles
         .iter()
-        .map(|RoleReason { role, because }| Fields::default().with("role", &**role).with("because", &**because));
+        .map(|RoleReason { role, reason }| Fields::default().with("role", &**role).with("reason", &**reason));
     Ok(ok(Fields::default()
-        .with("allowed", explanation.verdict.is_allowed())
+        .with("allowed", explanation.decision.is_allowed())
         .with(
-            "verdict",
-            match explanation.verdict {
+            "decision",
+            match explanation.decision {
                 AccessDecision::Allowed => "allowed",
                 AccessDecision::Denied(denial) => denial.as_str(),
             },

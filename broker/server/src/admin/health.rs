@@ -23,7 +23,7 @@ pub(super) fn ready(call: &mut RequestContext<'_, '_>) -> Result<Response, Respo
     }
     if let Some(node) = call.admin.reloader.node().filter(|node| !node.accepts_clients()) {
         let body = match node.sharing().refused.is_empty() {
-            true => "{\"status\":\"waiting\",\"cluster\":\"not serving\"}\n",
+            true => "{\"status\":\"waiting\",\"cluster\":\"not_serving\"}\n",
             false => "{\"status\":\"waiting\",\"cluster\":\"configuration\"}\n",
         };
         return Ok(Response::new(Status::SERVICE_UNAVAILABLE, JSON, body));
@@ -36,7 +36,7 @@ fn whole_of(admin: &Admin) -> Response {
         Some(data) if data.failure.is_some() => {
             (Status::SERVICE_UNAVAILABLE, "{\"status\":\"failed\",\"disk\":\"failed\"}\n")
         }
-        Some(_) if admin.control.totals().cold_unreadable > 0 => {
+        Some(_) if admin.control.totals().spill_unreadable > 0 => {
             (Status::OK, "{\"status\":\"degraded\",\"disk\":\"unreadable\"}\n")
         }
         Some(data) if data.is_full => (Status::OK, "{\"status\":\"degraded\",\"disk\":\"full\"}\n"),

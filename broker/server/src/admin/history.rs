@@ -137,8 +137,8 @@ impl History {
             };
             series.add(name, history.rows.iter().map(value).collect::<Vec<Value>>());
         }
-        let ends_ms = history.last.as_ref().map(|last| last.at_ms);
-        Fields::default().with("step_ms", STEP_MS).with("ends_ms", ends_ms).with("series", series)
+        let end_ms = history.last.as_ref().map(|last| last.at_ms);
+        Fields::default().with("step_ms", STEP_MS).with("end_ms", end_ms).with("series", series)
     }
 
     fn lock_rows(&self) -> MutexGuard<'_, HistoryRows> {
@@ -171,7 +171,7 @@ fn sample(control: &Control) -> Sample {
         Some(totals.publishes_sent),
         Some(totals.bytes_received),
         Some(totals.bytes_sent),
-        Some(control.buffered_bytes()),
+        Some(control.memory_bytes()),
         data.as_ref().map(|data| data.log_bytes + data.snapshot_bytes),
         Some(super::overview::drops(&totals).iter().map(|(_, count)| count).sum()),
         None,
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn rates_are_per_second_and_what_is_missing_is_null() {
         let history = History::default();
-        assert!(to_fields(&history).starts_with("{\"step_ms\":10000,\"ends_ms\":null,\"series\":{\"connections\":[],"));
+        assert!(to_fields(&history).starts_with("{\"step_ms\":10000,\"end_ms\":null,\"series\":{\"connections\":[],"));
         history.add(sample(0, 5, 1));
         history.add(sample(1, 30, 2));
         history.add(sample(4, 35, 3));
@@ -214,7 +214,7 @@ mod tests {
             "{to_fields}"
         );
         assert!(to_fields.contains("\"disk_bytes\":[null,null,null,null]"), "{to_fields}");
-        assert!(to_fields.starts_with("{\"step_ms\":10000,\"ends_ms\":1040000,"), "{to_fields}");
+        assert!(to_fields.starts_with("{\"step_ms\":10000,\"end_ms\":1040000,"), "{to_fields}");
     }
 
     #[test]

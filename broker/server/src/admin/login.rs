@@ -37,15 +37,15 @@ pub(super) fn log_in(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     let address = call.peer.ip();
     let login = LoginCredentials::read(call.body()?)?;
     let name = login.name(address);
-    let audit = |by: &str, done: &str| {
+    let audit = |by: &str, result: &str| {
         let address = &*call.peer.to_string();
-        log::error!(target: audit::TARGET, event = "admin_login", by = by, address = address, done = done; "");
+        log::error!(target: audit::TARGET, event = "admin_login", actor = by, address = address, result = result; "");
     };
     let checked = admin.check(&login, &name, address).inspect_err(|refusal| {
         let slowed = refusal.status() == Status::TOO_MANY_REQUESTS;
         let counter = if slowed { &admin.counters.logins_slowed } else { &admin.counters.logins_refused };
         counter.fetch_add(1, Ordering::Relaxed);
-        audit(&name, if slowed { "slowed" } else { "no" });
+        audit(&name, if slowed { "throttled" } else { "failure" });
     });
     let (principal, current_grant) = checked?;
     let limits = admin.credentials.get().limits();
@@ -53,7 +53,7 @@ pub(super) fn log_in(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     let started = started.map_err(|why| Response::error(Status::INTERNAL, "no_random_bytes", &why))?;
     admin.counters.logins.fetch_add(1, Ordering::Relaxed);
     admin.counters.sessions_displaced.fetch_add(u64::from(started.evicted), Ordering::Relaxed);
-    audit(&started.found.principal.by(), "yes");
+    audit(&started.found.principal.by(), "success");
     // A new login replaces the earlier session of the same browser.
     head.cookies.iter().for_each(|before| admin.sessions.end(before));
     let secure = if head.came_by_https { "; Secure" } else { "" };

@@ -85,8 +85,8 @@ pub(super) fn publish_error_response(error: &PublishError) -> Response {
         PublishError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
         PublishError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
         PublishError::Timeout => (Status::INTERNAL, "unanswered"),
-        PublishError::NotDurable => (Status::INTERNAL, "not_kept"),
-        PublishError::RejectedByCluster => (Status::SERVICE_UNAVAILABLE, "not_stored"),
+        PublishError::NotDurable => (Status::INTERNAL, "not_durable"),
+        PublishError::RejectedByCluster => (Status::SERVICE_UNAVAILABLE, "not_replicated"),
     };
     Response::error(status, code, &error.to_string())
 }

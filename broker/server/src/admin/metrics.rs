@@ -22,14 +22,14 @@ const GAUGES: [&str; 12] = [
     "connections",
     "sessions",
     "sessions_connected",
-    "sessions_neglected",
+    "sessions_stale",
     "stored_messages",
     "stored_bytes",
     "output_bytes",
-    "cold_messages",
-    "cold_bytes",
-    "cold_file_bytes",
-    "cold_unreadable",
+    "spilled_messages",
+    "spilled_bytes",
+    "spill_file_bytes",
+    "spill_unreadable",
     "subscriptions",
 ];
 
@@ -82,8 +82,8 @@ fn push_listeners(text: &mut String, admin: &Admin) {
     type Value = fn(&ListenerState) -> u64;
     let metrics: [(&str, &str, &str, Value); 3] = [
         ("connections", "gauge", "Open connections of a listener.", |listener| listener.connections),
-        ("accepted_total", "counter", "Connections accepted by a listener.", |listener| listener.accepted),
-        ("refused_total", "counter", "Connections refused by a listener.", |listener| listener.refused),
+        ("connections_accepted_total", "counter", "Connections accepted by a listener.", |listener| listener.accepted),
+        ("connections_refused_total", "counter", "Connections refused by a listener.", |listener| listener.refused),
     ];
     for (name, kind, meaning, value) in metrics {
         let _ = writeln!(text, "# HELP tautwire_listener_{name} {meaning}");
@@ -185,14 +185,14 @@ fn collect(admin: &Admin) -> Vec<Metric> {
             admin.control.retained_held_bytes(),
         ),
         (
-            "memory_held_bytes",
+            "memory_used_bytes",
             "Memory held on behalf of clients, counted against memory_limit_bytes.",
-            admin.control.buffered_bytes(),
+            admin.control.memory_bytes(),
         ),
         (
             "memory_limit_bytes",
-            "Limit for memory held on behalf of clients: limits.buffered_bytes.",
-            settings.buffered_bytes as u64,
+            "Limit for memory held on behalf of clients: limits.memory_bytes.",
+            settings.memory_bytes as u64,
         ),
         ("connections_limit", "Limit for open connections: limits.connections.", settings.connections as u64),
         ("contracts", "Contracts in effect.", contracts as u64),
@@ -224,34 +224,38 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ("admin_logins", "Logins to the admin API.", count(&counters.logins)),
         ("admin_logins_refused", "Refused logins: unknown token or wrong password.", count(&counters.logins_refused)),
         (
-            "admin_logins_slowed",
+            "admin_logins_throttled",
             "Logins rejected unchecked because too many had failed before.",
             count(&counters.logins_slowed),
         ),
         (
-            "admin_sessions_displaced",
+            "admin_sessions_evicted",
             "Login sessions ended to make room for new ones.",
             count(&counters.sessions_displaced),
         ),
     ];
     let counters = [
         (
-            "auth_work",
+            "auth_requests",
             "Authentication steps done by the worker threads: password hashes, signatures, requests to hooks.",
             done,
         ),
-        ("auth_work_refused", "Clients refused because the authentication queue was full.", refused),
+        ("auth_requests_refused", "Clients refused because the authentication queue was full.", refused),
         (
             "auth_password_cache_hits",
             "Password checks answered from the cache without computing a hash.",
             verified.hits(),
         ),
-        ("auth_work_abandoned", "Clients that disconnected while they waited for an authentication step.", abandoned),
+        (
+            "auth_requests_canceled",
+            "Clients that disconnected while they waited for an authentication step.",
+            abandoned,
+        ),
         ("contract_changes", "Times the contracts were changed or reloaded.", changes),
         ("contract_changes_refused", "Changes of the contracts refused because of an error.", changes_refused),
         (
             "log_lines_suppressed",
-            "Log lines suppressed as repetitions: log.repeat_burst.",
+            "Log lines suppressed as repetitions: log.rate_limit_burst.",
             crate::log::suppressed_lines(),
         ),
         ("admin_requests", "Requests to the admin API.", count(&counters.requests)),
@@ -299,8 +303,8 @@ fn of_cluster(node: &Node) -> [Metric; 4] {
         ),
         metric("cluster_configuration", "Revision of the shared configuration that is in effect.", true, held),
         metric(
-            "cluster_configuration_behind",
-            "1 while this broker cannot apply the latest revision and accepts no new clients.",
+            "cluster_configuration_lagging",
+            "1 while this broker cannot apply the latest shared configuration and accepts no new clients.",
             true,
             u64::from(!refused.is_empty()),
         ),
@@ -319,22 +323,9 @@ fn of_data(data: &DataState) -> [Metric; 7] {
         gauge("data_log_bytes", "Size of the log on disk.", data.log_bytes),
         gauge("data_snapshot_bytes", "Size of the last snapshot on disk.", data.snapshot_bytes),
         gauge("data_limit_bytes", "Limit for the size of log and snapshot.", data.limit_bytes),
-        gauge(
-            "data_full",
-            "1 while persistent messages are refused because the disk is full.",
-            u64::from(data.is_full),
-        ),
-        gauge(
-            "data_failed",
-            "1 after the disk has failed and nothing is persisted.",
-            u64::from(data.failure.is_some()),
-        ),
-        Metric {
-            name: "data_syncs",
-            meaning: "Syncs of the log, each of which covers all pending writes.",
-            is_gauge: false,
-            value: data.syncs,
-        },
+        gauge("data_full", "1 while writes are refused for lack of disk space.", u64::from(data.is_full)),
+        gauge("data_failed", "1 after a disk failure, until a restart.", u64::from(data.failure.is_some())),
+        Metric { name: "data_syncs", meaning: "Sync operations on the log.", is_gauge: false, value: data.syncs },
         Metric {
             name: "data_snapshot_failures",
             meaning: "Failed snapshots, after which the log keeps growing.",

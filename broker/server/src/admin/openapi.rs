@@ -25,7 +25,7 @@ mod tests {
         for (path, methods) in paths {
             let Value::Object(methods) = methods else { panic!("{path} has no methods") };
             for (method, operation) in methods.iter().filter(|(name, _)| name != "parameters") {
-                documented.push((method.to_uppercase(), path.clone(), operation.text("x-needs").to_owned()));
+                documented.push((method.to_uppercase(), path.clone(), operation.text("x-required-role").to_owned()));
             }
         }
         let served =

@@ -40,8 +40,8 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
         .with("messages_sent", totals.publishes_sent)
         .with("bytes_received", totals.bytes_received)
         .with("bytes_sent", totals.bytes_sent)
-        .with("memory_bytes", control.buffered_bytes())
-        .with("memory_limit_bytes", settings.buffered_bytes)
+        .with("memory_bytes", control.memory_bytes())
+        .with("memory_limit_bytes", settings.memory_bytes)
         .with("disk_bytes", data.as_ref().map(|data| data.log_bytes + data.snapshot_bytes))
         .with("disk_limit_bytes", data.as_ref().and_then(|data| limit(data.limit_bytes)))
         .with("log", log(recent.syncs.as_ref(), data.as_ref()))
@@ -87,6 +87,6 @@ pub(super) fn drops(totals: &Totals) -> [(&'static str, u64); 10] {
         ("outside_mount", totals.dropped_outside_mount),
         ("no_member", totals.dropped_no_member),
         ("not_authorized", totals.dropped_not_authorized),
-        ("untranscodable", totals.dropped_untranscodable),
+        ("untranscodable", totals.dropped_not_transcodable),
     ]
 }

@@ -58,7 +58,7 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let (by, address) = (call.by(), call.peer.to_string());
     log::error!(
         target: crate::log::audit::TARGET,
-        event = "retained_read", topic = &*topic, by = &*by, address = &*address;
+        event = "retained_read", topic = &*topic, actor = &*by, address = &*address;
         ""
     );
     let fields = fields.with("payload_base64", base64(payload));
@@ -86,20 +86,20 @@ pub(super) fn remove(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
 /// `GET /v1/topics`.
 pub(super) fn topics(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (admin, mut query) = (call.admin, Query::parse(&call.head.query)?);
-    let below = query.take("below");
+    let below = query.take("parent");
     if let Some(below) = below.as_deref().filter(|below| !below.is_empty()) {
-        TopicName::new(below).map_err(|error| bad_request(&format!("below: {error}")))?;
+        TopicName::new(below).map_err(|error| bad_request(&format!("parent: {error}")))?;
     }
     let after = query.take("after").map(Box::from);
     let limit = limit(&mut query)?;
-    query.finish("below, limit, after")?;
+    query.finish("parent, limit, after")?;
     let request = TopicsQuery { below: below.as_deref().map(Box::from), after, limit };
     let found = admin.control.topics(request, call.query_deadline()).map_err(query_error)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(level, _)| &**level);
     let levels = found.iter().map(|(level, summary)| {
         let topic = below.as_ref().map_or_else(|| level.to_string(), |below| format!("{below}/{level}"));
         let fields = Fields::default().with("level", &**level).with("topic", topic);
-        fields.with("retained", summary.retained).with("below", summary.below)
+        fields.with("retained", summary.retained).with("descendants", summary.below)
     });
     Ok(ok(Fields::default().with("levels", levels.collect::<Vec<_>>()).with("next", next)))
 }

@@ -63,8 +63,8 @@ impl Permission {
     #[cfg(test)]
     pub(super) fn name(self) -> &'static str {
         match self {
-            Permission::Public => "nothing",
-            Permission::Authenticated => "somebody",
+            Permission::Public => "none",
+            Permission::Authenticated => "authenticated",
             Permission::Role(role) => role.name(),
             Permission::Payloads => "payloads",
         }

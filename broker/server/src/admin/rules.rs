@@ -20,8 +20,8 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let rules = policy.list(role.as_deref(), after.unwrap_or_default(), limit);
     let next = rules.last().filter(|_| rules.len() == limit).map(|last| last.number.to_string());
     Ok(ok(Fields::default()
-        .with("open", policy.is_open())
-        .with("all", policy.rule_count())
+        .with("unrestricted", policy.is_open())
+        .with("total", policy.rule_count())
         .with("rules", rules.into_iter().map(to_fields).collect::<Vec<_>>())
         .with("next", next)))
 }

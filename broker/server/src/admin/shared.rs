@@ -39,7 +39,7 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     if has_content {
         // Reads are not audited in general, but this response includes password hashes.
         let (by, address) = (call.by(), call.peer.to_string());
-        log::error!(target: audit::TARGET, event = "configuration_read", number = sharing.latest.number, by = &*by, address = &*address; "");
+        log::error!(target: audit::TARGET, event = "configuration_read", number = sharing.latest.number, actor = &*by, address = &*address; "");
         summary.add("content", shared::content(&sharing.latest.parts));
     }
     Ok(ok(summary))
@@ -49,8 +49,8 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
 pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let node = node(call)?;
     let mut query = Query::parse(&call.head.query)?;
-    let expected = query.take_as("expect", "the number of a revision", |text| text.parse::<u64>().ok())?;
-    query.finish("expect")?;
+    let expected = query.take_as("if_revision", "the number of a revision", |text| text.parse::<u64>().ok())?;
+    query.finish("if_revision")?;
     let expected = expected.ok_or_else(|| {
         let why =
             "expect is missing: give the number of the revision that the change is based on, or 0 if there is none";
@@ -120,9 +120,9 @@ fn summary(sharing: &SharedConfigStatus) -> Fields {
     let SharedConfigStatus { latest, held, refused, .. } = sharing;
     Fields::default()
         .with("number", latest.number)
-        .with("held", *held)
-        .with("behind", !refused.is_empty())
-        .with("why", refused.clone())
+        .with("current", *held)
+        .with("lagging", !refused.is_empty())
+        .with("reason", refused.clone())
         .with("parts", shared::summary(&latest.parts))
 }
 
@@ -144,7 +144,7 @@ fn rejection(outcome: ProposeOutcome) -> Response {
         ProposeOutcome::Timeout => {
             let why =
                 "the NATS servers have not answered in time; the change may still take effect; check the configuration";
-            Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unanswered", why)
+            Response::error(Status::SERVICE_UNAVAILABLE, "configuration_timeout", why)
         }
     }
 }

@@ -198,7 +198,7 @@ fn to_fields(contracts: &Catalogue, tapped: &TappedMessage) -> Fields {
         readable => readable.add_to(fields),
     };
     let fields = fields.with("contract", contracts.find(topic).map(|contract| contract.name()));
-    if is_cut { fields.with("cut", true) } else { fields }
+    if is_cut { fields.with("truncated", true) } else { fields }
 }
 
 /// The start of a truncated payload, if it is text. A partial last character is dropped.
@@ -215,7 +215,7 @@ fn audit(peer: SocketAddr, by: &str, event: &str, filter: &str, shown: u64) {
     let address = peer.to_string();
     log::error!(
         target: crate::log::audit::TARGET,
-        event = event, filter = filter, by = by, address = &*address, messages = shown;
+        event = event, filter = filter, actor = by, address = &*address, messages = shown;
         ""
     );
 }

@@ -67,11 +67,11 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
             text:
                 "this node of the cluster is draining: its clients are sent to other nodes, and it accepts no new ones"
                     .into(),
-            change: "ask the other nodes; `tautwire cluster status` lists them",
+            remedy: "ask the other nodes; `tautwire cluster status` lists them",
         });
     }
-    let findings = findings.into_iter().map(|FindingText { code, text, change }| {
-        Fields::default().with("code", code).with("text", text).with("change", change)
+    let findings = findings.into_iter().map(|FindingText { code, text, remedy }| {
+        Fields::default().with("code", code).with("text", text).with("remedy", remedy)
     });
     let body = Fields::default().with("outcome", outcome.code()).with("findings", findings.collect::<Vec<_>>());
     Ok(ok(body.with("drops", explained.drops.iter().map(drop_event).collect::<Vec<_>>())))
@@ -96,7 +96,7 @@ fn banned(code: &'static str, client_id: &str) -> FindingText {
     FindingText {
         code,
         text: format!("the client {client_id:?} or its user is banned, so the broker refuses its connections"),
-        change: "`tautwire bans list` shows the bans, `tautwire bans delete` removes one",
+        remedy: "`tautwire bans list` shows the bans, `tautwire bans delete` removes one",
     }
 }
 
@@ -106,11 +106,11 @@ struct FindingText {
     code: &'static str,
     text: String,
     /// Settings or actions that change it.
-    change: &'static str,
+    remedy: &'static str,
 }
 
 fn describe(finding: &QueryResult) -> FindingText {
-    let finding_text = |code, text: String, change| FindingText { code, text, change };
+    let finding_text = |code, text: String, remedy| FindingText { code, text, remedy };
     match finding {
         QueryResult::NoSession => finding_text(
             "no_session",
@@ -118,14 +118,14 @@ fn describe(finding: &QueryResult) -> FindingText {
             "the client must connect; with a Session Expiry Interval (5.0) or without Clean Session (3.1.1) its session outlasts the connection",
         ),
         QueryResult::NotServedHere => finding_text(
-            "not_served_here",
+            "other_node",
             "this node of the cluster does not serve the client: another node does, or its session is dormant until it reconnects, or it has none"
                 .into(),
             "ask the other nodes; `tautwire cluster status` lists them",
         ),
         QueryResult::Refused(refusal) => describe_refusal(*refusal),
         QueryResult::PublisherWaits => finding_text(
-            "publisher_waits",
+            "publisher_paused",
             "the queue of a receiving client is full, so the broker pauses reading from the publisher until there is room"
                 .into(),
             "the client must acknowledge faster; limits.slow_consumer; `tautwire top` shows the longest queues",
@@ -136,9 +136,9 @@ fn describe(finding: &QueryResult) -> FindingText {
             "connect the publisher, or give another publisher or none",
         ),
         QueryResult::HeldBack => finding_text(
-            "held_back",
+            "flapping_blocked",
             "the client's connections are lost too often, so the broker refuses it for a while".into(),
-            "two clients may have this identifier; limits.client_breaks, limits.client_hold_s",
+            "two clients may have this identifier; limits.flapping_disconnects, limits.flapping_block_s",
         ),
         QueryResult::NotSubscribed(nearest) if nearest.is_empty() => {
             finding_text("not_subscribed", "the client has no subscriptions".into(), "the client must subscribe")
@@ -176,7 +176,7 @@ fn describe(finding: &QueryResult) -> FindingText {
             "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
         ),
         QueryResult::SharedTurns { filter, own, others } => {
-            finding_text("shared_turns", describe_turns(filter, *own, others.as_ref()), "")
+            finding_text("shared_selection", describe_turns(filter, *own, others.as_ref()), "")
         }
         QueryResult::NoLocal => finding_text(
             "no_local",
@@ -192,13 +192,13 @@ fn describe(finding: &QueryResult) -> FindingText {
             finding_text("outside_mount", format!("the client sees only topics below {prefix}"), "mount_point of its listener")
         }
         QueryResult::CannotBecome(format) => finding_text(
-            "cannot_become",
+            "not_transcodable",
             format!("payloads of the topic's contract cannot be converted to {}", format.name()),
             "formats of the contract, or the format that the subscription asks for",
         ),
-        QueryResult::Offline(None) => finding_text("away", "the client is offline; messages are queued for it".into(), "the client must connect"),
+        QueryResult::Offline(None) => finding_text("offline", "the client is offline; messages are queued for it".into(), "the client must connect"),
         QueryResult::Offline(Some(at_ms)) => finding_text(
-            "away",
+            "offline",
             format!(
                 "the client is offline; messages are queued for it until its session ends at {}",
                 UtcTime::from_unix(at_ms / 1_000, 0).to_rfc3339()
@@ -206,16 +206,16 @@ fn describe(finding: &QueryResult) -> FindingText {
             "the client must connect; Session Expiry Interval, mqtt.max_session_expiry_s",
         ),
         QueryResult::OfflineAtMostOnce => finding_text(
-            "away_qos_0",
+            "offline_qos_0",
             "the client is offline, and QoS 0 messages are not queued for offline clients".into(),
             "QoS 1 or 2, for the message and for the subscription",
         ),
         QueryResult::QueueFull { limit, policy } => queue_full(*limit, *policy),
         QueryResult::Behind(count) => {
-            finding_text("behind", format!("{} queued before it", counted(*count, "message")), "the client must acknowledge faster")
+            finding_text("queued_messages", format!("{} queued before it", counted(*count, "message")), "the client must acknowledge faster")
         }
         QueryResult::WindowFull(count) => finding_text(
-            "window_full",
+            "in_flight_full",
             format!("{count} messages are in flight, which is the limit"),
             "Receive Maximum of the client; limits.in_flight_per_client",
         ),
@@ -225,7 +225,7 @@ fn describe(finding: &QueryResult) -> FindingText {
             "the client must read faster; limits.connection_output_bytes",
         ),
         QueryResult::OutputBehind { pending_bytes, left_bytes } => finding_text(
-            "output_behind",
+            "output_nearly_full",
             format!(
                 "{pending_bytes} bytes of output are not read by the client: QoS 0 messages of more than {left_bytes} bytes are dropped"
             ),
@@ -269,7 +269,7 @@ fn describe(finding: &QueryResult) -> FindingText {
 
 /// The queue is full: which limit, and the consequence for the message.
 fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> FindingText {
-    let (code, cause, change) = match limit {
+    let (code, cause, remedy) = match limit {
         QueueLimit::Session => (
             "queue_full",
             "the client's queue is full",
@@ -278,7 +278,7 @@ fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> FindingText {
         QueueLimit::Memory => (
             "queue_full_for_memory",
             "the messages queued for the client have reached the memory limit of one client",
-            "the client must acknowledge faster; limits.client_bytes, limits.buffered_bytes, limits.slow_consumer",
+            "the client must acknowledge faster; limits.memory_bytes_per_client, limits.memory_bytes, limits.slow_consumer",
         ),
         QueueLimit::User => (
             "queue_full_for_user",
@@ -293,12 +293,12 @@ fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> FindingText {
         SlowConsumer::Refuse => "new messages are refused for all receivers",
         SlowConsumer::PausePublisher => "publishers of new messages are paused",
     };
-    FindingText { code, text: format!("{cause}: {consequence}"), change }
+    FindingText { code, text: format!("{cause}: {consequence}"), remedy }
 }
 
 /// Explains why the broker refuses a message.
 fn describe_refusal(refusal: PublishRefusal) -> FindingText {
-    let (text, change) = match refusal {
+    let (text, remedy) = match refusal {
         PublishRefusal::PacketTooLarge => ("it exceeds the maximum packet size", "mqtt.maximum_packet_size"),
         PublishRefusal::QoSNotSupported => ("its QoS is above the maximum", "mqtt.max_qos, or a lower QoS"),
         PublishRefusal::RetainNotSupported => ("retained messages are not available", "mqtt.retain_available"),
@@ -343,7 +343,7 @@ fn describe_refusal(refusal: PublishRefusal) -> FindingText {
             "limits.retained_messages_per_client, limits.retained_bytes_per_client, limits.user_retained_messages, limits.user_retained_bytes",
         ),
     };
-    FindingText { code: refusal.code(), text: format!("the broker refuses the message: {text}"), change }
+    FindingText { code: refusal.code(), text: format!("the broker refuses the message: {text}"), remedy }
 }
 
 /// Which members the last messages of a group went to.

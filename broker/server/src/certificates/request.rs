@@ -83,7 +83,7 @@ impl Request {
         if !serials.is_empty() {
             let path = folder.revoked();
             write(&path, authority.revoke(&serials, validity)?.as_bytes(), false, self.existing)?;
-            report.files.push((path, format!("for tls.revoked, valid until {}", validity.last_day())));
+            report.files.push((path, format!("for tls.crl, valid until {}", validity.last_day())));
         }
         Ok(report)
     }

@@ -165,5 +165,5 @@ fn explain(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let subject = Subject { client_id, user: user.as_deref(), listener: &listener, claims: &claims, roles: &roles };
     let explanation = policy.explain(&subject, &request);
     let printed = print(&explanation.to_string());
-    Ok(if explanation.verdict.is_allowed() { printed } else { Exit::Refused.into() })
+    Ok(if explanation.decision.is_allowed() { printed } else { Exit::Refused.into() })
 }

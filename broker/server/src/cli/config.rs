@@ -115,8 +115,8 @@ fn send_request(
             let mut text = String::new();
             let headings = [
                 ("applied", "at once"),
-                ("new_connections", "for new connections"),
-                ("after_restart", "after a restart"),
+                ("applied_to_new_connections", "for new connections"),
+                ("pending_restart", "after a restart"),
                 ("listeners_added", "listener added"),
                 ("listeners_removed", "listener removed, its clients are disconnected"),
             ];

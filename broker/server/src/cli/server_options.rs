@@ -17,7 +17,7 @@ pub(super) const TLS_OPTIONS: &[OptionSpec] = &[
     ),
     value(None, "cert", "FILE", "Client certificate (PEM). Needs --key."),
     value(None, "key", "FILE", "The private key of the certificate (PEM, not encrypted)."),
-    value(None, "revoked", "FILE", "Certificate revocation list (PEM): refuse a broker whose certificate is on it."),
+    value(None, "crl", "FILE", "Certificate revocation list (PEM): refuse a broker whose certificate is on it."),
     value(
         None,
         "server-name",
@@ -65,7 +65,7 @@ impl ServerOptions {
             "ca" => self.ca = Some(arguments.os_string()?.into()),
             "cert" => self.certificate = Some(arguments.os_string()?.into()),
             "key" => self.key = Some(arguments.os_string()?.into()),
-            "revoked" => self.revoked = Some(arguments.os_string()?.into()),
+            "crl" => self.revoked = Some(arguments.os_string()?.into()),
             "server-name" => self.server_name = Some(arguments.string()?),
             "alpn" => self.alpn.push(arguments.string()?),
             "dangerously-accept-any-certificate" => self.accepts_any_certificate = true,
@@ -96,7 +96,7 @@ impl ServerOptions {
             return fail("a Unix socket has no TLS; remove the TLS options");
         }
         if self.accepts_any_certificate && (self.ca.is_some() || self.revoked.is_some()) {
-            return fail("--dangerously-accept-any-certificate ignores certificates; remove --ca and --revoked");
+            return fail("--dangerously-accept-any-certificate ignores certificates; remove --ca and --crl");
         }
         let server = match named {
             Some(server) if self.uses_tls() && !server.scheme.is_tls() => {

@@ -21,7 +21,7 @@ const DAY_S: u64 = 86_400;
 
 pub(crate) static ADD: Command = Command {
     name: "token add",
-    usage: &["[--file FILE] --role ROLE [--payloads] [--expires MOMENT | --days DAYS] NAME"],
+    usage: &["[--file FILE] --role ROLE [--payloads] [--expires TIME | --days DAYS] NAME"],
     about: "Adds a token to a file and prints it. It is printed only once: the file contains only its digest. A missing file is created.",
     groups: &[OptionGroup {
         title: "Options",
@@ -35,7 +35,7 @@ pub(crate) static ADD: Command = Command {
                  administer: everything.",
             ),
             flag(None, "payloads", "The token may see payloads."),
-            value(None, "expires", "MOMENT", "Expiry time, for example 2027-01-31T00:00:00Z. Default: never."),
+            value(None, "expires", "TIME", "Expiry time, for example 2027-01-31T00:00:00Z. Default: never."),
             value(None, "days", "DAYS", "Expires after this many days."),
         ],
     }],

@@ -56,7 +56,7 @@ impl NodeDirectory {
                 Some(number) => Ok(Some(Incarnation(number))),
                 None => Err(failed(
                     "does not contain an incarnation number; remove the file, and sessions of the last incarnation are free after its \
-                     lease [cluster_life]",
+                     lease [cluster_incarnation]",
                 )),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -105,7 +105,7 @@ mod tests {
         let directory = NodeDirectory::take(Some(&path)).expect("it is free");
         assert_eq!(directory.last_life(), Ok(Some(life)));
         fs::write(path.join(LIFE_FILE), "x").expect("it is written");
-        assert!(directory.last_life().is_err_and(|why| why.ends_with("[cluster_life]")));
+        assert!(directory.last_life().is_err_and(|why| why.ends_with("[cluster_incarnation]")));
         fs::remove_dir_all(&path).expect("it is removed");
     }
 

@@ -66,13 +66,13 @@ impl Plan {
     /// The settings for a broker with this many threads.
     pub(super) fn settings(&self, threads: usize) -> Settings {
         let config = &self.config;
-        let monitors = || config.monitors.0.iter().filter(|text| !text.is_empty()).cloned().collect();
+        let monitors = || config.monitoring_addresses.0.iter().filter(|text| !text.is_empty()).cloned().collect();
         let syncing = match config.sync {
-            ClusterSync::Monitored => Syncing::Monitored(monitors()),
-            ClusterSync::Promised => Syncing::Promised,
-            ClusterSync::Weaker => Syncing::Weaker,
+            ClusterSync::Verify => Syncing::Monitored(monitors()),
+            ClusterSync::Trust => Syncing::Promised,
+            ClusterSync::Relaxed => Syncing::Weaker,
         };
-        let reference = config.reference.0.clone();
+        let reference = config.server_reference.0.clone();
         Settings {
             access: self.access(),
             node_name: self.name(),
@@ -86,8 +86,8 @@ impl Plan {
                 // The configuration key allows at most 5.
                 replicas: u8::try_from(config.replicas).unwrap_or(u8::MAX),
                 syncing,
-                log_max_age_s: config.log_s,
-                log_max_bytes: config.log_bytes,
+                log_max_age_s: config.log_max_age_s,
+                log_max_bytes: config.log_max_bytes,
             },
             times: Times::default(),
             limits: Limits::default(),
@@ -177,7 +177,7 @@ mod tests {
     fn a_broker_is_alone_unless_servers_are_named() {
         assert!(read(&[]).is_ok_and(|plan| plan.is_none()));
         assert!(read(&["cluster.servers="]).is_ok_and(|plan| plan.is_none()));
-        let plan = read(&["cluster.servers=nats://a:4222,b", "cluster.name=n", "cluster.reference=x:1"]);
+        let plan = read(&["cluster.servers=nats://a:4222,b", "cluster.name=n", "cluster.server_reference=x:1"]);
         let plan = plan.expect("a valid plan").expect("a cluster");
         let settings = plan.settings(3);
         assert_eq!(

@@ -150,7 +150,7 @@ impl Relay {
         log::info!("draining this node: requested by {by} through the node with incarnation {from}");
         log::error!(
             target: crate::log::audit::TARGET,
-            event = "cluster_drain", by = by, through = from, for_good = is_for_good;
+            event = "cluster_drain", actor = by, via_node = from, permanent = is_for_good;
             ""
         );
         self.start_drain();

@@ -31,7 +31,7 @@ pub(super) fn status(
     let me = *incarnation;
     Fields::default()
         .with("name", name)
-        .with("life", me.to_string())
+        .with("incarnation", me.to_string())
         .with("serving", *is_serving)
         .with("draining", *is_draining)
         .with("nats", connection_json(connection))
@@ -58,21 +58,21 @@ pub(super) fn status(
         .with(
             "configuration",
             Fields::default()
-                .with("held", sharing.held)
+                .with("current", sharing.held)
                 .with("latest", config.latest)
-                .with("behind", config.is_behind)
-                .with("why", sharing.refused.clone())
+                .with("lagging", config.is_behind)
+                .with("reason", sharing.refused.clone())
                 .with("parts", sharing.latest.parts.names().collect::<Vec<_>>()),
         )
         .with("sessions_freed", garbage_collection.freed)
-        .with("sessions_adopted", garbage_collection.taken_over)
+        .with("sessions_taken_over_for_wills", garbage_collection.taken_over)
         .with("members_removed", health_check.members_removed)
         .with("groups_removed", health_check.groups_removed)
-        .with("patrols_cut_short", health_check.cut_short)
-        .with("messages_given_back", counters.full)
+        .with("health_checks_truncated", health_check.cut_short)
+        .with("messages_requeued", counters.full)
         .with("messages_timed_out", counters.timeouts)
-        .with("clients_moved", counters.moved)
-        .with("spreads_unanswered", counters.spreads_unanswered)
+        .with("clients_migrated", counters.moved)
+        .with("subscription_updates_unconfirmed", counters.spreads_unanswered)
 }
 
 fn connection_json(connection: Option<&ConnectionStatus>) -> Fields {
@@ -82,21 +82,21 @@ fn connection_json(connection: Option<&ConnectionStatus>) -> Fields {
         Some(ConnectionStatus::Waiting(error)) => ("waiting", Some(error.to_string())),
         None => ("waiting", None),
     };
-    Fields::default().with("state", state).with("why", why)
+    Fields::default().with("state", state).with("reason", why)
 }
 
 fn node_json(node: &NodeStatus, is_me: bool) -> Fields {
     let NodeStatus { incarnation, name, reference, health, sessions, age_ms } = node;
     let health = match health {
         NodeHealth::Alive => "alive",
-        NodeHealth::Closed => "closed",
-        NodeHealth::Removing => "dying",
-        NodeHealth::Removed => "buried",
+        NodeHealth::Closed => "left",
+        NodeHealth::Removing => "failed",
+        NodeHealth::Removed => "removed",
     };
     Fields::default()
         .with("name", name.as_str())
-        .with("life", incarnation.to_string())
-        .with("this_one", is_me)
+        .with("incarnation", incarnation.to_string())
+        .with("self", is_me)
         .with("state", health)
         .with("reference", reference.as_str())
         .with("sessions", u64::from(*sessions))
@@ -106,9 +106,9 @@ fn node_json(node: &NodeStatus, is_me: bool) -> Fields {
 fn sessions_json(sessions: &SessionsStatus) -> Fields {
     let SessionsStatus { serving, waiting_for_will, claiming, taking_over, migrating } = sessions;
     Fields::default()
-        .with("serving", *serving)
-        .with("resting", *waiting_for_will)
-        .with("claiming", *claiming)
-        .with("adopting", *taking_over)
-        .with("moving", *migrating)
+        .with("active", *serving)
+        .with("dormant", *waiting_for_will)
+        .with("claims_pending", *claiming)
+        .with("takeovers_pending", *taking_over)
+        .with("migrating", *migrating)
 }

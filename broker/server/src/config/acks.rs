@@ -123,10 +123,10 @@ impl Config {
         if !cluster.has_servers() {
             return;
         }
-        if cluster.sync == ClusterSync::Weaker {
+        if cluster.sync == ClusterSync::Relaxed {
             warnings.push(
-                "cluster.sync is \"weaker\": the NATS servers may confirm before they have synced to disk, so a power failure may lose messages \
-                 that were acknowledged at \"quorum\"; set sync_interval: always on the servers, and cluster.monitors here"
+                "cluster.sync is \"relaxed\": the NATS servers may confirm before they have synced to disk, so a power failure may lose messages \
+                 that were acknowledged at \"quorum\"; set sync_interval: always on the servers, and cluster.monitoring_addresses here"
                     .to_owned(),
             );
         }
@@ -234,10 +234,10 @@ mod tests {
             config.warn_of_weak_quorum(&mut warnings);
             warnings
         };
-        assert_eq!(warnings(&["cluster.sync=weaker", "cluster.replicas=1"]), [""; 0], "no cluster");
+        assert_eq!(warnings(&["cluster.sync=relaxed", "cluster.replicas=1"]), [""; 0], "no cluster");
         let servers = "cluster.servers=nats://a";
         assert_eq!(warnings(&[servers, "cluster.replicas=5"]), [""; 0]);
-        assert!(warnings(&[servers, "cluster.sync=weaker"])[0].starts_with("cluster.sync is \"weaker\""));
+        assert!(warnings(&[servers, "cluster.sync=relaxed"])[0].starts_with("cluster.sync is \"relaxed\""));
         assert!(warnings(&[servers, "cluster.replicas=2"])[0].starts_with("cluster.replicas is 2"));
     }
 }

@@ -28,7 +28,7 @@ pub(crate) enum CertificateNames {
     /// Its common name is the user and the client identifier.
     UserAndClientId,
     /// Not at all: the client must authenticate in another way.
-    Nobody,
+    None,
 }
 
 impl Setting for AnonymousClients {
@@ -185,14 +185,14 @@ impl Setting for FailureRules {
 
 impl Choice for Unreachable {
     const CHOICES: &'static [(&'static str, Unreachable)] =
-        &[("refuse", Unreachable::Refuse), ("ask_next", Unreachable::TryNext)];
+        &[("deny", Unreachable::Refuse), ("ignore", Unreachable::TryNext)];
 }
 
 impl Choice for CertificateNames {
     const CHOICES: &'static [(&'static str, CertificateNames)] = &[
         ("user", CertificateNames::User),
         ("user_and_client_id", CertificateNames::UserAndClientId),
-        ("nobody", CertificateNames::Nobody),
+        ("none", CertificateNames::None),
     ];
 }
 
@@ -273,11 +273,11 @@ impl Listener {
 impl AuthConfig {
     /// Whether the names in certificates identify clients.
     fn identifies_by_certificate_name(&self) -> bool {
-        self.certificate != CertificateNames::Nobody || !self.certificate_rules.is_empty()
+        self.certificate_identity != CertificateNames::None || !self.certificate_rules.is_empty()
     }
 
     /// Whether keys for tokens are configured.
     pub(crate) fn accepts_tokens(&self) -> bool {
-        self.jwt_keys.get().is_some() || !self.jwt_url.0.is_empty() || self.jwt_secret_file.get().is_some()
+        self.jwt_key_file.get().is_some() || !self.jwks_url.0.is_empty() || self.jwt_secret_file.get().is_some()
     }
 }

@@ -19,14 +19,14 @@ impl ClusterConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClusterSync {
     /// Their monitoring addresses report it.
-    Monitored,
+    Verify,
     /// The operator guarantees it.
-    Promised,
+    Trust,
     /// They do not, and the operator accepts the risk.
-    Weaker,
+    Relaxed,
 }
 
 impl Choice for ClusterSync {
     const CHOICES: &'static [(&'static str, Self)] =
-        &[("monitored", Self::Monitored), ("promised", Self::Promised), ("weaker", Self::Weaker)];
+        &[("verify", Self::Verify), ("trust", Self::Trust), ("relaxed", Self::Relaxed)];
 }

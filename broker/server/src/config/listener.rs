@@ -40,9 +40,6 @@ settings! {
         /// What acknowledgements to its clients wait for; overrides `data.ack_listeners` and `data.ack`. `data.ack_topics` takes
         /// precedence.
         ack: Option<AckLevel> = None;
-        /// Open network connections of this listener. Further ones are closed on accept. `limits.connections` applies to all listeners
-        /// together.
-        connections: Option<usize> = None, in 1..=100_000_000;
         /// Prefix of all topics and filters of its clients. It is removed from topics that they receive: topic `a` of a client behind
         /// `factory-1/` is `factory-1/a` for other clients. Its clients see nothing outside of it, not even `$SYS`, and have separate
         /// sessions. Access rules, contracts and `data.ack_topics` refer to full topics.
@@ -57,10 +54,10 @@ settings! {
         anonymous: Option<AnonymousClients> = None;
         /// Overrides `auth.password_file`.
         password_file: Option<FilePath> = None;
-        /// Overrides `auth.plain_passwords`.
-        plain_passwords: Option<bool> = None;
-        /// Overrides `auth.certificate`.
-        certificate: Option<CertificateNames> = None;
+        /// Overrides `auth.plaintext_passwords`.
+        plaintext_passwords: Option<bool> = None;
+        /// Overrides `auth.certificate_identity`.
+        certificate_identity: Option<CertificateNames> = None;
         /// Overrides `auth.certificate_rules`, which does not apply either if the listener sets `certificate`.
         certificate_rules: Option<CertificateRuleList> = None;
     }
@@ -96,6 +93,9 @@ settings! {
     /// Connection limits of this listener. Keys that are not set mean no limit here. The keys of `[limits]` also apply, to all listeners
     /// together.
     limits: ListenerLimits {
+        /// Open network connections of this listener. Further ones are closed on accept. `limits.connections` of the file applies to all
+        /// listeners together.
+        connections: Option<usize> = None, in 1..=100_000_000;
         /// Like `limits.connections_per_address`, for this listener.
         connections_per_address: Option<usize> = None, in 1..=100_000_000;
         /// Like `limits.connect_rate`, for this listener.
@@ -113,12 +113,12 @@ settings! {
         /// Networks of trusted proxies, such as `10.0.0.0/8`. If set, each connection must begin with a PROXY header within
         /// `mqtt.connect_timeout_s`, and connections from other addresses are refused. The header provides the client's address and, if the
         /// proxy has verified a client certificate, its common name.
-        trusted: Option<Networks> = None;
+        trusted_networks: Option<Networks> = None;
         /// Accept only clients that use TLS to the proxy, as a version 2 header reports (`PP2_CLIENT_SSL`). A connection with another
-        /// header is closed. Requires `proxy.trusted`.
+        /// header is closed. Requires `proxy.trusted_networks`.
         require_tls: Option<bool> = None;
         /// Accept only clients whose certificate the proxy has verified, as a version 2 header reports (`PP2_CLIENT_CERT_CONN` or
-        /// `PP2_CLIENT_CERT_SESS`, and 0 in `verify`). A connection with another header is closed. Requires `proxy.trusted`.
+        /// `PP2_CLIENT_CERT_SESS`, and 0 in `verify`). A connection with another header is closed. Requires `proxy.trusted_networks`.
         require_certificate: Option<bool> = None;
     }
 
@@ -132,8 +132,8 @@ settings! {
         client_certificates: Option<ClientCertificates> = None;
         /// Overrides `tls.client_ca`.
         client_ca: Option<FilePaths> = None;
-        /// Overrides `tls.revoked`.
-        revoked: Option<FilePaths> = None;
+        /// Overrides `tls.crl`.
+        crl: Option<FilePaths> = None;
         /// Overrides `tls.minimum_version`.
         minimum_version: Option<MinimumVersion> = None;
         /// Overrides `tls.cipher_suites`.
@@ -335,13 +335,13 @@ impl Config {
             name: table.name.as_ref().map_or_else(|| address.to_string(), |name| name.0.clone()),
             address: address.clone(),
             ack: table.ack.or_else(by_address).unwrap_or(self.ack()),
-            connections: table.connections,
+            connections: table.limits.connections,
             mount_point: table.mount_point.clone(),
             acl: table.acl.file.clone(),
             mqtt: table.mqtt.clone(),
             limits: table.limits.clone(),
             mode: table.mode.unwrap_or_default().0,
-            proxies: table.proxy.trusted.clone(),
+            proxies: table.proxy.trusted_networks.clone(),
             proxy_requirements: ProxyRequirements {
                 tls: table.proxy.require_tls.unwrap_or(false),
                 certificate: table.proxy.require_certificate.unwrap_or(false),
@@ -391,7 +391,7 @@ impl Config {
         }
         for listener in listeners.iter().filter(|listener| listener.proxies.is_some()) {
             if listener.address.socket().is_none() {
-                let message = format!("{listener} is a Unix socket; proxy.trusted cannot be set for it");
+                let message = format!("{listener} is a Unix socket; proxy.trusted_networks cannot be set for it");
                 wrong(ErrorCode::OutOfRange, "listener", message);
             }
         }
@@ -401,7 +401,7 @@ impl Config {
                 [("proxy.require_tls", tls), ("proxy.require_certificate", certificate)].iter().filter(|key| key.1)
             {
                 let message = format!(
-                    "{listener} has {key} but no proxy.trusted: set proxy.trusted to the addresses of its proxies, or remove {key}"
+                    "{listener} has {key} but no proxy.trusted_networks: set proxy.trusted_networks to the addresses of its proxies, or remove {key}"
                 );
                 wrong(ErrorCode::Missing, "listener", message);
             }
@@ -429,7 +429,7 @@ impl ListenerConfig {
             file.relative_to(folder);
         }
         let tls = &mut self.tls;
-        for paths in [&mut tls.certificate, &mut tls.key, &mut tls.client_ca, &mut tls.revoked].into_iter().flatten() {
+        for paths in [&mut tls.certificate, &mut tls.key, &mut tls.client_ca, &mut tls.crl].into_iter().flatten() {
             paths.relative_to(folder);
         }
     }
@@ -439,12 +439,12 @@ impl ListenerAuth {
     /// The settings of the listener, with `all` as the default.
     fn over(&self, all: &AuthConfig) -> AuthConfig {
         let common_rules =
-            || if self.certificate.is_none() { all.certificate_rules.clone() } else { Default::default() };
+            || if self.certificate_identity.is_none() { all.certificate_rules.clone() } else { Default::default() };
         AuthConfig {
             anonymous: self.anonymous.unwrap_or(all.anonymous),
             password_file: self.password_file.clone().unwrap_or_else(|| all.password_file.clone()),
-            plain_passwords: self.plain_passwords.unwrap_or(all.plain_passwords),
-            certificate: self.certificate.unwrap_or(all.certificate),
+            plaintext_passwords: self.plaintext_passwords.unwrap_or(all.plaintext_passwords),
+            certificate_identity: self.certificate_identity.unwrap_or(all.certificate_identity),
             certificate_rules: self.certificate_rules.clone().unwrap_or_else(common_rules),
             ..all.clone()
         }
@@ -460,7 +460,7 @@ impl ListenerTls {
             key: own.key.unwrap_or_else(|| all.key.clone()),
             client_certificates: own.client_certificates.unwrap_or(all.client_certificates),
             client_ca: own.client_ca.unwrap_or_else(|| all.client_ca.clone()),
-            revoked: own.revoked.unwrap_or_else(|| all.revoked.clone()),
+            crl: own.crl.unwrap_or_else(|| all.crl.clone()),
             minimum_version: own.minimum_version.unwrap_or(all.minimum_version),
             cipher_suites: own.cipher_suites.unwrap_or_else(|| all.cipher_suites.clone()),
         }

@@ -162,9 +162,12 @@ impl Config {
         self.telemetry.headers_file.relative_to(folder);
         self.telemetry.ca.relative_to(folder);
         let auth = &mut self.auth;
-        for path in
-            [&mut auth.password_file, &mut auth.jwt_keys, &mut auth.jwt_secret_file, &mut auth.hook_authorization_file]
-        {
+        for path in [
+            &mut auth.password_file,
+            &mut auth.jwt_key_file,
+            &mut auth.jwt_secret_file,
+            &mut auth.hook_authorization_file,
+        ] {
             path.relative_to(folder);
         }
         auth.https_ca.relative_to(folder);
@@ -182,7 +185,7 @@ impl Config {
         }
         self.admin.certificate.relative_to(folder);
         self.admin.key.relative_to(folder);
-        for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {
+        for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.crl] {
             paths.relative_to(folder);
         }
         for listener in &mut self.listener {

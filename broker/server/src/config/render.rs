@@ -79,7 +79,7 @@ tautwire serve --listen 127.0.0.1:1883 --listen '[::1]:1883' --threads 2
 - `tautwire config check` validates a configuration. `tautwire config show` prints the effective one as a
   TOML file with comments, which is also a good starting point. Both take the same options as `serve`.
 - The **Reload** column says when a changed key takes effect after the broker [reloads its configuration](operating/reload.md):
-  `at once`, also for connected clients; `new connections`, for clients that connect from then on; `restart`, after a restart.
+  `immediately`, also for connected clients; `new connections`, for clients that connect from then on; `restart`, after a restart.
 - On the command line, a string needs no quotes, and a list can be written with commas.
 
 ```toml

@@ -40,7 +40,7 @@ settings! {
         /// Interval at which the broker checks whether the configuration, or a file that it names (certificates, users, rules, contracts
         /// and others), has changed; if so, it [reloads](operating/reload.md). A change is applied once two checks in a row have found the
         /// same content. 0 turns this off.
-        watch_files_s: u64 = 0, in 0..=86_400;
+        file_watch_interval_s: u64 = 0, in 0..=86_400;
         tables listener: ListenerConfig;
     }
 
@@ -94,7 +94,7 @@ settings! {
         /// Origins of web pages that may connect, such as `https://example.org` or `http://10.0.0.7:3000`; `*` for all, `null` for files
         /// and sandboxed frames. Always allowed are pages from this machine (`localhost`, 127.0.0.0/8, `[::1]`), pages from the IP address
         /// that the request was sent to, and programs other than browsers (no Origin field).
-        origins: Vec<AllowedOrigin> = Vec::new();
+        allowed_origins: Vec<AllowedOrigin> = Vec::new();
     }
 
     /// TLS, for addresses that begin with `mqtts://` or `wss://`. All files are PEM; they are read at start and on SIGHUP, and connected
@@ -111,7 +111,7 @@ settings! {
         client_ca: FilePaths = FilePaths::default();
         /// Certificate revocation lists (CRL). If there are any, there must be one for each authority. An expired list causes all
         /// certificates of its authority to be refused.
-        revoked: FilePaths = FilePaths::default();
+        crl: FilePaths = FilePaths::default();
         /// The lowest TLS version that is accepted.
         minimum_version: MinimumVersion = MinimumVersion::Tls12;
         /// The cipher suites that are offered, most preferred first. Empty means all of them, and the client's preference decides. Each has
@@ -130,21 +130,21 @@ settings! {
         /// they are. It is read at start and on SIGHUP; clients whose user was removed are disconnected. Empty means none.
         password_file: FilePath = FilePath::default();
         /// Whether passwords and tokens are accepted over unencrypted connections from other machines.
-        plain_passwords: bool = false;
+        plaintext_passwords: bool = false;
         /// How the common name (CN) of a client certificate identifies the client, if `tls.client_certificates` requests one: `user`, as
-        /// the user; `user_and_client_id`, as the user and the client identifier, which replaces the one that the client sends; `nobody`,
+        /// the user; `user_and_client_id`, as the user and the client identifier, which replaces the one that the client sends; `none`,
         /// not at all.
-        certificate: CertificateNames = CertificateNames::User;
-        /// Replaces `auth.certificate`: [rules](concepts/authentication.md#certificates) that map certificates to users, for example `[{
+        certificate_identity: CertificateNames = CertificateNames::User;
+        /// Replaces `auth.certificate_identity`: [rules](concepts/authentication.md#certificates) that map certificates to users, for example `[{
         /// issuer = "Works CA", uri = "urn:dev:*", user = "{*}", client_id = "{cn}-{serial}" }]`. The first rule that matches applies; a
         /// client whose certificate matches none is refused. A client identifier from a rule replaces the one that the client sends. Empty
-        /// means that `auth.certificate` applies.
+        /// means that `auth.certificate_identity` applies.
         certificate_rules: CertificateRuleList = CertificateRuleList::default();
         /// The keys that verify tokens (a JWT in the password): a file with a JWKS or with public keys in PEM.
-        jwt_keys: FilePath = FilePath::default();
+        jwt_key_file: FilePath = FilePath::default();
         /// The URL of a JWKS. It is fetched when a token arrives, and refreshed from time to time; while the URL is unreachable, the last
         /// keys stay valid. `https://`, or `http://` on this machine.
-        jwt_url: Text = Text::default();
+        jwks_url: Text = Text::default();
         /// The file with the secret for HS256, HS384 and HS512.
         jwt_secret_file: FilePath = FilePath::default();
         /// Accepted signature algorithms of tokens. Empty means all that fit the keys.
@@ -171,27 +171,27 @@ settings! {
         /// Concurrent requests to the hook. Further clients wait, up to `limits.authentications`.
         hook_concurrency: usize = 16, in 1..=256;
         /// How long an acceptance by the hook is cached. 0 means not at all.
-        hook_positive_s: u64 = 60, in 0..=86_400;
+        hook_allow_cache_s: u64 = 60, in 0..=86_400;
         /// How long a refusal by the hook is cached. 0 means not at all.
-        hook_negative_s: u64 = 5, in 0..=86_400;
-        /// After this many consecutive failures, the hook is not called for `auth.hook_pause_s`.
-        hook_failures: u32 = 5, in 1..=1_000;
+        hook_deny_cache_s: u64 = 5, in 0..=86_400;
+        /// After this many consecutive failures, the hook is not called for `auth.hook_retry_s`.
+        hook_failure_threshold: u32 = 5, in 1..=1_000;
         /// How long the hook is not called after repeated failures. Then the request of one client tests whether it works again.
-        hook_pause_s: u64 = 10, in 1..=3_600;
-        /// What happens to clients while the hook is unreachable: `refuse`, they are refused; `ask_next`, the next authentication method
+        hook_retry_s: u64 = 10, in 1..=3_600;
+        /// What happens to clients while the hook is unreachable: `deny`, they are refused; `ignore`, the next authentication method
         /// decides.
         hook_unreachable: Unreachable = Unreachable::Refuse;
-        /// The certificate authorities for the hook and for `auth.jwt_url`. Empty means those of the system.
+        /// The certificate authorities for the hook and for `auth.jwks_url`. Empty means those of the system.
         https_ca: FilePaths = FilePaths::default();
         /// Bans for repeated authentication failures, for example `10 by address in 60 ban 600`. A [ban](concepts/authentication.md#bans)
         /// also disconnects connected clients.
-        ban: FailureRules = FailureRules::default();
+        ban_rules: FailureRules = FailureRules::default();
         /// Threads that compute password hashes; see [how fast users can log in](operating/users.md#how-fast-users-can-log-in). As many
         /// threads verify signatures. 0 means half the number of cores, at least one and at most eight.
         threads: usize = 0, in 0..=64;
         /// Verified passwords in the cache, which is in memory and stores keyed hashes: a client that reconnects needs no new hash. A
         /// restart or a reload clears it. 0 means none.
-        cached_passwords: usize = 100_000, in 0..=10_000_000;
+        password_cache_entries: usize = 100_000, in 0..=10_000_000;
         /// The cost of new password hashes, for `tautwire user add --config` and `user passwd --config`: `low`, `default`, `high`, or
         /// memory in KiB, iterations and lanes of Argon2id, such as `m=19456,t=2,p=1`. [Which
         /// one](operating/users.md#how-fast-users-can-log-in).
@@ -249,7 +249,7 @@ settings! {
         name: Text = Text::default();
         /// The address of this node for clients that other nodes redirect: the Server Reference of MQTT 5.0 (section 4.11), for example
         /// `broker-1.example.org:1883`. Empty means none.
-        reference: Text = Text::default();
+        server_reference: Text = Text::default();
         /// The file with the JWT and the NKey of this node for the NATS servers, as `nsc` writes it (`.creds`). Set at most one of
         /// `credentials_file`, `nkey_file`, `password_file` and `token_file`.
         credentials_file: FilePath = FilePath::default();
@@ -273,21 +273,21 @@ settings! {
         /// not survive the loss of one.
         replicas: u16 = 3, in 1..=5, unit "servers";
         /// How the broker knows that the servers sync to disk before they confirm (`sync_interval: always`); without that, a power failure
-        /// may lose acknowledged data. `monitored`: `cluster.monitors` report it; `promised`: you guarantee it; `weaker`: they do not, and
+        /// may lose acknowledged data. `verify`: `cluster.monitoring_addresses` report it; `trust`: you guarantee it; `relaxed`: they do not, and
         /// you accept the risk.
-        sync: ClusterSync = ClusterSync::Monitored;
+        sync: ClusterSync = ClusterSync::Verify;
         /// The monitoring addresses of all servers, each as `HOST:PORT`.
-        monitors: Texts = Texts::default();
+        monitoring_addresses: Texts = Texts::default();
         /// Retention time of messages in the log for offline sessions. It applies to new streams; change existing ones with `nats stream
         /// edit`.
-        log_s: u64 = 604_800, in 60..=315_360_000;
+        log_max_age_s: u64 = 604_800, in 60..=315_360_000;
         /// Maximum size of each of the 16 partitions of the log. It applies to new streams only.
-        log_bytes: u64 = 1_073_741_824, in 1_048_576..=1_125_899_906_842_624;
+        log_max_bytes: u64 = 1_073_741_824, in 1_048_576..=1_125_899_906_842_624;
     }
 
     /// Limit on the memory of the process.
     memory: MemoryConfig {
-        /// Memory limit of the process in bytes; at least 64 MiB to be useful. `limits.buffered_bytes` is capped at half of it, and without
+        /// Memory limit of the process in bytes; at least 64 MiB to be useful. `limits.memory_bytes` is capped at half of it, and without
         /// `data.path` `limits.retained_bytes` at a quarter. 0 means three quarters of the memory of the machine or of the control group of
         /// the process.
         limit: u64 = 0, in 0..=1_152_921_504_606_846_976, unit "bytes";
@@ -346,9 +346,9 @@ settings! {
         /// Maximum number of login sessions. When it is reached, a new login ends the session that was idle for the longest time.
         sessions: usize = 64, in 1..=10_000;
         /// Idle timeout of a login session.
-        session_idle_s: u32 = 1_800, in 60..=86_400;
+        session_idle_timeout_s: u32 = 1_800, in 60..=86_400;
         /// Maximum lifetime of a login session.
-        session_s: u32 = 43_200, in 60..=2_592_000;
+        session_max_age_s: u32 = 43_200, in 60..=2_592_000;
     }
 
     /// Limits on what clients may use.
@@ -356,7 +356,7 @@ settings! {
         /// Open network connections. Further ones are closed on accept.
         connections: usize = 100_000, in 1..=100_000_000;
         /// Open network connections from one IPv4 address or one IPv6 /64 network. Further ones are closed on accept. Behind a proxy in
-        /// `proxy.trusted`, the client addresses that the proxy reports count. 0 means no limit.
+        /// `proxy.trusted_networks`, the client addresses that the proxy reports count. 0 means no limit.
         connections_per_address: usize = 0, in 0..=100_000_000;
         /// New connections per second, averaged. Further ones are closed on accept, before TLS. 0 means no limit.
         connect_rate: u32 = 0, in 0..=1_000_000, unit "connections";
@@ -378,14 +378,14 @@ settings! {
         /// Longest client identifier. A longer one is refused with Client Identifier not valid (0x85). The standard requires servers to
         /// accept at least 23 bytes.
         client_id_bytes: usize = 1_024, in 23..=65_535;
-        /// Disconnects of one client identifier within `limits.client_breaks_s` that count as flapping: the connection was taken over,
-        /// lost, or closed by the broker. A flapping client is refused with Connection rate exceeded (0x9F) for `limits.client_hold_s`; an
+        /// Disconnects of one client identifier within `limits.flapping_window_s` that count as flapping: the connection was taken over,
+        /// lost, or closed by the broker. A flapping client is refused with Connection rate exceeded (0x9F) for `limits.flapping_block_s`; an
         /// open connection stays open. Disconnects by DISCONNECT do not count. 0 turns this off.
-        client_breaks: u32 = 60, in 0..=1_000_000, unit "connections";
+        flapping_disconnects: u32 = 60, in 0..=1_000_000, unit "connections";
         /// The time window in which disconnects are counted, from the first one.
-        client_breaks_s: u32 = 60, in 1..=86_400;
+        flapping_window_s: u32 = 60, in 1..=86_400;
         /// How long a flapping client is refused.
-        client_hold_s: u32 = 60, in 1..=86_400;
+        flapping_block_s: u32 = 60, in 1..=86_400;
         /// Longest topic name or topic filter. A longer one is refused as invalid (0x90, 0x8F).
         topic_bytes: usize = 65_535, in 1..=65_535;
         /// Levels of a topic name or topic filter; `a/b/c` has three. One with more is refused as invalid (0x90, 0x8F).
@@ -408,8 +408,8 @@ settings! {
         session_queue_messages: usize = 0, in 0..=1_000_000_000, unit "messages";
         /// Bytes of the messages of one session, queued or in flight. When the queue is full, `limits.slow_consumer` decides. With
         /// `data.path`, 0 means 1 GiB, or a sixteenth of `disk.limit` or of the file system, whichever is less; in a cluster, 64 MiB. With
-        /// 0, a queue is also full when its session uses as much memory as one session may: `limits.client_bytes`, and above a sixteenth of
-        /// `limits.buffered_bytes` at most what is left for others. Messages on disk count there with the size of their records, about 150
+        /// 0, a queue is also full when its session uses as much memory as one session may: `limits.memory_bytes_per_client`, and above a sixteenth of
+        /// `limits.memory_bytes` at most what is left for others. Messages on disk count there with the size of their records, about 150
         /// bytes. With another value, a session that uses as much memory pauses publishers instead, whatever `limits.slow_consumer` says.
         session_queue_bytes: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
         /// Bytes of QoS 1 and QoS 2 messages queued for one shared subscription because no member can take them. When the queue is full, a
@@ -429,8 +429,8 @@ settings! {
         /// user of an offline client is unknown until it connects.
         slow_consumer_users: SlowConsumerUsers = SlowConsumerUsers::default();
         /// A session counts as neglected if its client has been offline for this time and messages are queued for it: it is logged and
-        /// counted (`sessions_neglected`), and `tautwire doctor` lists it. It does not end. 0 means never.
-        neglected_session_s: u32 = 604_800, in 0..=4_294_967_295, unit "seconds";
+        /// counted (`sessions_stale`), and `tautwire doctor` lists it. It does not end. 0 means never.
+        stale_session_s: u32 = 604_800, in 0..=4_294_967_295, unit "seconds";
         /// PUBLISH packets that one client may send per second, averaged. Reading from a faster client pauses; nothing is dropped, but
         /// everything that it sent after a delayed message, including PINGREQ, waits as well. A client that reconnects keeps its remaining
         /// allowance. 0 means no limit.
@@ -451,15 +451,15 @@ settings! {
         /// Retained messages have their own limit. When it is reached, QoS 1 and QoS 2 messages are refused with Quota exceeded (0x97) or,
         /// with MQTT 3.1.1, reading from the publisher pauses; QoS 0 is dropped and counted; new connections, wills and filters are
         /// refused.
-        buffered_bytes: usize = 1_073_741_824, in 1_048_576..=1_099_511_627_776;
+        memory_bytes: usize = 1_073_741_824, in 1_048_576..=1_099_511_627_776;
         /// Memory that one client may use, whatever other clients use. A client can also never use more than is left free for the others.
         /// The number of receivers of a message does not matter here: the message counts for each receiver.
-        client_bytes: usize = 268_435_456, in 65_536..=1_099_511_627_776;
-        /// Messages that stay in memory if there is a `data.path`; at most an eighth of `limits.buffered_bytes`. Beyond it, messages for
+        memory_bytes_per_client: usize = 268_435_456, in 65_536..=1_099_511_627_776;
+        /// Messages that stay in memory if there is a `data.path`; at most an eighth of `limits.memory_bytes`. Beyond it, messages for
         /// offline or slow clients, and retained messages, are spilled to files in the data directory and read back before they are sent.
-        hot_bytes: usize = 25_165_824, in 65_536..=1_099_511_627_776;
+        spill_threshold_bytes: usize = 25_165_824, in 65_536..=1_099_511_627_776;
         /// Maximum size of the spill files. Messages that do not fit stay in memory.
-        cold_bytes: usize = 17_179_869_184, in 1_048_576..=281_474_976_710_656;
+        spill_bytes: usize = 17_179_869_184, in 1_048_576..=281_474_976_710_656;
         /// Number of retained messages. A message for another topic is refused with Quota exceeded (0x97).
         retained_messages: usize = 1_000_000, in 0..=1_000_000_000;
         /// Bytes of all retained messages, including topics. A message beyond it is refused with Quota exceeded (0x97).
@@ -543,7 +543,7 @@ settings! {
         /// the sampled flag.
         traces: bool = false;
         /// The fraction of messages without `traceparent` that are traced as well.
-        trace_ratio: Ratio = Ratio::default();
+        trace_sample_ratio: Ratio = Ratio::default();
         /// Whether traces include topic names.
         trace_topics: bool = true;
         /// The name of the broker in telemetry (`service.name`).
@@ -558,10 +558,10 @@ settings! {
         level: log::Level = log::Level::Info;
         /// `text` for people, `json` for one JSON object per line.
         format: LogFormat = LogFormat::Text;
-        /// Lines that one place in the code, or one kind of refusal, may write within `log.repeat_interval_s`; `debug` lines are not
+        /// Lines that one place in the code, or one kind of refusal, may write within `log.rate_limit_interval_s`; `debug` lines are not
         /// limited. Further ones are counted in `log_lines_suppressed`, and the count is logged. 0 means no limit.
-        repeat_burst: u32 = 20, in 0..=1_000_000, unit "lines";
-        /// The time window of `log.repeat_burst`.
-        repeat_interval_s: u32 = 10, in 1..=86_400;
+        rate_limit_burst: u32 = 20, in 0..=1_000_000, unit "lines";
+        /// The time window of `log.rate_limit_burst`.
+        rate_limit_interval_s: u32 = 10, in 1..=86_400;
     }
 }

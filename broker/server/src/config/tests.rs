@@ -200,7 +200,7 @@ fn a_table_is_a_listener_with_a_name_and_rules_of_its_own() {
     let config = from_file(
         "listen = [\"127.0.0.1:1\"]\n[data]\nack_listeners = [\"127.0.0.1:1 = os\", \"[::1]:2 = os\"]\n\
          [tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
-         [[listener]]\nname = \"devices\"\naddress = \"mqtts://[::]:8883\"\nack = \"memory\"\nconnections = 7\n\
+         [[listener]]\nname = \"devices\"\naddress = \"mqtts://[::]:8883\"\nack = \"memory\"\nlimits.connections = 7\n\
          tls.certificate = \"own.pem\"\n[listener.tls]\nclient_certificates = \"required\"\n\
          [[listener]]\naddress = \"[::1]:2\"\n",
     );
@@ -209,7 +209,7 @@ fn a_table_is_a_listener_with_a_name_and_rules_of_its_own() {
     let config = from_file(
         "listen = [\"127.0.0.1:1\"]\n[data]\nack_listeners = [\"127.0.0.1:1 = os\", \"[::1]:2 = os\"]\n\
          [tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
-         [[listener]]\nname = \"devices\"\naddress = \"mqtts://[::]:8883\"\nack = \"memory\"\nconnections = 7\n\
+         [[listener]]\nname = \"devices\"\naddress = \"mqtts://[::]:8883\"\nack = \"memory\"\nlimits.connections = 7\n\
          [listener.tls]\ncertificate = \"own.pem\"\nclient_certificates = \"required\"\n\
          [[listener]]\naddress = \"[::1]:2\"\n[[listener]]\naddress = \"[::1]:0\"\n[[listener]]\naddress = \"[::1]:0\"\n",
     )
@@ -238,10 +238,10 @@ fn listener_table_errors_are_reported_with_their_location() {
     let wrong = |text: &str| one_error(from_file(text));
     assert_eq!(
         wrong("[[listener]]\naddress = \"127.0.0.1:1\"\nconections = 1\n"),
-        "tautwire.toml:3:1: there is no key conections; did you mean connections? [config_unknown_key]"
+        "tautwire.toml:3:1: there is no key conections; `tautwire config show` lists all keys [config_unknown_key]"
     );
     assert_eq!(
-        wrong("[[listener]]\naddress = \"127.0.0.1:1\"\nconnections = 0\n"),
+        wrong("[[listener]]\naddress = \"127.0.0.1:1\"\nlimits.connections = 0\n"),
         "tautwire.toml:3:15: connections: 0 is out of range; write a whole number from 1 to 100000000 [config_out_of_range]"
     );
     assert!(wrong("threads = 1\n[[listener]]\nname = \"a\"\n").starts_with("tautwire.toml:2:"));
@@ -311,20 +311,27 @@ fn proxies_are_networks_of_one_listener() {
         from_file(&format!("[[listener]]\naddress = \"127.0.0.1:1\"\n[listener.proxy]\ntrusted = {trusted}\n"))
     };
     let config = table("[\"10.0.0.0/8\", \"::1\"]").expect("good");
-    let networks: Vec<String> =
-        config.listener[0].proxy.trusted.iter().flat_map(|networks| networks.get()).map(ToString::to_string).collect();
+    let networks: Vec<String> = config.listener[0]
+        .proxy
+        .trusted_networks
+        .iter()
+        .flat_map(|networks| networks.get())
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(networks, ["10.0.0.0/8", "::1/128"]);
     assert_eq!(from_file(&to_toml(&config)), Ok(config));
     assert!(one_error(table("[]")).contains("nobody could connect"));
     assert!(
         one_error(table("\"10.0.0.1/8\""))
-            .contains("tautwire.toml:4:11: proxy.trusted: \"10.0.0.1/8\" is not a network")
+            .contains("tautwire.toml:4:11: proxy.trusted_networks: \"10.0.0.1/8\" is not a network")
     );
-    assert!(one_error(from_options(&["proxy.trusted=::1"])).contains("there is no key proxy.trusted"));
+    assert!(
+        one_error(from_options(&["proxy.trusted_networks=::1"])).contains("there is no key proxy.trusted_networks")
+    );
     let folder = Scratch::new("proxy");
     let file = folder.write(
         "tautwire.toml",
-        "[[listener]]\naddress = \"unix:/a\"\nauth.anonymous = true\nproxy.trusted = \"::1\"\n",
+        "[[listener]]\naddress = \"unix:/a\"\nauth.anonymous = true\nproxy.trusted_networks = \"::1\"\n",
     );
     let error = Config::load(Some(&file), &[]).map_err(|errors| errors.iter().map(ToString::to_string).collect());
     assert!(one_error(error).contains("is a Unix socket"));
@@ -335,7 +342,7 @@ fn proxies_are_networks_of_one_listener() {
 fn proxied_clients_are_not_local() {
     let folder = Scratch::new("by-proxy");
     let by_proxy = |auth: &str| {
-        let text = format!("[[listener]]\naddress = \"127.0.0.1:1\"\nproxy.trusted = \"127.0.0.1\"\n{auth}\n");
+        let text = format!("[[listener]]\naddress = \"127.0.0.1:1\"\nproxy.trusted_networks = \"127.0.0.1\"\n{auth}\n");
         let config = Config::load(Some(&folder.write("tautwire.toml", &text)), &[]);
         config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
@@ -350,7 +357,7 @@ fn proxied_clients_are_not_local() {
     );
     let users = by_proxy("auth.password_file = \"users\"").expect("users are known");
     assert!(!users.listeners()[0].allows_anonymous() && !users.listeners()[0].allows_connected_anonymous());
-    let nobody = one_error(by_proxy("auth.anonymous = false\nauth.certificate = \"nobody\""));
+    let nobody = one_error(by_proxy("auth.anonymous = false\nauth.certificate_identity = \"none\""));
     assert!(nobody.contains("no client can authenticate on"), "{nobody}");
 }
 
@@ -427,12 +434,12 @@ fn quotas_without_effect_in_a_cluster_are_reported() {
 
 #[test]
 fn origins_are_listed_without_paths() {
-    let config = from_options(&["websocket.origins=https://example.org,null"]).expect("good");
-    let origins: Vec<_> = config.websocket.origins.iter().map(|origin| origin.as_str()).collect();
+    let config = from_options(&["websocket.allowed_origins=https://example.org,null"]).expect("good");
+    let origins: Vec<_> = config.websocket.allowed_origins.iter().map(|origin| origin.as_str()).collect();
     assert_eq!(origins, ["https://example.org", "null"]);
     assert!(config.warnings().is_empty());
-    assert!(one_error(from_options(&["websocket.origins=example.org"])).contains("is not an origin"));
-    assert_eq!(from_options(&["websocket.origins=*"]).expect("good").warnings().len(), 1);
+    assert!(one_error(from_options(&["websocket.allowed_origins=example.org"])).contains("is not an origin"));
+    assert_eq!(from_options(&["websocket.allowed_origins=*"]).expect("good").warnings().len(), 1);
     assert_eq!(from_options(&["limits.websocket_frame_bytes=1000"]).expect("good").warnings().len(), 1);
 }
 
@@ -491,9 +498,9 @@ fn what_is_shown_reads_back_as_the_same_configuration() {
         "auth.anonymous=true",
         "auth.jwt_algorithms=ES256,EdDSA",
         "auth.jwt_audiences=a,b",
-        "auth.ban=10 failures by address in 60 ban 600",
-        "auth.hook_unreachable=ask_next",
-        "websocket.origins=https://example.org,*",
+        "auth.ban_rules=10 failures by address in 60 ban 600",
+        "auth.hook_unreachable=ignore",
+        "websocket.allowed_origins=https://example.org,*",
         "threads=7",
         "mqtt.max_qos=0",
         "mqtt.retain_available=false",

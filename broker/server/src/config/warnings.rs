@@ -28,12 +28,12 @@ impl Config {
         self.check_empty_password_files(&mut warn);
         self.check_admin_exposure(&mut warn);
         self.check_secret_files(&mut warn);
-        if self.websocket.origins.iter().any(|origin| origin.as_str() == "*") {
+        if self.websocket.allowed_origins.iter().any(|origin| origin.as_str() == "*") {
             warn(
-                "websocket.origins contains \"*\": any web page in a browser that can reach the broker can read and publish \
+                "websocket.allowed_origins contains \"*\": any web page in a browser that can reach the broker can read and publish \
                  everything"
                     .to_owned(),
-                "set websocket.origins = [\"https://HOST\"], with the origins of your web pages".to_owned(),
+                "set websocket.allowed_origins = [\"https://HOST\"], with the origins of your web pages".to_owned(),
             );
         }
         let mut quorum_warnings = Vec::new();
@@ -41,7 +41,7 @@ impl Config {
         for text in quorum_warnings {
             warn(
                 text,
-                "set cluster.sync = \"monitored\" and cluster.replicas = 3, with NATS servers that use sync_interval: always"
+                "set cluster.sync = \"verify\" and cluster.replicas = 3, with NATS servers that use sync_interval: always"
                     .to_owned(),
             );
         }
@@ -62,7 +62,7 @@ impl Config {
                     "set auth.anonymous = false and auth.password_file, or restrict access with acl.file".to_owned(),
                 );
             }
-            if listener.auth.plain_passwords && !listener.address.is_tls {
+            if listener.auth.plaintext_passwords && !listener.address.is_tls {
                 warn(
                     format!(
                         "{listener} accepts unencrypted passwords from the network: anyone on the path can read them"
@@ -159,13 +159,13 @@ impl Config {
             ("limits.session_queue_bytes", if is_in_memory { limits.session_queue_bytes } else { 0 }),
             ("limits.connection_output_bytes", limits.connection_output_bytes),
         ] {
-            if bytes > limits.buffered_bytes {
+            if bytes > limits.memory_bytes {
                 warn(
                     format!(
-                        "{name} ({bytes}) is above limits.buffered_bytes ({}), which is reached first",
-                        limits.buffered_bytes
+                        "{name} ({bytes}) is above limits.memory_bytes ({}), which is reached first",
+                        limits.memory_bytes
                     ),
-                    format!("set {name} = {}", limits.buffered_bytes),
+                    format!("set {name} = {}", limits.memory_bytes),
                 );
             }
         }

@@ -55,20 +55,20 @@ impl Entry {
                     }
                     _ => entry.formats(&[&text()?]),
                 },
-                "ties" => {
-                    let Value::Object(ties) = value else {
-                        return Err(format!("ties: expected an object, found {}", value.kind()));
+                "topic_fields" => {
+                    let Value::Object(topic_fields) = value else {
+                        return Err(format!("topic_fields: expected an object, found {}", value.kind()));
                     };
                     let tie = |(level, field): &(String, Value)| Some((level.clone(), field.as_text()?.to_owned()));
-                    let ties = ties.iter().map(tie).collect::<Option<Vec<_>>>();
-                    entry.ties(ties.ok_or("ties: expected a string for each level")?);
+                    let topic_fields = topic_fields.iter().map(tie).collect::<Option<Vec<_>>>();
+                    entry.topic_fields(topic_fields.ok_or("topic_fields: expected a string for each level")?);
                 }
                 other => match TEXTS.into_iter().find(|known| *known == other) {
                     Some(key) => entry.text(key, &text()?),
                     None => {
                         let known = TEXTS.join(", ");
                         return Err(format!(
-                            "unknown key {other}; valid keys are {known}, format, ties, schema, schema_file"
+                            "unknown key {other}; valid keys are {known}, format, topic_fields, schema, schema_file"
                         ));
                     }
                 },
@@ -119,8 +119,8 @@ impl Entry {
     }
 
     /// Sets which topic levels must equal which fields.
-    pub(crate) fn ties(&mut self, ties: Vec<(String, String)>) {
-        self.keys.push(("ties", EntryValue::Table(ties)));
+    pub(crate) fn topic_fields(&mut self, topic_fields: Vec<(String, String)>) {
+        self.keys.push(("topic_fields", EntryValue::Table(topic_fields)));
     }
 
     /// Formats the keys as TOML, with the schema at `schema`.
@@ -185,10 +185,9 @@ mod tests {
 
     #[test]
     fn a_request_becomes_lines_of_toml_and_the_same_request() {
-        let text =
-            r#"{"topics":"a/{id}","format":["json", "messagepack"],"ties":{ "id": "x = y", "b": "c" },"schema":"{}"}"#;
+        let text = r#"{"topics":"a/{id}","format":["json", "messagepack"],"topic_fields":{ "id": "x = y", "b": "c" },"schema":"{}"}"#;
         let read = entry(text).expect("right");
-        let toml = "topics = \"a/{id}\"\nformat = [\"json\", \"messagepack\"]\nties = { \"id\" = \"x = y\", \"b\" = \"c\" }\nschema = \"s\"\n";
+        let toml = "topics = \"a/{id}\"\nformat = [\"json\", \"messagepack\"]\ntopic_fields = { \"id\" = \"x = y\", \"b\" = \"c\" }\nschema = \"s\"\n";
         assert_eq!(read.to_toml("s"), toml);
         assert_eq!(entry(&read.to_json()), Ok(read.clone()));
         assert_eq!(read.extension("{}"), "json");
@@ -205,7 +204,7 @@ mod tests {
             (r#"{"topics":"a","topics":"b"}"#, "topics is given twice"),
             (r#"{"topic":"a"}"#, "unknown key topic"),
             (r#"{"format":[1]}"#, "format: expected a string or a list of strings"),
-            (r#"{"ties":{"a":1}}"#, "ties: expected a string for each level"),
+            (r#"{"topic_fields":{"a":1}}"#, "topic_fields: expected a string for each level"),
         ] {
             assert!(entry(text).expect_err("refused").starts_with(expected), "{text}");
         }

@@ -70,7 +70,7 @@ pub(crate) struct LoadedAuth {
     pub(crate) chains: Arc<AuthChains>,
     pool: WorkerPoolConfig,
     rules: Vec<FailureRule>,
-    cached_passwords: usize,
+    password_cache_entries: usize,
 }
 
 impl ChainAuthenticator {
@@ -105,8 +105,8 @@ impl ChainAuthenticator {
             (Ok(chains), Ok(pool)) => Ok(LoadedAuth {
                 chains: Arc::new(chains),
                 pool,
-                rules: config.auth.ban.0.clone(),
-                cached_passwords: config.auth.cached_passwords,
+                rules: config.auth.ban_rules.0.clone(),
+                password_cache_entries: config.auth.password_cache_entries,
             }),
             (chains, pool) => Err([chains.err(), pool.err()].into_iter().flatten().flatten().collect()),
         }
@@ -129,9 +129,9 @@ impl ChainAuthenticator {
     /// Applies loaded settings without blocking, except for freeing the previous chains. `workers`: from
     /// [`ChainAuthenticator::workers_for`].
     pub(crate) fn apply(&self, loaded: LoadedAuth, workers: Option<WorkerPool>) {
-        let LoadedAuth { chains, pool: _, rules, cached_passwords } = loaded;
+        let LoadedAuth { chains, pool: _, rules, password_cache_entries } = loaded;
         self.bans.set_rules(rules);
-        self.verified.clear(cached_passwords);
+        self.verified.clear(password_cache_entries);
         if workers.is_some() {
             // The previous threads complete their queues.
             *self.workers.write().unwrap_or_else(PoisonError::into_inner) = workers;

@@ -16,7 +16,7 @@ pub(crate) const NAME: &str = "bans.json";
 /// Encodes bans as a JSON object.
 pub(crate) fn to_json(bans: &[Ban]) -> String {
     let mut body = String::from("{\"bans\":[");
-    for (at, Ban { who, until_unix_s, why }) in bans.iter().enumerate() {
+    for (at, Ban { who, until_unix_s, reason }) in bans.iter().enumerate() {
         body.push_str(if at > 0 { ",{" } else { "{" });
         let (kind, name) = match who {
             BanTarget::ClientId(name) => ("client_id", name.to_string()),
@@ -30,8 +30,8 @@ pub(crate) fn to_json(bans: &[Ban]) -> String {
             Some(until) => _ = write!(body, ",\"until_unix_s\":{until}"),
             None => body.push_str(",\"until_unix_s\":null"),
         }
-        body.push_str(",\"why\":");
-        push_string(&mut body, why);
+        body.push_str(",\"reason\":");
+        push_string(&mut body, reason);
         body.push('}');
     }
     body.push_str("]}\n");
@@ -81,8 +81,12 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Ban>, String> {
             Some(Value::Number(text)) => Some(text.parse().ok()?),
             _ => None,
         };
-        let why = value.text("why");
-        (why.len() <= BAN_REASON_BYTES_MAX).then_some(Ban { who: banned(value).ok()?, until_unix_s, why: why.into() })
+        let why = value.text("reason");
+        (why.len() <= BAN_REASON_BYTES_MAX).then_some(Ban {
+            who: banned(value).ok()?,
+            until_unix_s,
+            reason: why.into(),
+        })
     };
     if !matches!(value.get("bans"), Some(Value::List(_))) {
         return Err("the list `bans` is missing".to_owned());
@@ -130,7 +134,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("tautwire-bans-{}", std::process::id()));
         let path = folder.join(NAME);
         assert_eq!(read(&path), Ok(Vec::new()));
-        let ban = |who, until_unix_s| Ban { who, until_unix_s, why: "a \"reason\"\n".into() };
+        let ban = |who, until_unix_s| Ban { who, until_unix_s, reason: "a \"reason\"\n".into() };
         let bans = vec![
             ban(BanTarget::ClientId("c\u{7}".into()), None),
             ban(BanTarget::User("ü".into()), Some(u64::MAX)),

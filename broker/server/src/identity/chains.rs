@@ -63,8 +63,14 @@ impl SharedAuthState {
         let (mut key, mut key_of_verified) = ([0; 32], [0; 32]);
         super::random(&mut key)?;
         super::random(&mut key_of_verified)?;
-        let verified = Arc::new(VerifiedPasswords::new(&key_of_verified, auth.cached_passwords));
-        Ok(SharedAuthState { key, bans: Arc::new(Bans::new(auth.ban.0.clone())), verified, hook: None, jwks: None })
+        let verified = Arc::new(VerifiedPasswords::new(&key_of_verified, auth.password_cache_entries));
+        Ok(SharedAuthState {
+            key,
+            bans: Arc::new(Bans::new(auth.ban_rules.0.clone())),
+            verified,
+            hook: None,
+            jwks: None,
+        })
     }
 
     pub(crate) fn verified(&self) -> &Arc<VerifiedPasswords> {
@@ -101,7 +107,7 @@ impl SharedAuthState {
             Some((known, jwks)) if known == settings => Ok(jwks.clone()),
             _ => {
                 let jwks = Jwks::new(settings.clone()).map(Arc::new);
-                let jwks = jwks.map_err(|error| format!("auth.jwt_url: {error}"))?;
+                let jwks = jwks.map_err(|error| format!("auth.jwks_url: {error}"))?;
                 self.jwks = Some((settings.clone(), jwks.clone()));
                 Ok(jwks)
             }
@@ -224,7 +230,7 @@ impl ChainBuilder {
                 Anonymous::WithoutCredentials
             }));
         }
-        let allows_plain_passwords = listener.auth.plain_passwords || is_open;
+        let allows_plain_passwords = listener.auth.plaintext_passwords || is_open;
         let (bans, verified) = (self.bans.clone(), self.verified.clone());
         let settings = Settings { allows_plain_passwords, key: self.key, bans, verified };
         Arc::new(Chain::new(links, settings).expect("five links are below the limit"))
@@ -236,7 +242,7 @@ fn certificate_rules(auth: &AuthConfig) -> CertificateRules {
         return auth.certificate_rules.rules();
     }
     let name = || Template::new("{cn}").expect("a template");
-    let client_id = (auth.certificate == CertificateNames::UserAndClientId).then(name);
+    let client_id = (auth.certificate_identity == CertificateNames::UserAndClientId).then(name);
     CertificateRules { rules: vec![CertificateRule { user: Some(name()), client_id, ..CertificateRule::default() }] }
 }
 
@@ -272,20 +278,20 @@ fn hook_settings(auth: &AuthConfig) -> Result<Option<HookSettings>, String> {
         fields: field.into_iter().collect(),
         timeout_ms: auth.hook_timeout_ms,
         concurrency: auth.hook_concurrency,
-        positive_s: auth.hook_positive_s,
-        negative_s: auth.hook_negative_s,
-        failures: auth.hook_failures,
-        open_s: auth.hook_pause_s,
+        positive_s: auth.hook_allow_cache_s,
+        negative_s: auth.hook_deny_cache_s,
+        failures: auth.hook_failure_threshold,
+        open_s: auth.hook_retry_s,
         when_unreachable: auth.hook_unreachable,
         ..HookSettings::new(&auth.hook_url.0)
     }))
 }
 
 fn jwt(auth: &AuthConfig, shared_state: &mut SharedAuthState) -> Result<Jwt, String> {
-    let keys = match (auth.jwt_keys.get(), &*auth.jwt_url.0, auth.jwt_secret_file.get()) {
+    let keys = match (auth.jwt_key_file.get(), &*auth.jwks_url.0, auth.jwt_secret_file.get()) {
         (Some(path), "", None) => {
             let keys = KeySet::of_file(&read_text(path, JWKS_BYTES_MAX)?);
-            Keys::Fixed(Arc::new(keys.map_err(|error| format!("auth.jwt_keys: {}: {error}", path.display()))?))
+            Keys::Fixed(Arc::new(keys.map_err(|error| format!("auth.jwt_key_file: {}: {error}", path.display()))?))
         }
         (None, "", Some(path)) => {
             let text = read_text(path, SECRET_FILE_MAX_BYTES)?;
@@ -299,7 +305,9 @@ fn jwt(auth: &AuthConfig, shared_state: &mut SharedAuthState) -> Result<Jwt, Str
             timeout_ms: JWKS_TIMEOUT_MS,
         })?),
         _ => {
-            return Err("auth.jwt_keys, auth.jwt_url and auth.jwt_secret_file exclude each other; keep one".to_owned());
+            return Err(
+                "auth.jwt_key_file, auth.jwks_url and auth.jwt_secret_file exclude each other; keep one".to_owned()
+            );
         }
     };
     let default = JwtSettings::default();
@@ -320,7 +328,7 @@ fn jwt(auth: &AuthConfig, shared_state: &mut SharedAuthState) -> Result<Jwt, Str
         roles_claim: some(&auth.jwt_roles_claim.0),
         needs_expiry: true,
     };
-    Jwt::new(settings, keys).map_err(|error| format!("auth.jwt_keys: {error}"))
+    Jwt::new(settings, keys).map_err(|error| format!("auth.jwt_key_file: {error}"))
 }
 
 fn read_text(path: &Path, bytes_max: usize) -> Result<String, String> {

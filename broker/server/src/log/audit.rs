@@ -172,7 +172,7 @@ fn start_counting() {
 }
 
 fn lost(count: u64) -> String {
-    line(&UtcTime::now(), |out| out.push_str(&format!(",\"event\":\"lost\",\"lines\":{count}")))
+    line(&UtcTime::now(), |out| out.push_str(&format!(",\"event\":\"lines_dropped\",\"lines\":{count}")))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

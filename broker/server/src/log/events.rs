@@ -27,12 +27,12 @@ pub(super) fn of(record: &Record<'_>) -> Option<Event> {
     let (kind, level) = match event.to_borrowed_str()? {
         "refused" => ("refused connection", Level::Warn),
         "reauthentication_refused" => ("refused re-authentication", Level::Warn),
-        "denied" => match value("what")?.to_borrowed_str()? {
+        "denied" => match value("action")?.to_borrowed_str()? {
             "publish" => ("denied publish", Level::Warn),
             "subscribe" => ("denied subscription", Level::Warn),
             _ => ("denied will", Level::Warn),
         },
-        "admin_login" if value("done")?.to_borrowed_str()? != "yes" => ("failed admin login", Level::Warn),
+        "admin_login" if value("result")?.to_borrowed_str()? != "success" => ("failed admin login", Level::Warn),
         "admin" if matches!(status()?, 401 | 403) => ("denied admin request", Level::Warn),
         _ => return None,
     };
@@ -44,12 +44,12 @@ impl Event {
     pub(super) fn line(&self, record: &Record<'_>) -> (String, Fields) {
         let mut fields = Fields::of(record.key_values());
         fields.take("event");
-        fields.take("what");
-        let why = fields.take_text("why");
+        fields.take("action");
+        let why = fields.take_text("reason");
         let message = if why.is_empty() { self.kind.to_owned() } else { format!("{}: {why}", self.kind) };
-        match fields.take("code") {
+        match fields.take("reason_code") {
             Some(FieldValue::Number(code)) => {
-                (message, fields.with("reason", FieldValue::Text(format!("{code:#04x}"))))
+                (message, fields.with("reason_code", FieldValue::Text(format!("{code:#04x}"))))
             }
             _ => (message, fields),
         }
@@ -81,21 +81,22 @@ mod tests {
                 ("user", text("ann")),
                 ("listener", text("mqtt")),
                 ("address", text("192.0.2.7:50124")),
-                ("code", Value::from(0x87_u8)),
-                ("why", text("wrong password")),
+                ("reason_code", Value::from(0x87_u8)),
+                ("reason", text("wrong password")),
             ]),
             warning(
-                "refused connection: wrong password client_id=\"meter 7\" user=ann listener=mqtt address=192.0.2.7:50124 reason=0x87"
+                "refused connection: wrong password client_id=\"meter 7\" user=ann listener=mqtt address=192.0.2.7:50124 reason_code=0x87"
             )
         );
         assert_eq!(
-            event_line(&[("event", text("denied")), ("what", text("subscribe")), ("topic", text("#"))]),
+            event_line(&[("event", text("denied")), ("action", text("subscribe")), ("topic", text("#"))]),
             warning("denied subscription topic=#")
         );
-        let login =
-            |done| event_line(&[("event", text("admin_login")), ("by", text("user eve")), ("done", text(done))]);
-        assert_eq!(login("no"), warning("failed admin login by=\"user eve\" done=no"));
-        assert_eq!(login("yes"), None);
+        let login = |result| {
+            event_line(&[("event", text("admin_login")), ("actor", text("user eve")), ("result", text(result))])
+        };
+        assert_eq!(login("failure"), warning("failed admin login actor=\"user eve\" result=failure"));
+        assert_eq!(login("success"), None);
         let admin = |status: u16| {
             event_line(&[("event", text("admin")), ("path", text("/v1/bans")), ("status", Value::from(status))])
         };

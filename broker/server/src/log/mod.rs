@@ -47,11 +47,11 @@ pub(crate) fn suppressed_lines() -> u64 {
 /// Applies the log settings.
 pub(crate) fn apply(config: &LogConfig) {
     IS_JSON.store(config.format == LogFormat::Json, Ordering::Relaxed);
-    let interval = Duration::from_secs(config.repeat_interval_s.into());
+    let interval = Duration::from_secs(config.rate_limit_interval_s.into());
     let mut limiter = limiter();
     match &mut *limiter {
-        Some(limiter) => limiter.set_limits(config.repeat_burst, interval),
-        None => *limiter = Some(Limiter::new(config.repeat_burst, interval)),
+        Some(limiter) => limiter.set_limits(config.rate_limit_burst, interval),
+        None => *limiter = Some(Limiter::new(config.rate_limit_burst, interval)),
     }
     log::set_max_level(config.level.to_level_filter().min(LevelFilter::Debug));
 }

@@ -14,7 +14,7 @@ const UNKNOWN_BYTES: u64 = 4 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
     /// Limit for everything held on behalf of clients.
-    pub(crate) buffered_bytes: usize,
+    pub(crate) memory_bytes: usize,
     /// Limit for retained messages.
     pub(crate) retained_bytes: usize,
 }
@@ -31,7 +31,7 @@ impl MemoryPlan {
         let limits = &config.limits;
         let retained_bytes =
             if config.data.path.is_none() { limits.retained_bytes.min(part(4)) } else { limits.retained_bytes };
-        MemoryPlan { buffered_bytes: limits.buffered_bytes.min(part(2)), retained_bytes }
+        MemoryPlan { memory_bytes: limits.memory_bytes.min(part(2)), retained_bytes }
     }
 }
 
@@ -72,14 +72,14 @@ mod tests {
     #[test]
     fn a_limit_lowers_the_others_and_never_raises_them() {
         let mut config = Config::default();
-        let (buffered, retained) = (config.limits.buffered_bytes, config.limits.retained_bytes);
+        let (buffered, retained) = (config.limits.memory_bytes, config.limits.retained_bytes);
         config.memory.limit = 64 << 20;
-        assert_eq!(MemoryPlan::of(&config), MemoryPlan { buffered_bytes: 32 << 20, retained_bytes: retained });
+        assert_eq!(MemoryPlan::of(&config), MemoryPlan { memory_bytes: 32 << 20, retained_bytes: retained });
         let in_memory = Override::from_option("--memory", "data.path", String::new());
         let mut config = Config::load(None, &[in_memory]).expect("a valid configuration");
         config.memory.limit = 64 << 20;
         assert_eq!(MemoryPlan::of(&config).retained_bytes, 16 << 20);
         config.memory.limit = 1 << 50;
-        assert_eq!(MemoryPlan::of(&config), MemoryPlan { buffered_bytes: buffered, retained_bytes: retained });
+        assert_eq!(MemoryPlan::of(&config), MemoryPlan { memory_bytes: buffered, retained_bytes: retained });
     }
 }

@@ -180,8 +180,8 @@ impl Reloader {
         audit::reopen();
         let _reloading = notify::reloading();
         let result = self.store.reload(|| self.apply_config(&mut self.running(), self.read()?, self.shared()));
-        let (is_done, what) = to_audit_fields(&result);
-        log::error!(target: audit::TARGET, event = "reload", done = is_done, what = &*what; "");
+        let (outcome, changes) = to_audit_fields(&result);
+        log::error!(target: audit::TARGET, event = "reload", result = outcome, changes = &*changes; "");
         if let Some(node) = self.node.as_ref().filter(|_| result.is_ok()) {
             node.retry_refused();
         }
@@ -198,8 +198,8 @@ impl Reloader {
             let config = running.clone();
             self.apply_config(&mut running, config, revision.clone())
         });
-        let (is_done, what) = to_audit_fields(&result);
-        log::error!(target: audit::TARGET, event = "configuration", number = revision.number, done = is_done, what = &*what; "");
+        let (outcome, changes) = to_audit_fields(&result);
+        log::error!(target: audit::TARGET, event = "configuration", number = revision.number, result = outcome, changes = &*changes; "");
         result.map(drop)
     }
 
@@ -225,7 +225,7 @@ impl Reloader {
 
     /// Starts watching files, if configured.
     pub(crate) fn watch_files(self: &Arc<Reloader>) {
-        let every_s = self.running().watch_files_s;
+        let every_s = self.running().file_watch_interval_s;
         let files = self.files();
         self.watch.start(every_s, &files, Arc::downgrade(self));
     }
@@ -456,7 +456,7 @@ impl Reloader {
             Some(folder) => StoreLocation::Folder(folder.to_owned()),
             None => StoreLocation::Disabled,
         };
-        self.watch.configure(config.watch_files_s, &self.files_of(&config));
+        self.watch.configure(config.file_watch_interval_s, &self.files_of(&config));
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
         *running = config;
         Ok((store_location, reloaded))
@@ -519,8 +519,8 @@ impl ReloadPlan {
 /// The fields of the result for the audit log.
 fn to_audit_fields(result: &Result<ReloadReport, Vec<String>>) -> (&'static str, String) {
     match result {
-        Ok(reloaded) => ("yes", reloaded.to_string()),
-        Err(errors) => ("no", errors.join("; ")),
+        Ok(reloaded) => ("success", reloaded.to_string()),
+        Err(errors) => ("failure", errors.join("; ")),
     }
 }
 
@@ -551,8 +551,8 @@ impl ReloadReport {
         let mut json = String::from("{");
         let lists = [
             ("applied", &self.applied),
-            ("new_connections", &self.new_connections),
-            ("after_restart", &self.after_restart),
+            ("applied_to_new_connections", &self.new_connections),
+            ("pending_restart", &self.after_restart),
             ("listeners_added", &self.listeners.added),
             ("listeners_removed", &self.listeners.removed),
         ];

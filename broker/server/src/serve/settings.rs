@@ -41,9 +41,9 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         connections: limits.connections,
         sessions: limits.sessions,
         client_id_bytes: limits.client_id_bytes,
-        client_breaks: limits.client_breaks,
-        client_breaks_s: limits.client_breaks_s,
-        client_hold_s: limits.client_hold_s,
+        flapping_disconnects: limits.flapping_disconnects,
+        flapping_window_s: limits.flapping_window_s,
+        flapping_block_s: limits.flapping_block_s,
         topic_bytes: limits.topic_bytes,
         topic_levels: limits.topic_levels,
         subscriptions_per_session: limits.subscriptions_per_session,
@@ -54,7 +54,7 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         session_queue_messages: queue.messages,
         session_queue_bytes: queue.bytes,
         session_queue_memory: queue.is_memory_bound,
-        neglected_session_s: limits.neglected_session_s,
+        stale_session_s: limits.stale_session_s,
         publish_messages_per_s: limits.publish_messages_per_s,
         publish_burst_messages: limits.publish_burst_messages,
         publish_bytes_per_s: limits.publish_bytes_per_s,
@@ -77,10 +77,10 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
             users: limits.slow_consumer_users.0.clone(),
         },
         connection_output_bytes: limits.connection_output_bytes,
-        buffered_bytes: budget.buffered_bytes,
-        hot_bytes: limits.hot_bytes,
-        cold_bytes: limits.cold_bytes as u64,
-        client_bytes: limits.client_bytes,
+        memory_bytes: budget.memory_bytes,
+        spill_threshold_bytes: limits.spill_threshold_bytes,
+        spill_bytes: limits.spill_bytes as u64,
+        memory_bytes_per_client: limits.memory_bytes_per_client,
         transcoded_bytes: limits.transcoded_bytes,
         shard_queue_batches: limits.shard_queue_batches,
         incomplete_packet_timeout_s: limits.incomplete_packet_timeout_s,
@@ -174,7 +174,7 @@ pub(crate) fn listener_configs(config: &Config, listeners: &[Listener], tls: &Tl
         frame_bytes: config.limits.websocket_frame_bytes,
         message_bytes: config.limits.websocket_message_bytes,
     };
-    let origins = Origins::new(config.websocket.origins.clone());
+    let origins = Origins::new(config.websocket.allowed_origins.clone());
     let listen = |listener: &Listener| {
         let rules = |path: &Path| WebSocketConfig { path: path.clone(), origins: origins.clone(), limits };
         ListenerConfig {

@@ -161,7 +161,7 @@ fn read(tls: &TlsConfig) -> Result<TlsServerConfig, String> {
             .collect::<Result<_, String>>()?,
         client_certificates: tls.client_certificates,
         client_authorities: tls.client_ca.iter().map(pem).collect::<Result<_, _>>()?,
-        revoked: tls.revoked.iter().map(pem).collect::<Result<_, _>>()?,
+        revoked: tls.crl.iter().map(pem).collect::<Result<_, _>>()?,
         minimum_version: tls.minimum_version,
         cipher_suites: tls.cipher_suites.clone(),
     })

@@ -70,7 +70,7 @@ impl SpanQueue {
         self.queue.enable(config.is_some());
         let config = config?;
         self.includes_topics.store(config.trace_topics, Ordering::Relaxed);
-        Some(Arc::new(Tracer::new(config.trace_ratio.millionths, self.clone())))
+        Some(Arc::new(Tracer::new(config.trace_sample_ratio.millionths, self.clone())))
     }
 }
 

@@ -47,7 +47,7 @@ fn a_client_is_known_by_its_certificate_until_that_is_revoked() {
     assert!(broker.connect(&folder, "localhost", Some("late")).is_err());
 
     folder.cert(&["--revoke", &folder.path("sensor-7.pem")]).expect(0);
-    let revoked = format!("tls.revoked={}", folder.path("revoked.pem"));
+    let revoked = format!("tls.crl={}", folder.path("revoked.pem"));
     let broker = Broker::start(&folder, &[&authority, required, &revoked]);
     let refused = broker.connect(&folder, "localhost", Some("sensor-7")).expect_err("revoked");
     assert!(refused.contains("CertificateRevoked"), "{refused}");

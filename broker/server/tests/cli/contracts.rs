@@ -13,7 +13,7 @@ topics = "sensors/{device_id}/reading"
 format = ["protobuf", "json"]
 schema = "reading.proto"
 on_violation = "reject"
-ties = { device_id = "device_id" }
+topic_fields = { device_id = "device_id" }
 
 [[contract]]
 name = "state"
@@ -244,7 +244,8 @@ fn contracts_are_added_to_a_running_broker() {
     let schema = secrets.path("new.proto");
     fs::write(&schema, "syntax = \"proto3\";\nmessage New {\n  bool ok = 1;\n}\n").expect("writes");
     let admin = ["--admin", broker.admin(), "--token-file", &token];
-    let options = ["--topics", "new/{ok}", "--format", "protobuf", "--schema", &schema, "--tie", "ok=ok", "new"];
+    let options =
+        ["--topics", "new/{ok}", "--format", "protobuf", "--schema", &schema, "--topic-field", "ok=ok", "new"];
     let add = || contract(&[&["add"], &admin[..], &options].concat());
     assert_eq!(add().expect(0).text(), "contract new added\n");
     assert_eq!(add().expect(0).text(), "contract new replaced\n");
@@ -280,7 +281,7 @@ fn json_is_published_as_the_contract_wants_it() {
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     };
     refused(r#"{"celsius": "warm"}"#, "sensors/7/reading", 3, "violates the contract reading: celsius: expected");
-    refused(r#"{"deviceId": "8"}"#, "sensors/7/reading", 3, "[topic_tie]");
+    refused(r#"{"deviceId": "8"}"#, "sensors/7/reading", 3, "[topic_field_mismatch]");
     refused(r#"{"on": 1}"#, "state/lamp", 3, "on: expected");
     refused("{", "state/lamp", 3, "[malformed]");
     refused("{}", "free", 1, "has no contract for free");

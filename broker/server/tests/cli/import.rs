@@ -66,7 +66,7 @@ fn a_configuration_of_mosquitto_becomes_one_that_means_the_same() {
     run(&["acl", "check", "--file", &rules]).expect(0);
     let text = fs::read_to_string(&file).expect("reads");
     for expected in [
-        "address = \"mqtt://127.0.0.1:1884\"\nconnections = 100\nauth.anonymous = false\n",
+        "address = \"mqtt://127.0.0.1:1884\"\nlimits.connections = 100\nauth.anonymous = false\n",
         "address = \"ws://[::]:8080\"\nmount_point = \"up/\"\n",
         "max_session_expiry_s = 1209600",
         "session_queue_messages = 5000",
@@ -105,7 +105,7 @@ fn options_before_the_first_listener_make_the_default_one() {
     };
     let (stdout_text, text) = import("allow_anonymous true\nmax_connections 7\nlistener 1885 127.0.0.1\n");
     assert!(stdout_text.contains("options before the first listener"), "{stdout_text}");
-    assert!(text.contains("address = \"mqtt://[::]:1883\"\nconnections = 7\n"), "{text}");
+    assert!(text.contains("address = \"mqtt://[::]:1883\"\nlimits.connections = 7\n"), "{text}");
     assert!(text.contains("address = \"mqtt://127.0.0.1:1885\"\n"), "{text}");
     // Common options do not create one.
     let (stdout_text, text) = import("allow_anonymous true\nlog_type error\nlistener 1885 127.0.0.1\n");
@@ -178,7 +178,7 @@ fn plugins_that_read_files_are_what_the_files_are() {
     // Connections from this machine need no TLS.
     assert_eq!(first.trim(), expected.trim());
     assert!(second.contains("auth.anonymous = true\n") && second.contains(&folder.path("others")), "{second}");
-    assert!(second.contains("auth.plain_passwords = true\n"), "{second}");
+    assert!(second.contains("auth.plaintext_passwords = true\n"), "{second}");
     assert!(second.contains("acl.file = \"access-2.toml\"\n"), "{second}");
     for rules in ["access.toml", "access-2.toml"] {
         run(&["acl", "check", "--file", &folder.path(&format!("new/made/{rules}"))]).expect(0);

@@ -42,7 +42,7 @@ fn the_broker_serves_on_while_nobody_reads_its_log() {
     assert_eq!(subscriber.end().expect(0).text(), "hi\n");
     // The metric is published every second.
     let started = Instant::now();
-    while broker.subscribe_to_end(&["-C", "1", "$SYS/broker/tautwire/log_lines_lost"]).expect(0).text() == "0\n" {
+    while broker.subscribe_to_end(&["-C", "1", "$SYS/broker/tautwire/log_lines_dropped"]).expect(0).text() == "0\n" {
         assert!(started.elapsed() < TIMEOUT, "nothing was lost, so nothing was full");
     }
     broker.process().wait_for("log lines were lost here");

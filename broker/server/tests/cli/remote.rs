@@ -38,9 +38,9 @@ fn clients_are_looked_at_and_ended() {
     ask(&["clients", "disconnect", "meter 7"]).expect(0);
     assert_eq!(subscriber.end().code, Some(2));
     assert!(ask(&["clients", "list"]).expect(0).text().ends_with("0 of 0\n"));
-    assert!(ask(&["sessions", "list", "--away"]).expect(0).text().contains("meter 7 "));
+    assert!(ask(&["sessions", "list", "--offline"]).expect(0).text().contains("meter 7 "));
     let why = ask(&["why", "-q", "0", "meter 7", "power/3/kwh"]).expect(3).text();
-    assert!(why.contains("[away_qos_0]"), "{why}");
+    assert!(why.contains("[offline_qos_0]"), "{why}");
     ask(&["sessions", "delete", "meter 7"]).expect(0);
     ask(&["clients", "show", "meter 7"]).expect(3);
 }
@@ -88,7 +88,7 @@ fn the_api_is_asked_over_tls() {
     assert!(stranger.code == Some(2) && stranger.stderr.contains("certificate"), "{stranger:?}");
     let plain = broker.admin().replace("https://", "http://");
     let plain = run(&["clients", "list", "--admin", &plain, "--token-file", &token]).expect(3);
-    assert!(plain.stderr.contains("[https_needed]"), "{}", plain.stderr);
+    assert!(plain.stderr.contains("[https_required]"), "{}", plain.stderr);
     let useless =
         run(&["clients", "list", "--admin", "http://127.0.0.1:1", "--token-file", &token, "--ca", &ca]).expect(1);
     assert!(useless.stderr.contains("https://"), "{}", useless.stderr);
@@ -102,7 +102,7 @@ fn bans_listeners_and_counters_are_shown() {
         let admin = ["--admin", broker.admin(), "--token-file", &token];
         run(&[words, &admin].concat())
     };
-    ask(&["bans", "add", "user", "eve", "--for", "3600", "--why", "said \"no\""]).expect(0);
+    ask(&["bans", "add", "user", "eve", "--duration", "3600", "--reason", "said \"no\""]).expect(0);
     ask(&["bans", "add", "network", "192.0.2.0/24"]).expect(0);
     let list = ask(&["bans", "list"]).expect(0).text();
     assert!(list.contains("user     eve") && list.contains("said \"no\"") && list.contains("192.0.2.0/24"), "{list}");

@@ -46,8 +46,8 @@ fn bash_completes_commands_options_and_keys() {
         (&["sub", "-q", ""], "0 1 2"),
         (&["cluster", "con"], "config"),
         (&["cluster", "config", ""], "show push pull"),
-        (&["cluster", "config", "push", "--wi"], "--without"),
-        (&["cluster", "drain", "--for"], "--for-good"),
+        (&["cluster", "config", "push", "--rem"], "--remove"),
+        (&["cluster", "drain", "--per"], "--permanent"),
         (&["completion", "f"], "fish"),
         (&["generate", "--lang", "p"], "python"),
         (&["pub", "--host", "x"], ""),
@@ -68,7 +68,7 @@ fn fish_completes_commands_options_and_keys() {
         ("tautwire serve --set mqtt.max_q", "mqtt.max_qos=\t"),
         ("tautwire generate --lang p", "python\t"),
         ("tautwire cluster config pu", "push"),
-        ("tautwire cluster drain --for", "--for-good\t"),
+        ("tautwire cluster drain --per", "--permanent\t"),
     ] {
         let ask = format!("source {script}; complete -C '{typed}'");
         let Some(answer) = run_program("fish", &["--no-config", "-c", &ask]) else { return };

@@ -56,7 +56,7 @@ fn what_is_wrong_with_the_broker_is_said() {
     let named = ["--ca", &ca, "--server-name", "broker.example.org"];
     refused(&broker, &named, 2, "tls_name_mismatch", "is for localhost, 127.0.0.1, ::1");
     refused(&broker, &named, 2, "tls_name_mismatch", "not for broker.example.org");
-    refused(&broker, &["--ca", &ca, "--alpn", "h2"], 2, "tls_nothing_in_common", "ALPN");
+    refused(&broker, &["--ca", &ca, "--alpn", "h2"], 2, "tls_no_shared_parameters", "ALPN");
     refused(&broker, &[], 2, "tls_needed", "mqtts://");
     broker.publish(&["--dangerously-accept-any-certificate"]).expect(0);
     let plain = PlainBroker::start();
@@ -65,7 +65,7 @@ fn what_is_wrong_with_the_broker_is_said() {
 
     folder.cert(&["--revoke", &folder.path("server.pem")]).expect(0);
     let revoked = folder.path("revoked.pem");
-    refused(&broker, &["--ca", &ca, "--revoked", &revoked], 2, "tls_revoked", "has been revoked");
+    refused(&broker, &["--ca", &ca, "--crl", &revoked], 2, "tls_revoked", "has been revoked");
 
     folder.cert(&["--force", "--days", "-1"]).expect(0);
     let broker = Broker::start(&folder, &[]);
@@ -99,7 +99,7 @@ fn what_is_wrong_with_the_client_is_said() {
     folder.cert(&["--revoke", &folder.path("revoked-one.pem")]).expect(0);
     other.cert(&["--client", "stranger"]).expect(0);
     let ca = folder.path("ca.pem");
-    let settings = [format!("tls.client_ca={ca}"), format!("tls.revoked={}", folder.path("revoked.pem"))];
+    let settings = [format!("tls.client_ca={ca}"), format!("tls.crl={}", folder.path("revoked.pem"))];
     let required = "tls.client_certificates=required";
     let mut broker = Broker::start(&folder, &[&settings[0], &settings[1], required]);
     let with = |folder: &Folder, name: &str| {
@@ -131,23 +131,23 @@ fn files_that_cannot_be_used_are_wrong_arguments() {
     folder.cert(&["--client", "a"]).expect(0);
     let broker = Broker::start(&folder, &[]);
     let (ca, key, server) = (folder.path("ca.pem"), folder.path("a.key"), folder.path("server.pem"));
-    refused(&broker, &["--ca", &key], 1, "tls_settings", "contains no certificate");
-    refused(&broker, &["--ca", "no-such.pem"], 1, "tls_settings", "no-such.pem");
+    refused(&broker, &["--ca", &key], 1, "tls_options", "contains no certificate");
+    refused(&broker, &["--ca", "no-such.pem"], 1, "tls_options", "no-such.pem");
     refused(
         &broker,
         &["--ca", &ca, "--cert", &server, "--key", &key],
         1,
-        "tls_settings",
+        "tls_options",
         "does not match the client certificate",
     );
     refused(
         &broker,
         &["--ca", &ca, "--cert", &server, "--key", &ca],
         1,
-        "tls_settings",
+        "tls_options",
         "contains no readable private key",
     );
-    refused(&broker, &["--ca", &ca, "--revoked", &ca], 1, "tls_settings", "contains no list of revoked certificates");
+    refused(&broker, &["--ca", &ca, "--crl", &ca], 1, "tls_options", "contains no list of revoked certificates");
     let wrong = broker.publish(&["--cert", &server]).expect(1);
     assert!(wrong.stderr.contains("--cert and --key go together"), "{}", wrong.stderr);
 }

@@ -259,7 +259,7 @@ fn persisted_files_are_readable_by_owner_only() {
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("a new directory");
     let settings =
-        [&format!("data.path={}", data.display()), "limits.hot_bytes=65536", "limits.buffered_bytes=2097152"];
+        [&format!("data.path={}", data.display()), "limits.spill_threshold_bytes=65536", "limits.memory_bytes=2097152"];
     let broker = Broker::set(&settings);
     broker.connecting(V5, "subscriber").persistent().open().subscribe("a", AtLeastOnce);
     let mut publisher = broker.connect(V5, "publisher");

@@ -35,9 +35,12 @@ fn each_refusal_denial_and_failed_login_is_one_line_with_fields() {
     let log = world.broker.end();
     let listener = "listener=mqtt://127.0.0.1:0";
     for (message, fields) in [
-        (" WARN  refused connection: ", &["client_id=\"thief 1\"", "user=ann", listener, "reason=0x86"][..]),
-        (" WARN  denied publish ", &["topic=elsewhere/1", "client_id=meter", "user=ann", listener, "reason=0x87"]),
-        (" WARN  denied subscription ", &["topic=elsewhere/2", "client_id=meter", "user=ann", listener, "reason=0x87"]),
+        (" WARN  refused connection: ", &["client_id=\"thief 1\"", "user=ann", listener, "reason_code=0x86"][..]),
+        (" WARN  denied publish ", &["topic=elsewhere/1", "client_id=meter", "user=ann", listener, "reason_code=0x87"]),
+        (
+            " WARN  denied subscription ",
+            &["topic=elsewhere/2", "client_id=meter", "user=ann", listener, "reason_code=0x87"],
+        ),
         (" WARN  failed admin login ", &["by=\"user eve\"", "done=no"]),
         (" WARN  denied admin request ", &["method=GET", "path=/v1/clients", "status=401"]),
     ] {
@@ -74,7 +77,7 @@ fn lines_of_json_have_fields() {
 
 #[test]
 fn lines_of_one_kind_are_bounded_and_counted_and_those_of_others_are_written() {
-    let world = World::new(1, &["log.repeat_burst=3", "log.repeat_interval_s=3600"]);
+    let world = World::new(1, &["log.rate_limit_burst=3", "log.rate_limit_interval_s=3600"]);
     for _ in 0..10 {
         world.broker.connecting(V5, "thief").user_name("ann").password(b"wrong-one").refused();
     }
@@ -93,7 +96,7 @@ fn every_event_of_a_client_has_its_address_in_the_audit_log() {
     let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
     user(&folder, &["add", "ann"], "pencil");
     let audit = format!("audit.file={}", folder.path().join("audit.log").display());
-    let world = World::within(folder, 2, &[&audit, "limits.client_breaks=1"]);
+    let world = World::within(folder, 2, &[&audit, "limits.flapping_disconnects=1"]);
     provoke(&world);
     let twin = || world.broker.connecting(V5, "twin").user_name("ann").password(b"pencil").open();
     let (mut first, mut second) = (twin(), twin());

@@ -1,12 +1,16 @@
-//! `limits.client_breaks`: clients whose connections are lost again and again are refused for a while, and no others.
+//! `limits.flapping_disconnects`: clients whose connections are lost again and again are refused for a while, and no others.
 
 use std::time::Instant;
 
 use crate::support::{AtLeastOnce, EXPECT_TIMEOUT, every_case, every_version};
 use crate::sys::await_number;
 
-const SETTINGS: [&str; 4] =
-    ["limits.client_breaks=3", "limits.client_breaks_s=3600", "limits.client_hold_s=3600", "sys.interval_s=1"];
+const SETTINGS: [&str; 4] = [
+    "limits.flapping_disconnects=3",
+    "limits.flapping_window_s=3600",
+    "limits.flapping_block_s=3600",
+    "sys.interval_s=1",
+];
 
 /// Two devices with the same identifier take over from each other [MQTT-3.1.4-3] until one of them is refused.
 #[test]
@@ -27,8 +31,8 @@ fn two_with_one_identifier_end_with_one_of_them_served() {
         served.publish("a", AtLeastOnce, b"still here");
         assert_eq!(served.receive().text(), "still here");
         let mut witness = broker.connect(case.version, "witness");
-        await_number(&mut witness, "tautwire/clients_held_back", |count| count == 1.0);
-        await_number(&mut witness, "tautwire/connects_held_back", |count| count == 3.0);
+        await_number(&mut witness, "tautwire/clients_flapping_blocked", |count| count == 1.0);
+        await_number(&mut witness, "tautwire/connects_refused_flapping", |count| count == 3.0);
     });
 }
 
@@ -65,8 +69,11 @@ fn a_client_in_a_loop_is_refused() {
 #[test]
 fn a_flapping_client_is_accepted_again_after_its_ban() {
     every_version(|case| {
-        let broker =
-            case.broker_set(&["limits.client_breaks=2", "limits.client_breaks_s=3600", "limits.client_hold_s=1"]);
+        let broker = case.broker_set(&[
+            "limits.flapping_disconnects=2",
+            "limits.flapping_window_s=3600",
+            "limits.flapping_block_s=1",
+        ]);
         let mut first = broker.connect(case.version, "late");
         let second = broker.connect(case.version, "late");
         first.packets_until_closed();
@@ -88,7 +95,7 @@ fn a_flapping_client_is_accepted_again_after_its_ban() {
 #[test]
 fn no_client_is_refused_where_flapping_detection_is_off() {
     every_version(|case| {
-        let broker = case.broker_set(&["limits.client_breaks=0"]);
+        let broker = case.broker_set(&["limits.flapping_disconnects=0"]);
         let mut last = broker.connect(case.version, "twin");
         for _ in 0..100 {
             let next = broker.connect(case.version, "twin");

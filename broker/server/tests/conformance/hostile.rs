@@ -221,7 +221,7 @@ fn reading_pauses_for_a_client_that_never_reads_answers() {
         let held_bytes = broker.resident_bytes().saturating_sub(before);
         assert!(held_bytes < 16 * 1024 * 1024, "the broker holds {held_bytes} bytes");
         bystander.still_served();
-        await_number(&mut bystander.0, "tautwire/clients_choked", |count| count >= 1.0);
+        await_number(&mut bystander.0, "tautwire/clients_paused_for_output", |count| count >= 1.0);
         // Once it reads, each ping is answered.
         assert!(asking.bytes(sent / 2 * 2).chunks(2).all(|answer| answer == [0xd0, 0x00]));
     });

@@ -230,7 +230,7 @@ fn the_brokers_own_window_holds_too() {
             subscriber.acknowledge(message);
         }
         assert_eq!(subscriber.receive_texts(7), ["3", "4", "5", "6", "7", "8", "9"]);
-        await_number(&mut publisher, "tautwire/messages_held_back", |count| count == 7.0);
+        await_number(&mut publisher, "tautwire/messages_queued_in_flight_full", |count| count == 7.0);
     });
 }
 

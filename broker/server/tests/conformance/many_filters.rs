@@ -176,7 +176,7 @@ fn a_connection_that_is_cut_amid_thousands_of_filters_leaves_nothing() {
         }
         subscriptions_come_to(&mut observer, 0);
         await_live_number(&mut observer, "tautwire/sessions", |sessions| sessions == 1.0);
-        await_live_number(&mut observer, "tautwire/memory_job_bytes", |bytes| bytes == 0.0);
+        await_live_number(&mut observer, "tautwire/memory_deferred_work_bytes", |bytes| bytes == 0.0);
         // No subscriber is left.
         let mut publisher = broker.connect(V5, "publisher");
         let reason = publisher.publish("many/7/x", AtLeastOnce, b"x");
@@ -227,7 +227,7 @@ fn a_takeover_amid_thousands_of_filters_is_clean() {
             older.packets_until_closed();
             broker.connect(case.version, &client_id).disconnect();
         }
-        await_live_number(&mut observer, "tautwire/memory_job_bytes", |bytes| bytes == 0.0);
+        await_live_number(&mut observer, "tautwire/memory_deferred_work_bytes", |bytes| bytes == 0.0);
     });
 }
 

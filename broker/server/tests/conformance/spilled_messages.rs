@@ -21,8 +21,8 @@ fn start(folder: &Folder, settings: &[&str]) -> Broker {
         path.as_str(),
         token.as_str(),
         "admin.listen=127.0.0.1:0",
-        "limits.buffered_bytes=2097152",
-        "limits.hot_bytes=65536",
+        "limits.memory_bytes=2097152",
+        "limits.spill_threshold_bytes=65536",
         "sys.interval_s=0",
     ];
     all.extend(settings);
@@ -89,7 +89,7 @@ fn a_queue_larger_than_memory_is_delivered_in_order() {
             let mut broker = start(&folder, &[]);
             create_offline_session(&broker, case);
             assert_eq!(publish(&broker, MESSAGES), MESSAGES, "none is refused");
-            wait_until_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+            wait_until_above(&broker, "spilled_messages", MESSAGES as u64 / 2);
             if is_killed {
                 broker.signal("KILL");
                 drop(broker);
@@ -97,7 +97,7 @@ fn a_queue_larger_than_memory_is_delivered_in_order() {
             }
             let mut subscriber = reconnect(&broker, case.version, "subscriber");
             expect_in_order(&mut subscriber, MESSAGES);
-            assert_eq!((count(&broker, "cold_read_failures"), count(&broker, "cold_lost")), (0, 0));
+            assert_eq!((count(&broker, "spill_read_failures"), count(&broker, "spill_lost")), (0, 0));
         }
     });
 }
@@ -111,7 +111,7 @@ fn the_backlog_of_a_slow_client_is_delivered_in_order() {
         let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
         subscriber.subscribe("t/#", ExactlyOnce);
         assert_eq!(publish(&broker, MESSAGES), MESSAGES, "none is refused");
-        wait_until_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+        wait_until_above(&broker, "spilled_messages", MESSAGES as u64 / 2);
         expect_in_order(&mut subscriber, MESSAGES);
         // It reconnects, and messages loaded ahead are loaded again.
         subscriber.disconnect();
@@ -141,7 +141,7 @@ fn retained_messages_that_are_not_in_memory_are_sent_to_a_new_subscription() {
                 (0..MESSAGES).for_each(|number| retain(&mut publisher, number, &payload(number)));
                 (0..MESSAGES).step_by(10).for_each(|number| retain(&mut publisher, number, b""));
             }
-            wait_until_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+            wait_until_above(&broker, "spilled_messages", MESSAGES as u64 / 2);
             for qos in [AtLeastOnce, ExactlyOnce] {
                 let mut subscriber = broker.connect(case.version, "subscriber");
                 subscriber.subscribe("r/#", qos);
@@ -178,8 +178,8 @@ fn delivery_pauses_while_spilled_messages_cannot_be_read() {
         let mut subscriber = reconnect(&broker, case.version, "subscriber");
         subscriber.ping();
         subscriber.expect_nothing();
-        wait_until_above(&broker, "cold_read_failures", 0);
-        wait_until_above(&broker, "cold_unreadable", 0);
+        wait_until_above(&broker, "spill_read_failures", 0);
+        wait_until_above(&broker, "spill_unreadable", 0);
         assert_eq!(health(&broker), "{\"status\":\"degraded\",\"disk\":\"unreadable\"}\n");
         broker.signal("KILL");
         drop((subscriber, broker));
@@ -189,17 +189,17 @@ fn delivery_pauses_while_spilled_messages_cannot_be_read() {
     });
 }
 
-/// `limits.cold_bytes`: messages that do not fit stay in memory, and when that is full, publishers are notified.
+/// `limits.spill_bytes`: messages that do not fit stay in memory, and when that is full, publishers are notified.
 #[test]
 fn messages_that_do_not_fit_on_disk_stay_in_memory() {
     every_version(|case| {
         let folder = Folder::new(&[]);
         // With an explicit queue limit, publishers are refused for lack of memory.
-        let broker = start(&folder, &["limits.cold_bytes=1048576", "limits.session_queue_bytes=1000000000"]);
+        let broker = start(&folder, &["limits.spill_bytes=1048576", "limits.session_queue_bytes=1000000000"]);
         create_offline_session(&broker, case);
         let taken = publish(&broker, MESSAGES);
         assert!((300..900).contains(&taken), "{taken} were taken");
-        wait_until_above(&broker, "cold_refused", 0);
+        wait_until_above(&broker, "spill_limit_reached", 0);
         expect_in_order(&mut reconnect(&broker, case.version, "subscriber"), taken);
     });
 }

@@ -156,8 +156,8 @@ fn a_service_is_asked_and_its_answers_are_remembered() {
     let settings = [
         format!("auth.hook_url=http://{}/auth", service.address),
         format!("auth.hook_authorization_file={}", folder.path().join("authorization").display()),
-        "auth.hook_positive_s=3600".to_owned(),
-        "auth.hook_negative_s=3600".to_owned(),
+        "auth.hook_allow_cache_s=3600".to_owned(),
+        "auth.hook_deny_cache_s=3600".to_owned(),
     ];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let broker = Broker::with(2, &settings);
@@ -180,6 +180,6 @@ fn a_service_that_is_gone_has_the_answer_that_was_chosen() {
     let url = format!("auth.hook_url=http://{gone}/auth");
     let broker = Broker::set(&[&url]);
     assert_eq!(broker.connecting(V5, "c").user_name("good").password(b"x").refused(), 0x88);
-    let broker = Broker::set(&[&url, "auth.hook_unreachable=ask_next", "auth.anonymous=true"]);
+    let broker = Broker::set(&[&url, "auth.hook_unreachable=ignore", "auth.anonymous=true"]);
     broker.connecting(V5, "c").open();
 }

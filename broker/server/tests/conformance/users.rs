@@ -225,7 +225,7 @@ fn a_banned_client_is_disconnected_and_cannot_reconnect() {
     let api = broker.admin_address();
     let mut client = broker.connect(V5, "noisy");
     let mut other = broker.connect(V5, "other");
-    let ban = r#"{"client_id": "noisy", "seconds": 3600, "why": "too loud"}"#;
+    let ban = r#"{"client_id": "noisy", "seconds": 3600, "reason": "too loud"}"#;
     admin(api, "POST", "/bans", ban).expect(201);
     assert_eq!(client.expect_disconnect(), 0x98);
     assert_eq!(broker.connecting(V5, "noisy").refused(), 0x8a);
@@ -249,7 +249,7 @@ fn a_banned_client_is_disconnected_and_cannot_reconnect() {
 
 #[test]
 fn repeated_auth_failures_ban_the_client() {
-    let world = World::new(1, &["auth.ban=3 failures by user in 60 ban 600"]);
+    let world = World::new(1, &["auth.ban_rules=3 failures by user in 60 ban 600"]);
     let connecting = |password: &'static [u8]| world.broker.connecting(V5, "c").user_name("ann").password(password);
     for _ in 0..3 {
         assert_eq!(connecting(b"wrong").refused(), 0x86);

@@ -57,7 +57,7 @@ fn a_client_that_does_not_speak_tls_is_known() {
         pair.run();
         let failure = pair.tls.take_failure().expect("it fails");
         assert_eq!(failure.kind(), TlsErrorKind::NotTls, "{failure}");
-        assert!(failure.to_string().ends_with("[tls_not_spoken]"));
+        assert!(failure.to_string().ends_with("[tls_not_supported]"));
         assert!(pair.tls.take_failure().is_none() && !pair.tls.can_send());
     }
 }

@@ -96,7 +96,7 @@ fn certificates_of_clients_are_looked_at() {
     let mut pair = Client { client_certificate: Some(&good), ..Client::of(&authority) }.connect(&without_list);
     pair.run();
     let failure = pair.tls.take_failure().expect("it fails");
-    assert!(failure.to_string().contains("a list in tls.revoked has expired"), "{failure}");
+    assert!(failure.to_string().contains("a list in tls.crl has expired"), "{failure}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl HandshakeRefusal {
             HandshakeRefusal::Malformed(why) => why,
             HandshakeRefusal::Subprotocol => "offer the WebSocket subprotocol mqtt",
             HandshakeRefusal::Origin(_) => {
-                "pages of this origin may not connect; websocket.origins lists those that may"
+                "pages of this origin may not connect; websocket.allowed_origins lists those that may"
             }
             HandshakeRefusal::NotFound => "MQTT is not served here",
             HandshakeRefusal::Method => "a WebSocket handshake requires GET",

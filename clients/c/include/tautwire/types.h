@@ -108,11 +108,11 @@ typedef enum tw_error {
     TW_RETAIN_HANDLING_THREE = -67,
     TW_NO_LOCAL_ON_SHARED = -68,
     /** The server sent a packet that is not allowed now. */
-    TW_PACKET_UNEXPECTED = -69,
+    TW_UNEXPECTED_PACKET = -69,
     /** Session Present after Clean Start [MQTT-3.2.2-2]. */
-    TW_SESSION_UNEXPECTED = -70,
+    TW_UNEXPECTED_SESSION = -70,
     /** The server used a topic alias although none is allowed. */
-    TW_TOPIC_ALIAS_UNEXPECTED = -71,
+    TW_UNEXPECTED_TOPIC_ALIAS = -71,
     /** More incoming QoS 2 messages are open than `incoming` has room for. */
     TW_TOO_MANY_INCOMING = -72,
     /** A CONNECT before 5.0 with a persistent session but no client identifier. It is decoded, but never encoded. */
@@ -185,10 +185,10 @@ typedef enum tw_error {
     TW_TLS_CERTIFICATE = -136,
     TW_TLS_CLIENT_CERTIFICATE_REQUIRED = -137,
     TW_TLS_CLIENT_CERTIFICATE_REFUSED = -138,
-    TW_TLS_NOTHING_IN_COMMON = -139,
-    TW_TLS_NOT_SPOKEN = -140,
+    TW_TLS_NO_SHARED_PARAMETERS = -139,
+    TW_TLS_NOT_SUPPORTED = -140,
     TW_TLS_CLOSED = -141,
-    TW_TLS_SETTINGS = -142,
+    TW_TLS_OPTIONS = -142,
 
     /* Authentication, on this side. An authenticator may return any of them. */
     TW_AUTHENTICATION_FAILED = -150,

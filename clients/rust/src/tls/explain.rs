@@ -21,8 +21,8 @@ pub(super) fn explain(error: &Error) -> TlsFailure {
     match error {
         Error::InvalidCertificate(error) => certificate(error),
         Error::AlertReceived(alert) => alert_failure(*alert),
-        _ if is_not_tls => TlsFailure::new(TlsFault::NotSpoken, "to connect without TLS, use mqtt:// or ws://"),
-        Error::PeerIncompatible(what) => TlsFailure::new(TlsFault::NothingInCommon, format!("{what:?}")),
+        _ if is_not_tls => TlsFailure::new(TlsFault::NotSupported, "to connect without TLS, use mqtt:// or ws://"),
+        Error::PeerIncompatible(what) => TlsFailure::new(TlsFault::NoSharedParameters, format!("{what:?}")),
         error => TlsFailure::new(TlsFault::Violation, error.to_string()),
     }
 }
@@ -92,12 +92,12 @@ fn alert_failure(alert: AlertDescription) -> TlsFailure {
             refused(&format!("{alert:?}: see the server's log"))
         }
         AlertDescription::NoApplicationProtocol => {
-            TlsFailure::new(TlsFault::NothingInCommon, "ALPN: request \"mqtt\", or no protocol")
+            TlsFailure::new(TlsFault::NoSharedParameters, "ALPN: request \"mqtt\", or no protocol")
         }
         AlertDescription::ProtocolVersion
         | AlertDescription::HandshakeFailure
         | AlertDescription::InsufficientSecurity => {
-            TlsFailure::new(TlsFault::NothingInCommon, format!("the server sent the alert {alert:?}"))
+            TlsFailure::new(TlsFault::NoSharedParameters, format!("the server sent the alert {alert:?}"))
         }
         alert => TlsFailure::new(TlsFault::Violation, format!("the server sent the alert {alert:?}")),
     }

@@ -29,13 +29,13 @@ pub enum TlsFault {
     /// The server does not accept this client's certificate.
     ClientCertificateRefused,
     /// The server does not speak TLS at this port.
-    NotSpoken,
+    NotSupported,
     /// The server speaks TLS at this port, but the address does not use TLS.
     Needed,
     /// The server closed the connection before the handshake was complete.
     Closed,
     /// There is no version, cipher suite or protocol (ALPN) that both sides support.
-    NothingInCommon,
+    NoSharedParameters,
     /// The received data violates TLS, or was modified in transit.
     Violation,
 }
@@ -44,7 +44,7 @@ impl TlsFault {
     /// A stable name for programs and logs.
     pub const fn code(self) -> &'static str {
         match self {
-            Self::Settings => "tls_settings",
+            Self::Settings => "tls_options",
             Self::UnknownAuthority => "tls_unknown_authority",
             Self::SelfSigned => "tls_self_signed",
             Self::NameMismatch => "tls_name_mismatch",
@@ -54,11 +54,11 @@ impl TlsFault {
             Self::Certificate => "tls_certificate",
             Self::ClientCertificateRequired => "tls_client_certificate_required",
             Self::ClientCertificateRefused => "tls_client_certificate_refused",
-            Self::NotSpoken => "tls_not_spoken",
+            Self::NotSupported => "tls_not_supported",
             Self::Needed => "tls_needed",
             Self::Closed => "tls_closed",
-            Self::NothingInCommon => "tls_nothing_in_common",
-            Self::Violation => "tls_violation",
+            Self::NoSharedParameters => "tls_no_shared_parameters",
+            Self::Violation => "tls_protocol_error",
         }
     }
 

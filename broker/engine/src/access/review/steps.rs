@@ -68,7 +68,7 @@ impl<M: Mode> Shard<M> {
             // DISCONNECT has no Banned (0x8A), which CONNACK has [MQTT 5.0 section 3.14.2.1].
             RecheckOutcome::Banned => (DisconnectReason::AdministrativeAction, "the client has been banned"),
         };
-        self.state.counters().identities_ended.add(1);
+        self.state.counters().credentials_expired_disconnects.add(1);
         self.disconnect(index, reason, why);
     }
 
@@ -273,7 +273,7 @@ impl<M: Mode> Shard<M> {
         let index = self.state.connections.find(connection);
         for (filter, format) in denied {
             if let Ok(filter) = TopicFilter::new(&filter) {
-                self.state.counters().subscriptions_taken_away.add(1);
+                self.state.counters().subscriptions_revoked.add(1);
                 self.end_subscription(session, index, filter, format);
             }
         }

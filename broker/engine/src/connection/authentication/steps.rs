@@ -86,7 +86,7 @@ impl<M: Mode> Shard<M> {
         };
         let request = AuthRequest::Connect(attempt);
         if self.state.memory.share().admits(self.state.connection_bytes(index), request.bytes()).is_err() {
-            self.state.counters().refused_memory.add(1);
+            self.state.counters().resources_refused_memory.add(1);
             let why = "there is no memory to find out who the client is";
             self.refuse_connect(index, RefusedClient::of(connect), ConnectReason::QuotaExceeded, why);
             return Handled::Ended;
@@ -229,7 +229,7 @@ impl<M: Mode> Shard<M> {
             }
         };
         if self.state.memory.share().admits(self.state.connection_bytes(index), request.bytes()).is_err() {
-            self.state.counters().refused_memory.add(1);
+            self.state.counters().resources_refused_memory.add(1);
             let why = "there is no memory to find out who the client is";
             self.disconnect(index, DisconnectReason::QuotaExceeded, why);
             return;

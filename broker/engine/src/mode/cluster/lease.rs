@@ -15,7 +15,7 @@ impl Shard<Clustered> {
         if is(Mutant::ServesWithoutLease) || !cluster.suspend(true) {
             return;
         }
-        self.state.counters().suspensions.add(1);
+        self.state.counters().cluster_lease_expirations.add(1);
         log::warn!("the lease of this broker in its cluster has run out: clients are not served until it holds again");
         for index in self.serving() {
             self.state.connections[index].pause_reading(PauseReason::Lease);
@@ -50,7 +50,7 @@ impl Shard<Clustered> {
         let cluster = &mut self.state.mode.cluster;
         let lost = cluster.acknowledged_before_stored();
         cluster.end_life();
-        self.state.counters().acknowledged_not_stored.add(lost);
+        self.state.counters().acknowledged_messages_lost.add(lost);
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.state.connections.find(id)).collect();
         for index in self.serving().into_iter().chain(waiting) {
             self.state.discard_output(index);

@@ -72,7 +72,7 @@ impl Shard<Clustered> {
     fn finish_span(&mut self, partition: Partition) {
         let lost = self.state.mode.cluster.finish_span();
         if lost > 0 {
-            self.state.counters().dropped_aged_out.add(lost);
+            self.state.counters().dropped_log_retention.add(lost);
             log::warn!("{lost} groups of partition {partition} are not in the log any more");
         }
     }
@@ -167,7 +167,7 @@ impl ShardState<Clustered> {
             if !is(Mutant::DropsWhatIsHeld) {
                 cluster.block(session, at);
             }
-            self.counters().messages_left_in_log.add(1);
+            self.counters().messages_deferred_to_log.add(1);
             Acceptance::No
         }
     }

@@ -66,7 +66,7 @@ impl Mode for Clustered {
     }
 
     fn pause_for_acks(state: &mut ShardState<Clustered>, index: ConnectionIndex) -> bool {
-        state.pause_for_delayed_acks(index, |counters| &counters.clients_ahead_of_cluster)
+        state.pause_for_delayed_acks(index, |counters| &counters.clients_paused_for_cluster)
     }
 
     fn is_write_suspended(state: &ShardState<Clustered>, index: ConnectionIndex) -> bool {

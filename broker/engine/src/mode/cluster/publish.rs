@@ -133,7 +133,7 @@ impl Shard<Clustered> {
     /// A message of QoS 0 has been routed on this node, and goes to the others.
     pub(crate) fn broadcast(&mut self, outgoing: &OutgoingPublish<'_>) {
         if !self.state.mode.cluster.broadcast(&outgoing.message) {
-            self.state.counters().dropped_cluster_full.add(1);
+            self.state.counters().dropped_cluster_queue_full.add(1);
         }
     }
 
@@ -157,7 +157,7 @@ impl Shard<Clustered> {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_cluster(&mut self, index: ConnectionIndex) {
-        self.state.counters().clients_ahead_of_cluster.add(1);
+        self.state.counters().clients_paused_for_cluster.add(1);
         let id = self.state.id(index);
         if self.state.connections[index].pause_reading(PauseReason::RemoteLog) {
             self.state.mode.cluster.wait_for_room(id);

@@ -21,7 +21,7 @@ impl Shard<Clustered> {
         let cluster = &mut self.state.mode.cluster;
         let Some((session, answering)) = cluster.not_stored(client, ticket) else { return };
         match answering {
-            AckTiming::Immediate | AckTiming::InOrder => self.state.counters().acknowledged_not_stored.add(1),
+            AckTiming::Immediate | AckTiming::InOrder => self.state.counters().acknowledged_messages_lost.add(1),
             AckTiming::Never | AckTiming::WhenStored => self.state.counters().publishes_refused.add(1),
         }
         let index = self.state.sessions.connection(session);

@@ -44,7 +44,7 @@ impl Shard<Clustered> {
             }
         }
         let forgotten = self.state.mode.mirror.take_evicted();
-        self.state.counters().retained_clears_forgotten.add(forgotten);
+        self.state.counters().retained_tombstones_evicted.add(forgotten);
         self.state.resume_replays();
     }
 
@@ -118,7 +118,7 @@ impl ShardState<Clustered> {
         }
         let positions = cluster.positions();
         for (id, is_late) in cluster.retained_searches.release(&positions, self.clock.now_ms()) {
-            self.counters().subscriptions_ahead_of_log.add(u64::from(is_late));
+            self.counters().subscriptions_before_catch_up.add(u64::from(is_late));
             self.resume_reading(id, PauseReason::RetainedSync);
         }
     }
@@ -156,7 +156,7 @@ impl ShardState<Clustered> {
     pub(super) fn apply_retained_from_log(&self, message: &MessageRef<'_>) {
         if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
             let is_remembered = self.mode.mirror.take_from_log(at, message, &self.common_store());
-            self.counters().retained_unconfirmed.add(u64::from(!is_remembered));
+            self.counters().retained_messages_unconfirmed.add(u64::from(!is_remembered));
         }
     }
 
@@ -168,7 +168,7 @@ impl ShardState<Clustered> {
             return false;
         }
         let standing = self.mode.mirror.retained_visibility(message.topic(), &self.common_store());
-        self.counters().retained_unconfirmed.add(u64::from(standing == RetainedVisibility::Overdue));
+        self.counters().retained_messages_unconfirmed.add(u64::from(standing == RetainedVisibility::Overdue));
         let (id, now_ms) = (self.id(index), self.clock.now_ms());
         if standing == RetainedVisibility::AwaitingPubComp {
             self.mode.cluster.stalled.add(id, now_ms);

@@ -28,7 +28,7 @@ impl Shard<Clustered> {
                 self.begin_claim(index, connect, name);
                 return Err(Handled::Later);
             }
-            self.state.counters().claims_refused.add(1);
+            self.state.counters().session_claims_refused.add(1);
             let why = "the broker has no part in its cluster at present; try another one";
             self.refuse_connect(index, RefusedClient::of(connect), ConnectReason::ServerUnavailable, why);
             return Err(Handled::Ended);
@@ -56,7 +56,7 @@ impl Shard<Clustered> {
         let id = self.state.id(index);
         let cluster = &mut self.state.mode.cluster;
         let Some(Claim { step: Step::Refused(why), .. }) = cluster.claims.end(id) else { return };
-        self.state.counters().claims_refused.add(1);
+        self.state.counters().session_claims_refused.add(1);
         self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
         match why {
             Denial::Refused(why) => {
@@ -221,9 +221,9 @@ impl Shard<Clustered> {
         }
         let cluster = &mut self.state.mode.cluster;
         if let Some(served) = session.and_then(|session| cluster.leave(session)) {
-            self.state.counters().acknowledged_not_stored.add(served.acknowledged_before_stored());
+            self.state.counters().acknowledged_messages_lost.add(served.acknowledged_before_stored());
         }
-        self.state.counters().sessions_lost.add(1);
+        self.state.counters().session_claims_lost.add(1);
         let cluster = &mut self.state.mode.cluster;
         if let Some(id) = cluster.claims.had(client) {
             cluster.claims.take_step(id, Refusal::Unavailable.into());

@@ -178,7 +178,7 @@ impl Shard<Clustered> {
             session.apply(Change::Taken(packet_id));
         }
         if aged_out > 0 {
-            self.state.counters().dropped_aged_out.add(aged_out);
+            self.state.counters().dropped_log_retention.add(aged_out);
             log::warn!("{aged_out} messages that were sent to the client {name:?} are not in the log any more");
         }
         self.state.sessions.entry(index).set_state(session);

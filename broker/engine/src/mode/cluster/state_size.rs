@@ -21,7 +21,7 @@ const WHY: &str = "the session has become larger than the cluster can keep";
 impl Shard<Clustered> {
     /// The state of a client's session could not be saved. Other sessions lose nothing, and this one what has happened since it was saved last.
     pub(super) fn end_too_large(&mut self, client: ClientKey) {
-        self.state.counters().states_too_large.add(1);
+        self.state.counters().session_states_too_large.add(1);
         if let Some(session) = self.stop_serving(client, Refusal::TooMany.into()) {
             self.end_for_cluster(session, DisconnectReason::QuotaExceeded, WHY);
         }
@@ -41,7 +41,7 @@ impl ShardState<Clustered> {
         let held_bytes = cluster.filter_bytes(session, count);
         let has_room = held_bytes + subscription_bytes(filter) <= cluster.state_max_bytes() / 2;
         if !has_room {
-            self.counters().subscriptions_beyond_state.add(1);
+            self.counters().subscriptions_refused_state_size.add(1);
         }
         has_room
     }

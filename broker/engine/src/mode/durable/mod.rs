@@ -43,7 +43,7 @@ impl<J: Journal + 'static> Mode for J {
     }
 
     fn pause_for_acks(state: &mut ShardState<J>, index: ConnectionIndex) -> bool {
-        state.pause_for_delayed_acks(index, |counters| &counters.clients_ahead_of_disk)
+        state.pause_for_delayed_acks(index, |counters| &counters.clients_paused_for_disk)
     }
 
     #[inline(always)]

@@ -65,7 +65,7 @@ impl<M: Mode> Shard<M> {
             self.state.admin_queries.under_way += 1;
             self.begin(Job::AdminQuery(Box::new(survey)));
         } else {
-            self.state.counters().orders_refused.add(1);
+            self.state.counters().commands_rejected.add(1);
         }
     }
 
@@ -73,7 +73,7 @@ impl<M: Mode> Shard<M> {
     pub(crate) fn continue_query(&mut self, survey: RunningQuery) -> (JobProgress, usize) {
         let state = &mut self.state;
         if !survey.is_awaited() {
-            state.counters().surveys_abandoned.add(1);
+            state.counters().admin_queries_canceled.add(1);
             state.admin_queries.under_way -= 1;
             return (JobProgress::Done, 1);
         }

@@ -117,7 +117,7 @@ impl<M: Mode> ShardState<M> {
         {
             self.send_now(session, index, packet_id, delivery, outgoing, options);
         } else {
-            self.counters().messages_held_back.add(u64::from(connection.is_some()));
+            self.counters().messages_queued_in_flight_full.add(u64::from(connection.is_some()));
             self.commit(session, Change::Queued(delivery));
         }
         self.throttle_if_full(session, outgoing.message.topic);

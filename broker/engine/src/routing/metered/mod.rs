@@ -122,7 +122,7 @@ fn dropped(counters: &Counters) -> u64 {
         &counters.dropped_shard_queue_full,
         &counters.dropped_too_large,
         &counters.dropped_outside_mount,
-        &counters.dropped_untranscodable,
+        &counters.dropped_not_transcodable,
         &counters.dropped_no_member,
     ]
     .into_iter()

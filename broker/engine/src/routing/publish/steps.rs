@@ -429,7 +429,7 @@ impl<M: Mode> Shard<M> {
         if let Some(topic) = publish.topic {
             let held_bytes = self.state.connection_bytes(index);
             if self.state.memory.share().admits(held_bytes, topic.as_str().len()).is_err() {
-                self.state.counters().refused_memory.add(1);
+                self.state.counters().resources_refused_memory.add(1);
                 return Err(Disconnection(DisconnectReason::QuotaExceeded, "there is no memory for the topic alias"));
             }
             return Ok(ResolvedTopic { topic: Cow::Borrowed(topic.as_str()), alias: Some(alias) });
@@ -601,7 +601,7 @@ impl<M: Mode> Shard<M> {
 
     /// Reading goes on when that shard has caught up.
     pub(crate) fn pause_for_shard(&mut self, index: ConnectionIndex, shard: ShardIndex) {
-        self.state.counters().publishers_paused.add(1);
+        self.state.counters().publishers_paused_for_shard_queue.add(1);
         self.state.connections[index].pause_reading(PauseReason::ShardChannel);
         let id = self.state.id(index);
         self.state.paused_readers.wait_for_shard(shard, id);
@@ -610,7 +610,7 @@ impl<M: Mode> Shard<M> {
     /// Reading goes on when the queue of a session has room. Like one that waits for memory, the client looks again from time to time.
     fn pause_for_queue(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
         self.uncount_publish(publish);
-        self.state.counters().publishers_paused_for_queue.add(1);
+        self.state.counters().publishers_paused_for_session_queue.add(1);
         self.state.connections[index].pause_reading(PauseReason::Memory);
         let id = self.state.id(index);
         self.state.paused_readers.pause_for_memory(id);
@@ -619,7 +619,7 @@ impl<M: Mode> Shard<M> {
     /// A client of 3.1.1 cannot be told that there is no memory for its message. It is not read from until there is some.
     fn pause_for_memory(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
         self.uncount_publish(publish);
-        self.state.counters().publishers_short_of_memory.add(1);
+        self.state.counters().publishers_paused_for_memory.add(1);
         self.state.connections[index].pause_reading(PauseReason::Memory);
         let id = self.state.id(index);
         self.state.paused_readers.pause_for_memory(id);

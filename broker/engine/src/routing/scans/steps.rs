@@ -28,7 +28,7 @@ impl<M: Mode> ShardState<M> {
     #[cold]
     pub(crate) fn defer_scan(&mut self, index: ConnectionIndex) {
         if self.connections[index].defer_scan() {
-            self.counters().retained_scans_put_off.add(1);
+            self.counters().retained_scans_deferred.add(1);
             let id = self.id(index);
             self.scans.waiting.push_back(id);
         }
@@ -37,7 +37,7 @@ impl<M: Mode> ShardState<M> {
     /// What the session is owed goes on to be put into its queue later.
     #[cold]
     pub(crate) fn defer_settling(&mut self, session: SessionIndex, replay: Replay) {
-        self.counters().retained_scans_put_off.add(1);
+        self.counters().retained_scans_deferred.add(1);
         let key = self.sessions.key(session);
         self.scans.settling.push_back((key, replay));
     }

@@ -59,7 +59,7 @@ impl<M: Mode> ShardState<M> {
                 Transcoding::Failed(said) => {
                     let (told, unreported): (Vec<Subscription>, Vec<Subscription>) =
                         same.iter().partition(|subscription| self.can_notify(subscription.session));
-                    self.counters().dropped_untranscodable.add(unreported.len() as u64);
+                    self.counters().dropped_not_transcodable.add(unreported.len() as u64);
                     for Subscription { session, .. } in unreported {
                         self.record_drop(session, DropReason::Untranscodable, outgoing.message.topic);
                     }
@@ -88,7 +88,7 @@ impl<M: Mode> ShardState<M> {
             Transcoding::Transcoded(message) => Some(message),
             Transcoding::Failed(said) if told => Some(said),
             Transcoding::Failed(_) => {
-                self.counters().dropped_untranscodable.add(1);
+                self.counters().dropped_not_transcodable.add(1);
                 self.record_drop(session, DropReason::Untranscodable, message.topic());
                 None
             }
@@ -113,7 +113,7 @@ impl<M: Mode> ShardState<M> {
             Transcoding::Transcoded(message) => Some(message.clone()),
             Transcoding::Failed(_) => {
                 // Whether the member's client could be told why not is known to its own thread only.
-                self.counters().dropped_untranscodable.add(1);
+                self.counters().dropped_not_transcodable.add(1);
                 None
             }
         }

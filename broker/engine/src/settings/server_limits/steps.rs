@@ -24,7 +24,7 @@ impl<M: Mode> ShardState<M> {
         let is_used =
             |of| connections.indices().any(|index| connections[index].connect_parameters().server_limits == of);
         let replaced = config.apply_settings(settings, is_used);
-        self.counters().terms_replaced.add(u64::from(replaced));
+        self.counters().client_settings_superseded.add(u64::from(replaced));
     }
 
     /// The Fixed Header of a packet that is longer than the settings of now allow, where the client has been told that it may be.

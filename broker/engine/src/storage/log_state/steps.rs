@@ -88,14 +88,14 @@ impl<M: Mode> Shard<M> {
             if connection.is_output_blocked() {
                 // CONNACK has not left yet: it says this instead [MQTT-3.2.2-7].
                 let version = connection.version();
-                self.state.counters().refused_disk.add(1);
+                self.state.counters().resources_refused_disk.add(1);
                 self.detach(index);
                 self.refuse_connect(index, RefusedClient::unread(version), ConnectReason::ServerUnavailable, FAILED);
                 continue;
             }
             let is_written = connection.session().is_some_and(|session| self.state.is_fully_persistent(session));
             if is_written || connection.has_delayed_acks() {
-                self.state.counters().refused_disk.add(1);
+                self.state.counters().resources_refused_disk.add(1);
                 self.disconnect(index, DisconnectReason::QuotaExceeded, FAILED);
             }
         }

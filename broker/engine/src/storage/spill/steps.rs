@@ -65,7 +65,7 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn in_memory<'b>(&self, message: Option<&'b Message>) -> Option<&'b Message> {
         if message.is_none() {
             debug_assert!(false, "it is read before it is needed");
-            self.counters().cold_lost.add(1);
+            self.counters().spill_lost.add(1);
         }
         message
     }

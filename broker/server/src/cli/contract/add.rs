@@ -39,7 +39,7 @@ pub(crate) static COMMAND: Command = Command {
                     "drop or disconnect, for messages that cannot be refused. Default: drop.",
                 ),
                 value(None, "unknown-fields", "POLICY", "allow or reject. Default: allow."),
-                value(None, "tie", "LEVEL=FIELD", "A topic level that must equal a field. May be repeated."),
+                value(None, "topic-field", "LEVEL=FIELD", "A topic level that must equal a field. May be repeated."),
             ],
         },
     ],
@@ -59,16 +59,16 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut options = SourceOptions::default();
     let mut entry = Entry::default();
-    let (mut formats, mut ties, mut schema, mut names) = (Vec::new(), Vec::new(), None, Vec::new());
+    let (mut formats, mut topic_fields, mut schema, mut names) = (Vec::new(), Vec::new(), None, Vec::new());
     let mut has_topics = false;
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("format") => formats.push(arguments.string()?),
             Argument::Option("schema") => schema = Some(PathBuf::from(arguments.os_string()?)),
-            Argument::Option("tie") => {
+            Argument::Option("topic-field") => {
                 let text = arguments.string()?;
                 let tie = text.split_once('=').ok_or_else(|| arguments.failure("expected LEVEL=FIELD"))?;
-                ties.push((tie.0.to_owned(), tie.1.to_owned()));
+                topic_fields.push((tie.0.to_owned(), tie.1.to_owned()));
             }
             Argument::Option(name) if options.take(name, &mut arguments)? => {}
             Argument::Option(name) => {
@@ -87,8 +87,8 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
         return Err(arguments.command_failure("--topics and --format are required"));
     }
     entry.formats(&formats.iter().map(String::as_str).collect::<Vec<_>>());
-    if !ties.is_empty() {
-        entry.ties(ties);
+    if !topic_fields.is_empty() {
+        entry.topic_fields(topic_fields);
     }
     let text = std::fs::read_to_string(&schema)
         .map_err(|error| CommandExit::failure(Exit::Usage, format!("{} cannot be read: {error}", schema.display())))?;

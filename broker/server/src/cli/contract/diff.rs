@@ -15,7 +15,10 @@ use crate::json::push_string;
 
 pub(crate) static COMMAND: Command = Command {
     name: "contract diff",
-    usage: &["[--json] [--allow VERDICT] OLD NEW", "[--json] [--allow VERDICT] --admin URL --token-file FILE NEW"],
+    usage: &[
+        "[--json] [--allow COMPATIBILITY] OLD NEW",
+        "[--json] [--allow COMPATIBILITY] --admin URL --token-file FILE NEW",
+    ],
     about: "Compares two folders of contracts, or those of a running broker with a folder, field by field.",
     groups: &[OptionGroup { title: "Options", options: OPTIONS }],
     notes: &["Verdicts:\n\
@@ -29,7 +32,7 @@ pub(crate) static COMMAND: Command = Command {
 
 const OPTIONS: &[OptionSpec] = &[
     flag(None, "json", "Print JSON."),
-    value(None, "allow", "VERDICT", "Exit with 0 for this verdict, too: backward or forward."),
+    value(None, "allow", "COMPATIBILITY", "Exit with 0 for this verdict, too: backward or forward."),
     source::ADMIN,
     source::TOKEN_FILE,
     source::CA,
@@ -68,7 +71,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
             let members = [
                 ("\"contract\":", difference.contract.as_str()),
                 (",\"path\":", &difference.path),
-                (",\"what\":", &difference.what),
+                (",\"change\":", &difference.what),
                 (",\"verdict\":", difference.effect.verdict()),
             ];
             for (name, value) in members {

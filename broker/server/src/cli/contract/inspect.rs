@@ -148,7 +148,8 @@ pub(in crate::cli) fn description(contract: &Contract, json: bool) -> String {
     }
     let unacknowledged = if contract.unacknowledged() == Unacknowledged::Drop { "drop" } else { "disconnect" };
     let unknown_fields = if contract.unknown_fields_refused() { "reject" } else { "allow" };
-    let ties: Vec<String> = contract.ties().map(|(level, field)| format!("{level} = {field}")).collect();
+    let topic_fields: Vec<String> =
+        contract.topic_fields().map(|(level, field)| format!("{level} = {field}")).collect();
     let mut text = String::new();
     for (key, value) in [
         ("name", contract.name()),
@@ -158,7 +159,7 @@ pub(in crate::cli) fn description(contract: &Contract, json: bool) -> String {
         ("on_violation", contract.on_violation().name()),
         ("unacknowledged", unacknowledged),
         ("unknown_fields", unknown_fields),
-        ("ties", &ties.join(", ")),
+        ("topic_fields", &topic_fields.join(", ")),
         ("schema", &contract.schema().file),
         ("message", &contract.schema().message),
         ("sha256", &contract.schema().sha256),

@@ -89,7 +89,7 @@ fn topic_for(contract: &Contract, given: Option<String>, arguments: &Arguments) 
             let topic = topic.escape_debug();
             Err(arguments.command_failure(&format!("the contract is for {}, not for {topic}", pattern.as_str())))
         }
-        None if contract.ties().next().is_some() => Err(arguments.command_failure(&format!(
+        None if contract.topic_fields().next().is_some() => Err(arguments.command_failure(&format!(
             "levels of the topic {} must equal fields: use --topic to give the topic of the payload",
             pattern.as_str()
         ))),

@@ -111,14 +111,14 @@ pub(super) fn snapshot(found: &Inspection) -> String {
 fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
     let fields = Fields::default()
         .with("path", path.to_string_lossy().into_owned())
-        .with("verdict", report::verdict(found))
+        .with("status", report::verdict(found))
         .with("format", u64::from(found.format))
         .with("in_use", is_in_use)
         .with("snapshot", snapshot_fields(found))
         .with("damaged_snapshots", found.snapshot.damaged.clone())
         .with("segments", found.files.segments)
         .with("segment_bytes", found.files.segment_bytes)
-        .with("put_aside", found.files.quarantined)
+        .with("quarantined_files", found.files.quarantined)
         .with("frames", found.frames)
         .with("records", found.records)
         .with("last_position", found.end.last.0)
@@ -127,7 +127,7 @@ fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
         .with("sessions", found.state.sessions().count() as u64)
         .with("retained_messages", found.state.retained().count() as u64)
         .with("damage", found.damage.iter().map(|damage| report::damage(damage, &found.state)).collect::<Vec<_>>())
-        .with("passed_over", report::skipped_records(&found.skipped_records));
+        .with("skipped_records", report::skipped_records(&found.skipped_records));
     let mut text = String::new();
     fields.push_json(&mut text);
     text.push('\n');

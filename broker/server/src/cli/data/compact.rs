@@ -76,7 +76,7 @@ fn report(done: &CompactReport, json: bool) -> String {
         .with("segment_bytes", after.segment_bytes)
         .with("snapshot_bytes", after.snapshot_bytes)
         .with("covered_position", covered.0)
-        .with("cut_off_bytes", torn.as_ref().map(|torn| torn.bytes))
+        .with("truncated_bytes", torn.as_ref().map(|torn| torn.bytes))
         .push_json(&mut text);
     text.push('\n');
     text

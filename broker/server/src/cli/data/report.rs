@@ -14,7 +14,7 @@ pub(super) fn verdict(found: &Inspection) -> &'static str {
     match (found.is_whole(), &found.end.torn) {
         (false, _) => "damaged",
         (true, Some(_)) => "torn",
-        (true, None) => "whole",
+        (true, None) => "intact",
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn damage(damage: &Damage, state: &Replay) -> Fields {
     let kind = match damage.kind {
         DamageKind::FramesLost => "frames_lost",
         DamageKind::SegmentMissing => "segment_missing",
-        DamageKind::HeaderLost => "header_lost",
+        DamageKind::HeaderLost => "header_missing",
         DamageKind::Unreadable => "unreadable",
     };
     let sessions: Vec<Fields> = damage
@@ -139,7 +139,7 @@ pub(super) fn skipped_records(skipped: &SkippedRecords) -> Fields {
         .with("unknown_session", skipped.unknown_session)
         .with("message_missing", skipped.message_missing)
         .with("undecodable", skipped.undecodable)
-        .with("other_identifier", skipped.mismatched_packet_id)
+        .with("mismatched_packet_id", skipped.mismatched_packet_id)
         .with("replaced", skipped.replaced)
         .with("sessions", sessions)
         .with("more", skipped.more_sessions)

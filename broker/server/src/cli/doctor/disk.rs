@@ -132,7 +132,7 @@ mod tests {
         let status = |slow: usize, took_ms| {
             let mut times = vec![Duration::from_micros(100); 100];
             times[..slow].fill(Duration::from_millis(took_ms));
-            check_result(Path::new("/x"), times).verdict
+            check_result(Path::new("/x"), times).status
         };
         assert_eq!(
             (status(0, 0), status(1, 50), status(1, 200), status(60, 11)),

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_certificate_is_judged_by_the_time_that_is_left() {
         let status = |left_s: i64| {
-            check_result("a.example", 2_000_000_000u64.saturating_add_signed(left_s), 2_000_000_000).verdict
+            check_result("a.example", 2_000_000_000u64.saturating_add_signed(left_s), 2_000_000_000).status
         };
         assert_eq!(
             (status(-1), status(0), status(86_400), status(15 * 86_400)),

@@ -47,7 +47,7 @@ impl CheckStatus {
         match self {
             CheckStatus::Passed => "ok",
             CheckStatus::Warning => "warning",
-            CheckStatus::Failed => "wrong",
+            CheckStatus::Failed => "failed",
         }
     }
 }
@@ -56,8 +56,8 @@ impl CheckStatus {
 #[derive(Debug, PartialEq, Eq)]
 struct CheckResult {
     /// The subject in one word.
-    what: &'static str,
-    verdict: CheckStatus,
+    check: &'static str,
+    status: CheckStatus,
     /// The finding.
     text: String,
     /// The command or the setting that fixes it.
@@ -65,16 +65,16 @@ struct CheckResult {
 }
 
 impl CheckResult {
-    fn passed(what: &'static str, text: String) -> CheckResult {
-        CheckResult { what, verdict: CheckStatus::Passed, text, fix: None }
+    fn passed(check: &'static str, text: String) -> CheckResult {
+        CheckResult { check, status: CheckStatus::Passed, text, fix: None }
     }
 
-    fn warning(what: &'static str, text: String, fix: impl Into<String>) -> CheckResult {
-        CheckResult { what, verdict: CheckStatus::Warning, text, fix: Some(fix.into()) }
+    fn warning(check: &'static str, text: String, fix: impl Into<String>) -> CheckResult {
+        CheckResult { check, status: CheckStatus::Warning, text, fix: Some(fix.into()) }
     }
 
-    fn failed(what: &'static str, text: String, fix: impl Into<String>) -> CheckResult {
-        CheckResult { what, verdict: CheckStatus::Failed, text, fix: Some(fix.into()) }
+    fn failed(check: &'static str, text: String, fix: impl Into<String>) -> CheckResult {
+        CheckResult { check, status: CheckStatus::Failed, text, fix: Some(fix.into()) }
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     })?;
     let config = source.and_then(|source| source.load()).map_err(configuration_failure)?;
     let findings = findings(&config)?;
-    let is_well = findings.iter().all(|finding| finding.verdict == CheckStatus::Passed);
+    let is_well = findings.iter().all(|finding| finding.status == CheckStatus::Passed);
     let printed = print(&if is_json { to_json(&findings) } else { to_text(&findings) });
     Ok(if is_well { printed } else { Exit::Refused.into() })
 }
@@ -118,8 +118,8 @@ fn findings(config: &Config) -> Result<Vec<CheckResult>, CommandExit> {
 
 fn to_text(findings: &[CheckResult]) -> String {
     let mut text = String::new();
-    for CheckResult { what, verdict, text: found, fix } in findings {
-        let _ = writeln!(text, "{:<8} {what:<12} {found}", verdict.name());
+    for CheckResult { check, status, text: found, fix } in findings {
+        let _ = writeln!(text, "{:<8} {check:<12} {found}", status.name());
         if let Some(fix) = fix {
             let _ = writeln!(text, "{:<8} {:<12} {fix}", "", "");
         }
@@ -128,10 +128,10 @@ fn to_text(findings: &[CheckResult]) -> String {
 }
 
 fn to_json(findings: &[CheckResult]) -> String {
-    let results = findings.iter().map(|CheckResult { what, verdict, text, fix }| {
+    let results = findings.iter().map(|CheckResult { check, status, text, fix }| {
         Fields::default()
-            .with("what", *what)
-            .with("verdict", verdict.name())
+            .with("check", *check)
+            .with("status", status.name())
             .with("text", text.as_str())
             .with("fix", fix.as_deref())
     });
@@ -153,12 +153,12 @@ mod tests {
         ];
         assert_eq!(
             to_text(&findings),
-            "ok       clock        runs\nwrong    disk         is \"full\"\n                      free some\n"
+            "ok       clock        runs\nfailed   disk         is \"full\"\n                      free some\n"
         );
         assert_eq!(
             to_json(&findings),
-            "{\"findings\":[{\"what\":\"clock\",\"verdict\":\"ok\",\"text\":\"runs\",\"fix\":null},\
-             {\"what\":\"disk\",\"verdict\":\"wrong\",\"text\":\"is \\\"full\\\"\",\"fix\":\"free some\"}]}\n"
+            "{\"findings\":[{\"check\":\"clock\",\"status\":\"ok\",\"text\":\"runs\",\"fix\":null},\
+             {\"check\":\"disk\",\"status\":\"failed\",\"text\":\"is \\\"full\\\"\",\"fix\":\"free some\"}]}\n"
         );
     }
 }

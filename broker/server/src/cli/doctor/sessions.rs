@@ -16,7 +16,7 @@ pub(super) fn neglected_sessions(config: &Config) -> Option<CheckResult> {
     let token_file = config.admin.token_file.get()?;
     let ca = config.admin.certificate.iter().next().filter(|_| address.is_tls);
     let admin = AdminClient::open(&address.to_string(), token_file, ca).ok()?;
-    let path = format!("/v1/clients?neglected=true&sort=queued_messages&descending=true&limit={NAMED_MAX}");
+    let path = format!("/v1/clients?stale=true&sort=queued_messages&descending=true&limit={NAMED_MAX}");
     let response = json::parse(&admin.get(&path).ok()?).ok()?;
     Some(check_result(&response))
 }
@@ -33,7 +33,7 @@ fn check_result(response: &Value) -> CheckResult {
         return CheckResult::passed("sessions", "no session is neglected".to_owned());
     }
     let named = response.list("clients").iter().map(|client| {
-        let since = UtcTime::from_unix(number(client, "left_ms") / 1_000, 0).to_rfc3339();
+        let since = UtcTime::from_unix(number(client, "disconnected_ms") / 1_000, 0).to_rfc3339();
         let (client_id, queued) =
             (client.text("client_id"), grouped_count(number(client, "queued_messages"), "message"));
         format!("{client_id:?} ({queued}, offline since {since})")
@@ -56,7 +56,7 @@ mod tests {
     fn neglected_sessions_are_named_with_what_to_do() {
         let finding = |text: &str| check_result(&json::parse(text).expect("it is JSON"));
         assert_eq!(finding("{\"matched\":0,\"clients\":[]}").text, "no session is neglected");
-        let one = "{\"client_id\":\"a\",\"queued_messages\":12345,\"left_ms\":1700000000000}";
+        let one = "{\"client_id\":\"a\",\"queued_messages\":12345,\"disconnected_ms\":1700000000000}";
         assert_eq!(
             finding(&format!("{{\"matched\":3,\"clients\":[{one}]}}")).text,
             "3 sessions are neglected: messages are queued for \"a\" (12,345 messages, offline since 2023-11-14T22:13:20Z), and 2 more"

@@ -115,7 +115,7 @@ pub(super) fn memory(config: &Config) -> CheckResult {
     let available = available_bytes(|path| fs::read_to_string(path).ok());
     let budget = MemoryPlan::of(config);
     let shown =
-        format!("{} bytes, of which clients may use {}", grouped(available), grouped(budget.buffered_bytes as u64));
+        format!("{} bytes, of which clients may use {}", grouped(available), grouped(budget.memory_bytes as u64));
     if config.memory.limit > available {
         let text =
             format!("memory.limit is {}, but only {} bytes exist", grouped(config.memory.limit), grouped(available));
@@ -186,7 +186,7 @@ mod tests {
         config.limits.connections = 2_000_000_000;
         let found = descriptors(&config);
         if getrlimit(Resource::Nofile).maximum.is_some() {
-            assert_eq!(found.verdict, CheckStatus::Warning);
+            assert_eq!(found.status, CheckStatus::Warning);
             assert!(found.fix.is_some_and(|fix| fix.contains("LimitNOFILE=2000000256")));
         }
     }
@@ -197,7 +197,7 @@ mod tests {
         let mut config = Config::default();
         config.limits.connections = 2_000_000_000;
         let found = buffers(&config);
-        if found.verdict == CheckStatus::Warning {
+        if found.status == CheckStatus::Warning {
             let fix = found.fix.expect("it says what to do");
             assert!(
                 fix.starts_with("echo 'net.ipv4.tcp_mem = 1000000000 1500000000 2000000000' >> /etc/sysctl.d/"),
@@ -209,15 +209,15 @@ mod tests {
             "echo 'net.core.somaxconn = 4096' >> /etc/sysctl.d/60-tautwire.conf && sysctl -p /etc/sysctl.d/60-tautwire.conf"
         );
         config.limits.connections = 1;
-        assert_eq!(buffers(&config).verdict, CheckStatus::Passed);
+        assert_eq!(buffers(&config).status, CheckStatus::Passed);
     }
 
     #[test]
     fn more_threads_than_cores_and_more_memory_than_there_is_are_warnings() {
         let mut config = Config { threads: 64, ..Config::default() };
-        assert_eq!(threads(&config).verdict, CheckStatus::Warning);
-        assert_eq!(memory(&config).verdict, CheckStatus::Passed);
+        assert_eq!(threads(&config).status, CheckStatus::Warning);
+        assert_eq!(memory(&config).status, CheckStatus::Passed);
         config.memory.limit = 1 << 60;
-        assert_eq!(memory(&config).verdict, CheckStatus::Warning);
+        assert_eq!(memory(&config).status, CheckStatus::Warning);
     }
 }

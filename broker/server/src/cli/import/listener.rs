@@ -177,7 +177,7 @@ impl Listener {
         let path = |file: &str| quoted(&relative_to(folder, file).display().to_string());
         let _ = writeln!(text, "[[listener]]\naddress = {}", quoted(address));
         if let Some(connections) = self.connections {
-            let _ = writeln!(text, "connections = {connections}");
+            let _ = writeln!(text, "limits.connections = {connections}");
         }
         if let Some(prefix) = &self.mount_point {
             let _ = writeln!(text, "mount_point = {}", quoted(prefix));
@@ -188,7 +188,7 @@ impl Listener {
             let _ = writeln!(text, "auth.password_file = {}", path(file));
             if !self.is_secured() && !self.proxies_require_tls && !self.is_on_this_machine(is_local) {
                 text.push_str(
-                    "# As before, passwords are sent unencrypted. Use TLS instead.\nauth.plain_passwords = true\n",
+                    "# As before, passwords are sent unencrypted. Use TLS instead.\nauth.plaintext_passwords = true\n",
                 );
             }
         } else if self.is_closed(is_local) {
@@ -199,13 +199,13 @@ impl Listener {
         }
         if self.requires_certificate && (self.is_secured() || self.is_for_proxies) {
             if !self.identifies_by_certificate {
-                text.push_str("auth.certificate = \"nobody\"\n");
+                text.push_str("auth.certificate_identity = \"none\"\n");
             } else if self.uses_username_as_client_id.is_some() {
-                text.push_str("auth.certificate = \"user_and_client_id\"\n");
+                text.push_str("auth.certificate_identity = \"user_and_client_id\"\n");
             }
         }
         if self.is_for_proxies {
-            text.push_str("# Set this to the addresses of the proxies: only they can connect.\nproxy.trusted = [\"127.0.0.0/8\", \"::1\"]\n");
+            text.push_str("# Set this to the addresses of the proxies: only they can connect.\nproxy.trusted_networks = [\"127.0.0.0/8\", \"::1\"]\n");
             let requirements =
                 [("require_tls", self.proxies_require_tls), ("require_certificate", self.requires_certificate)];
             for (key, _) in requirements.iter().filter(|(_, is_required)| *is_required) {
@@ -247,7 +247,7 @@ impl Listener {
         }
         // Without client certificates, mosquitto ignores the revocation list.
         let revoked = self.revoked.as_ref().filter(|_| self.requires_certificate);
-        for (key, file) in [("key", self.key.as_ref()), ("revoked", revoked)] {
+        for (key, file) in [("key", self.key.as_ref()), ("crl", revoked)] {
             if let Some(file) = file {
                 let _ = writeln!(text, "tls.{key} = {}", path(file));
             }

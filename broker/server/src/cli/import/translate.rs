@@ -178,7 +178,7 @@ impl ParsedConfig {
         }
         if listener.is_for_proxies {
             self.notes.push(format!(
-                "{named}: enable_proxy_protocol trusts every address; here only proxies on this machine can connect until you set proxy.trusted"
+                "{named}: enable_proxy_protocol trusts every address; here only proxies on this machine can connect until you set proxy.trusted_networks"
             ));
         }
         if listener.identifies_by_certificate && listener.is_secured() && !listener.requires_certificate {
@@ -190,7 +190,7 @@ impl ParsedConfig {
         let has_certificates = listener.requires_certificate && listener.identifies_by_certificate;
         if let Some(place) = listener.uses_username_as_client_id.as_ref().filter(|_| !has_certificates) {
             self.refusals.push(format!(
-                "{place}: use_username_as_clientid: only names in certificates can become client identifiers here (auth.certificate), so one user \
+                "{place}: use_username_as_clientid: only names in certificates can become client identifiers here (auth.certificate_identity), so one user \
                  could take over the session of another; remove the line if you accept that"
             ));
         }
@@ -267,10 +267,10 @@ impl ParsedConfig {
             origins.dedup();
             let list: Vec<String> = origins.iter().map(|origin| quoted(origin)).collect();
             let is_shorter = lists.iter().any(|list| list.len() > origins.len());
-            self.set("websocket.origins", format!("[{}]", list.join(", ")));
+            self.set("websocket.allowed_origins", format!("[{}]", list.join(", ")));
             if is_shorter {
                 self.notes.push(format!(
-                    "{}: websockets_origin: websocket.origins is common to all listeners; it contains the origins that each of them accepts",
+                    "{}: websockets_origin: websocket.allowed_origins is common to all listeners; it contains the origins that each of them accepts",
                     file.display()
                 ));
             }
@@ -278,7 +278,7 @@ impl ParsedConfig {
         if by_websocket().any(|listener| listener.origins.is_none()) {
             self.notes.push(format!(
                 "{}: protocol websockets without websockets_origin: Mosquitto accepts web pages of all origins; here only those of this machine and \
-                 of websocket.origins can connect",
+                 of websocket.allowed_origins can connect",
                 file.display()
             ));
         }

@@ -28,8 +28,8 @@ pub(crate) static ADD: Command = Command {
         OptionGroup {
             title: "Options",
             options: &[
-                value(None, "for", "SECONDS", "Duration. Default: no end."),
-                value(None, "why", "TEXT", "The reason, for the list and the log."),
+                value(None, "duration", "SECONDS", "Duration. Default: no end."),
+                value(None, "reason", "TEXT", "The reason, for the list and the log."),
             ],
         },
         BROKER,
@@ -72,17 +72,17 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
             let kind = ["client_id", "user", "network"].into_iter().find(|kind| ban.get(kind).is_some());
             let kind = kind.unwrap_or_default();
             let until = moment(ban.get("until_unix_s"), 1);
-            vec![kind.to_owned(), shown(ban.get(kind)), until, shown(ban.get("why"))]
+            vec![kind.to_owned(), shown(ban.get(kind)), until, shown(ban.get("reason"))]
         })
         .collect();
-    Ok(print(&table(&["kind", "name", "until", "why"], &rows)))
+    Ok(print(&table(&["kind", "name", "until", "reason"], &rows)))
 }
 
 fn change(mut arguments: Arguments, method: &str) -> Result<ExitCode, CommandExit> {
     let (mut seconds, mut why) = (None, None);
     let given = RemoteArguments::read(&mut arguments, |_, name, arguments| {
         match name {
-            "for" => seconds = Some(arguments.number::<u64>(1..=u64::from(u32::MAX))?),
+            "duration" => seconds = Some(arguments.number::<u64>(1..=u64::from(u32::MAX))?),
             _ => why = Some(arguments.string()?),
         }
         Ok(())
@@ -97,7 +97,7 @@ fn change(mut arguments: Arguments, method: &str) -> Result<ExitCode, CommandExi
         body.push_str(&format!(",\"seconds\":{seconds}"));
     }
     if let Some(why) = why {
-        body.push_str(",\"why\":");
+        body.push_str(",\"reason\":");
         push_string(&mut body, &why);
     }
     body.push('}');

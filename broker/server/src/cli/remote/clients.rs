@@ -16,11 +16,11 @@ const PAGE: [OptionSpec; 2] = [
     value(None, "limit", "N", "Maximum number of rows, 1 to 1,000. Default: 100."),
     value(None, "after", "TEXT", "Continue after this row: the value at the end of the previous page."),
 ];
-const OFFLINE: OptionSpec = flag(None, "away", "Only sessions of offline clients.");
+const OFFLINE: OptionSpec = flag(None, "offline", "Only sessions of offline clients.");
 const NEGLECTED: OptionSpec = flag(
     None,
-    "neglected",
-    "Only sessions with queued messages whose clients have been offline for longer than limits.neglected_session_s.",
+    "stale",
+    "Only sessions with queued messages whose clients have been offline for longer than limits.stale_session_s.",
 );
 const SEARCH: [OptionSpec; 6] = {
     let [limit, after] = PAGE;
@@ -31,7 +31,7 @@ const SEARCH: [OptionSpec; 6] = {
             None,
             "sort",
             "KEY",
-            "client_id, user, queued_messages, queued_bytes, in_flight, subscriptions, held_bytes or dropped_messages. Default: client_id.",
+            "client_id, user, queued_messages, queued_bytes, in_flight, subscriptions, memory_bytes or dropped_messages. Default: client_id.",
         ),
         flag(None, "descending", "Sort in descending order."),
         limit,
@@ -128,8 +128,8 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
     let mut is_offline = false;
     let given = RemoteArguments::read(&mut arguments, |given, name, arguments| {
         match name {
-            "away" => is_offline = true,
-            "neglected" => given.query.push(("neglected", "true".to_owned())),
+            "offline" => is_offline = true,
+            "stale" => given.query.push(("stale", "true".to_owned())),
             "descending" => given.query.push(("descending", "true".to_owned())),
             name => given.query.push((name, arguments.string()?)),
         }
@@ -157,7 +157,7 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandEx
         ("queued", "queued_messages"),
         ("dropped", "dropped_messages"),
         ("in flight", "in_flight"),
-        ("bytes", "held_bytes"),
+        ("memory", "memory_bytes"),
         ("listener", "listener"),
     ];
     let value = parsed(&response)?;

@@ -30,7 +30,7 @@ pub(crate) static DRAIN: Command = Command {
     groups: &[
         OptionGroup {
             title: "Options",
-            options: &[flag(None, "for-good", "Redirect clients permanently: 0x9D instead of 0x9C.")],
+            options: &[flag(None, "permanent", "Redirect clients permanently: 0x9D instead of 0x9C.")],
         },
         BROKER,
     ],
@@ -76,7 +76,7 @@ fn status(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
         return Ok(print(&response.body));
     }
     let value = parsed(&response)?;
-    const COLUMNS: [&str; 6] = ["name", "state", "sessions", "reference", "age_ms", "life"];
+    const COLUMNS: [&str; 6] = ["name", "state", "sessions", "reference", "age_ms", "incarnation"];
     let row = |node: &Value| COLUMNS.iter().map(|name| shown(node.get(name))).collect();
     let rows: Vec<Vec<String>> = value.list("nodes").iter().map(row).collect();
     let mut text = table(&COLUMNS, &rows);
@@ -86,7 +86,7 @@ fn status(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     }
     text.push_str(&configuration(value.get("configuration")));
     let nats = value.get("nats");
-    for (label, name) in [("NATS", "state"), ("reason", "why")] {
+    for (label, name) in [("NATS", "state"), ("reason", "reason")] {
         let shown = shown(nats.and_then(|nats| nats.get(name)));
         if shown != "-" {
             text.push_str(&format!("{label:<18} {shown}\n"));
@@ -98,8 +98,8 @@ fn status(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
 /// Describes the shared configuration.
 fn configuration(status: Option<&Value>) -> String {
     let get = |name: &str| status.and_then(|status| status.get(name));
-    let (current, latest) = (shown(get("held")), shown(get("latest")));
-    let mut text = match (get("behind") == Some(&Value::Bool(true)), current == latest) {
+    let (current, latest) = (shown(get("current")), shown(get("latest")));
+    let mut text = match (get("lagging") == Some(&Value::Bool(true)), current == latest) {
         (true, _) => format!(
             "{:<18} revision {current}; it cannot apply the latest one, and accepts no new clients\n",
             "configuration"
@@ -107,7 +107,7 @@ fn configuration(status: Option<&Value>) -> String {
         (false, true) => format!("{:<18} revision {current}\n", "configuration"),
         (false, false) => format!("{:<18} revision {current}; {latest} is being applied\n", "configuration"),
     };
-    for why in status.map(|status| status.list("why")).unwrap_or_default() {
+    for why in status.map(|status| status.list("reason")).unwrap_or_default() {
         text.push_str(&format!("{:<18} {}\n", "reason", shown(Some(why))));
     }
     text
@@ -115,8 +115,8 @@ fn configuration(status: Option<&Value>) -> String {
 
 fn drain(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let mut given = RemoteArguments::read(&mut arguments, |given, name, arguments| match name {
-        "for-good" => {
-            given.query.push(("for_good", "true".to_owned()));
+        "permanent" => {
+            given.query.push(("permanent", "true".to_owned()));
             Ok(())
         }
         _ => Err(arguments.failure("is not supported by this command")),

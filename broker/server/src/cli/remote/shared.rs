@@ -26,7 +26,7 @@ pub(crate) static COMMAND: Command = Command {
     name: "cluster config",
     usage: &[
         "show --admin URL --token-file FILE [OPTION]…",
-        "push [--acl FILE] [--users FILE] [--contracts DIR] [--bans FILE] [--without PART]… [--expect NUMBER] --admin URL --token-file FILE",
+        "push [--acl FILE] [--users FILE] [--contracts DIR] [--bans FILE] [--remove PART]… [--if-revision NUMBER] --admin URL --token-file FILE",
         "pull --admin URL --token-file FILE [OPTION]… DIR",
     ],
     about: "Shows and changes the shared configuration of a cluster: access rules, users, contracts and bans, in numbered revisions. You\n\
@@ -42,11 +42,11 @@ pub(crate) static COMMAND: Command = Command {
                 value(None, "bans", "FILE", "Bans, replacing the shared ones, in the format of pull."),
                 value(
                     None,
-                    "without",
+                    "remove",
                     "acl|users|contracts|bans",
                     "Stop sharing this part: each node uses its own again.",
                 ),
-                value(None, "expect", "NUMBER", "Replace only this revision. Default: the current one."),
+                value(None, "if-revision", "NUMBER", "Replace only this revision. Default: the current one."),
             ],
         },
         OptionGroup { title: "Broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
@@ -68,7 +68,7 @@ pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let given = RemoteArguments::read(&mut arguments, |_, name, arguments| {
         match (Part::of(name), name) {
             (Some(part), _) => pushed.parts.push((part, arguments.os_string()?.into())),
-            (None, "without") => pushed.removed.push(arguments.string()?),
+            (None, "remove") => pushed.removed.push(arguments.string()?),
             (None, _) => pushed.expected = Some(arguments.string()?),
         }
         Ok(())
@@ -93,10 +93,10 @@ fn show(given: &RemoteArguments, arguments: &Arguments) -> Result<ExitCode, Comm
 /// Formats the shared configuration for people.
 fn described(value: &Value) -> String {
     let mut text = String::new();
-    for (label, name) in [("revision", "number"), ("current", "held"), ("is behind", "behind")] {
+    for (label, name) in [("revision", "number"), ("current", "current"), ("is behind", "lagging")] {
         text.push_str(&format!("{label:<11} {}\n", shown(value.get(name))));
     }
-    for why in value.list("why") {
+    for why in value.list("reason") {
         text.push_str(&format!("reason      {}\n", shown(Some(why))));
     }
     let parts = value.get("parts");
@@ -121,7 +121,7 @@ fn push(given: &RemoteArguments, pushed: PushArguments, arguments: &Arguments) -
         Some(expected) => expected,
         None => shown(parsed(&given.request(arguments, "GET", PATH)?)?.get("number")),
     };
-    let path = format!("{PATH}?expect={}", super::percent_encoded(&expected));
+    let path = format!("{PATH}?if_revision={}", super::percent_encoded(&expected));
     let response = given.request_with_body(arguments, "PUT", &path, &body)?;
     if given.json {
         return Ok(print(&response.body));
@@ -145,12 +145,11 @@ impl PushArguments {
         }
         for name in &self.removed {
             let part = Part::of(name);
-            let part =
-                part.ok_or_else(|| arguments.command_failure("--without takes acl, users, contracts or bans"))?;
+            let part = part.ok_or_else(|| arguments.command_failure("--remove takes acl, users, contracts or bans"))?;
             members.push((part, "null".to_owned()));
         }
         if members.is_empty() {
-            return Err(arguments.command_failure("write --acl, --users, --contracts, --bans or --without"));
+            return Err(arguments.command_failure("write --acl, --users, --contracts, --bans or --remove"));
         }
         for (at, (part, _)) in members.iter().enumerate() {
             if members[..at].iter().any(|(other, _)| other == part) {
@@ -205,7 +204,7 @@ fn pull(given: &RemoteArguments, folder: &Path, arguments: &Arguments) -> Result
         }
     }
     let number = shown(value.get("number"));
-    written.push(format!("revision {number}; to change it: tautwire cluster config push --expect {number}\n"));
+    written.push(format!("revision {number}; to change it: tautwire cluster config push --if-revision {number}\n"));
     Ok(print(&written.concat()))
 }
 

@@ -46,7 +46,7 @@ const CLIENT_COLUMNS: [(&str, &str); 8] = [
     ("dropped", "dropped_messages"),
     ("in flight", "in_flight"),
     ("subscriptions", "subscriptions"),
-    ("held bytes", "held_bytes"),
+    ("memory", "memory_bytes"),
 ];
 
 /// The statistics at one time.

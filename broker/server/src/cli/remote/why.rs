@@ -60,23 +60,23 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
         let mut text = format!("{}\n", sentence(outcome));
         for finding in value.list("findings") {
             text.push_str(&format!("- {} [{}]\n", shown(finding.get("text")), shown(finding.get("code"))));
-            if !finding.text("change").is_empty() {
-                text.push_str(&format!("  to change it: {}\n", shown(finding.get("change"))));
+            if !finding.text("remedy").is_empty() {
+                text.push_str(&format!("  to change it: {}\n", shown(finding.get("remedy"))));
             }
         }
         text.push_str(&drops(&value));
         print(&text);
     }
-    Ok(if matches!(outcome, "does_not_arrive" | "elsewhere") { Exit::Refused } else { Exit::Success }.into())
+    Ok(if matches!(outcome, "does_not_arrive" | "other_node") { Exit::Refused } else { Exit::Success }.into())
 }
 
 fn sentence(outcome: &str) -> &str {
     match outcome {
         "arrives" => "a message would arrive",
-        "waits" => "a message would be queued and arrive later",
-        "one_of_many" => "a message would go to one of several clients, perhaps to this one",
+        "queued" => "a message would be queued and arrive later",
+        "shared" => "a message would go to one of several clients, perhaps to this one",
         "does_not_arrive" => "a message would not arrive",
-        "elsewhere" => "unknown: this node of the cluster does not serve the client",
+        "other_node" => "unknown: this node of the cluster does not serve the client",
         other => other,
     }
 }

@@ -17,7 +17,7 @@ fn expect_reported_and_refused(world: &World) -> String {
     let before = world.files();
     let text = world.data("check", &[]).expect(2).text();
     assert!(text.starts_with(&format!("{}: damaged\n", world.path().display())), "{text}");
-    assert!(world.data("check", &["--json"]).expect(2).text().contains("\"verdict\":\"damaged\""));
+    assert!(world.data("check", &["--json"]).expect(2).text().contains("\"status\":\"damaged\""));
     let refused = world.refused(&[]);
     for part in ["data directory ", "tautwire data check --data", "tautwire serve --recover"] {
         assert!(refused.contains(part), "{refused}");

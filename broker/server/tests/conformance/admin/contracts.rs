@@ -110,7 +110,7 @@ fn a_protobuf_schema_is_compiled_with_the_files_of_the_folder() {
         r#"syntax = \"proto3\";\nimport \"reading.proto\";\nmessage Pair { acme.Reading a = 1; acme.Reading b = 2; }"#;
     let body = format!(
         r#"{{"topics": "pairs/{{id}}", "format": ["protobuf", "json"], "schema": "{schema}", "message": "Pair",
-            "unknown_fields": "reject", "unacknowledged": "disconnect", "on_violation": "reject", "ties": {{"id": "a.device_id"}}}}"#
+            "unknown_fields": "reject", "unacknowledged": "disconnect", "on_violation": "reject", "topic_fields": {{"id": "a.device_id"}}}}"#
     );
     admin(address, "PUT", "/contracts/pair", &body).expect(201);
     let mut client = world.connect(V5, "client");

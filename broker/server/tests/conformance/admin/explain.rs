@@ -27,7 +27,7 @@ fn the_rules_are_listed_with_their_places() {
     let ask = |query: &str| admin(world.broker.admin_address(), "GET", &format!("/v1/rules{query}"), "");
     let first = ask("?limit=1").expect(200);
     assert!(
-        first.body.starts_with("{\"open\":false,\"all\":2,\"rules\":[{\"number\":1,\"listener\":null,"),
+        first.body.starts_with("{\"unrestricted\":false,\"total\":2,\"rules\":[{\"number\":1,\"listener\":null,"),
         "{}",
         first.body
     );
@@ -45,7 +45,7 @@ fn the_rules_are_listed_with_their_places() {
     }
     let open = World::new(1, "", &[]);
     let answer = admin(open.broker.admin_address(), "GET", "/v1/rules", "").expect(200);
-    assert_eq!(answer.body, "{\"open\":true,\"all\":0,\"rules\":[],\"next\":null}\n");
+    assert_eq!(answer.body, "{\"unrestricted\":true,\"total\":0,\"rules\":[],\"next\":null}\n");
 }
 
 /// Roles come from the rules as well as from authentication: docs/concepts/access-rules.md.
@@ -78,11 +78,11 @@ fn the_rule_that_decides_is_named() {
     }
     let no = r##"{"client_id": "c", "user": "ann", "action": "subscribe", "filter": "#"}"##;
     let answer = explain(&world, no).expect(200);
-    for part in ["\"allowed\":false", "\"verdict\":\"denied_without_rule\"", "\"rule\":null", "\"notes\":["] {
+    for part in ["\"allowed\":false", "\"decision\":\"denied_by_default\"", "\"rule\":null", "\"notes\":["] {
         assert!(answer.body.contains(part), "{part}: {}", answer.body);
     }
     let stranger = explain(&world, r#"{"client_id": "c", "action": "publish", "topic": "power/3"}"#).expect(200);
-    assert!(stranger.body.contains("\"allowed\":false,\"verdict\":\"denied_"), "{}", stranger.body);
+    assert!(stranger.body.contains("\"allowed\":false,\"decision\":\"denied_"), "{}", stranger.body);
     for wrong in [
         "{}",
         "[]",

@@ -37,7 +37,7 @@ fn the_overview_counts_what_is_there() {
         let log = "\"disk_bytes\":null,\"disk_limit_bytes\":null,\"log\":{\"sync_p50_us\":null,\"sync_p99_us\":null,\"state\":\"off\"}";
         assert!(overview.body.contains(log), "{}", overview.body);
         let history = world.ask("/v1/overview/history").expect(200);
-        assert!(history.body.starts_with("{\"step_ms\":10000,\"ends_ms\":1"), "{}", history.body);
+        assert!(history.body.starts_with("{\"step_ms\":10000,\"end_ms\":1"), "{}", history.body);
         for series in
             ["connections", "messages_received", "disk_bytes", "dropped", "log_sync_p99_us", "delivery_p99_us"]
         {

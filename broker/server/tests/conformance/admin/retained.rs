@@ -129,8 +129,8 @@ fn removed_retained_messages_stay_removed_after_a_kill() {
         let start = || {
             let path = format!("data.path={}", folder.path().join("data").display());
             let token = format!("admin.token_file={}", folder.path().join("token").display());
-            let own = ["admin.listen=127.0.0.1:0", "sys.interval_s=0", "limits.buffered_bytes=2097152"];
-            let all = [&own[..], &["limits.hot_bytes=65536", &path, &token]].concat();
+            let own = ["admin.listen=127.0.0.1:0", "sys.interval_s=0", "limits.memory_bytes=2097152"];
+            let all = [&own[..], &["limits.spill_threshold_bytes=65536", &path, &token]].concat();
             Broker::with(threads, &all)
         };
         let mut broker = start();
@@ -139,7 +139,7 @@ fn removed_retained_messages_stay_removed_after_a_kill() {
             retain(&broker, &format!("big/{number:03}"), payload.as_bytes());
         }
         let deadline = Instant::now() + EXPECT_TIMEOUT;
-        while admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number("cold_messages") < 100 {
+        while admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number("spilled_messages") < 100 {
             assert!(Instant::now() < deadline, "nothing is spilled to disk");
             thread::yield_now();
         }
@@ -172,12 +172,15 @@ fn the_tree_of_topics_is_walked_level_by_level() {
         let levels = |query: &str| ask(&world.broker, "GET", &format!("/v1/topics?{query}")).expect(200).body;
         assert_eq!(
             levels("below=power"),
-            "{\"levels\":[{\"level\":\"12\",\"topic\":\"power/12\",\"retained\":true,\"below\":0},\
-             {\"level\":\"3\",\"topic\":\"power/3\",\"retained\":false,\"below\":2}],\"next\":null}\n"
+            "{\"levels\":[{\"level\":\"12\",\"topic\":\"power/12\",\"retained\":true,\"descendants\":0},\
+             {\"level\":\"3\",\"topic\":\"power/3\",\"retained\":false,\"descendants\":2}],\"next\":null}\n"
         );
         let first = levels("");
         assert_eq!(texts(&first, "level"), ["", "$SYS", "power", "water"]);
-        assert!(first.contains("{\"level\":\"power\",\"topic\":\"power\",\"retained\":true,\"below\":3}"), "{first}");
+        assert!(
+            first.contains("{\"level\":\"power\",\"topic\":\"power\",\"retained\":true,\"descendants\":3}"),
+            "{first}"
+        );
         assert_eq!(texts(&levels("below="), "topic"), ["/slash"]);
         assert_eq!(texts(&levels("limit=1&after=$SYS"), "next"), ["power"]);
         assert_eq!(levels("below=nothing/here"), "{\"levels\":[],\"next\":null}\n");

@@ -184,7 +184,7 @@ fn a_session_ends_by_logging_out_and_with_what_it_was_opened_by() {
     let first = log_in(&world, &by_token(TOKEN));
     let more: Vec<Session> = (0..3).map(|_| log_in(&world, &by_token(TOKEN))).collect();
     assert!(!lives(&first) && more.iter().all(lives));
-    assert_eq!((world.metric("admin_sessions"), world.metric("admin_sessions_displaced")), (3, 1));
+    assert_eq!((world.metric("admin_sessions"), world.metric("admin_sessions_evicted")), (3, 1));
 }
 
 #[test]
@@ -207,5 +207,5 @@ fn whoever_goes_on_failing_has_to_wait_and_nobody_else() {
     assert!((0..10).any(|_| attempt(&world, &by_token("no such token at all")).status == 429));
     log_in(&world, &by_token(TOKEN));
     assert_eq!(world.metric("admin_logins"), 2);
-    assert!(world.metric("admin_logins_slowed") >= 2);
+    assert!(world.metric("admin_logins_throttled") >= 2);
 }

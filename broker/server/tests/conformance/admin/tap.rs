@@ -105,7 +105,7 @@ fn what_is_published_is_shown_once_whoever_publishes_it_and_wherever() {
         post(world.broker.admin_address(), "/messages/free/long", "", format!("x{long}").as_bytes()).expect(200);
         let shown = all.message();
         assert!(
-            shown.contains("\"payload_bytes\":10001") && shown.ends_with("\"contract\":null,\"cut\":true}"),
+            shown.contains("\"payload_bytes\":10001") && shown.ends_with("\"contract\":null,\"truncated\":true}"),
             "{shown}"
         );
         assert!((4_096..4_500).contains(&shown.len()), "{}", shown.len());

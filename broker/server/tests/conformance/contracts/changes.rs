@@ -108,7 +108,7 @@ fn retained_messages_of_an_older_contract_are_not_given_in_a_format_they_do_not_
         let mut silent = world.connect(V3_1_1, "silent");
         silent.subscribe("$as/json/sensors/#", AtLeastOnce);
         silent.expect_nothing();
-        assert_eq!(world.count("dropped_untranscodable"), 1);
+        assert_eq!(world.count("dropped_not_transcodable"), 1);
     });
 }
 

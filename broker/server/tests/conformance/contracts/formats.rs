@@ -313,7 +313,7 @@ fn transcoding_failures_are_reported_or_counted() {
             assert!(why.is_some_and(|(_, why)| why.contains(expected)), "{properties:?}");
         }
         expect_nothing_from(&mut publisher, &mut silent);
-        assert_eq!(world.count("dropped_untranscodable"), 3);
+        assert_eq!(world.count("dropped_not_transcodable"), 3);
         // A payload whose content type is the requested format needs no contract.
         let outgoing = OutgoingPublish::new("free/a", AtLeastOnce, b"12").property(Property::ContentType(JSON));
         publisher.deliver(&outgoing);

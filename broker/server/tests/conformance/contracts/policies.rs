@@ -189,7 +189,7 @@ fn a_level_of_the_topic_must_say_what_its_field_says() {
         let (reason, why) = answer_to(&mut publisher, &OutgoingPublish::new("sensors/7/reading", AtLeastOnce, &other));
         if case.version.is_v5() {
             assert_eq!(reason, REFUSED);
-            assert!(why.contains("device_id") && why.contains("[topic_tie]"), "{why}");
+            assert!(why.contains("device_id") && why.contains("[topic_field_mismatch]"), "{why}");
         }
         publisher.publish("sensors/8/reading", AtLeastOnce, &other);
         assert_eq!(subscriber.receive().topic(), "sensors/8/reading");
@@ -241,7 +241,7 @@ fn without_a_content_type_the_reason_is_that_of_the_format_it_is_in() {
     };
     let reason = why(br#"{"deviceId": "7", "celsius": "warm"}"#);
     assert!(reason.contains("celsius: expected") && reason.contains("found a string"), "{reason}");
-    assert!(why(json("8", 1.0).as_bytes()).contains("[topic_tie]"));
+    assert!(why(json("8", 1.0).as_bytes()).contains("[topic_field_mismatch]"));
     let reason = why(&[&protobuf("7", 1.0)[..], &[0x28, 1]].concat());
     assert!(reason.contains("raw: expected"), "{reason}");
 }

@@ -52,7 +52,7 @@ format = ["protobuf", "messagepack", "json"]
 schema = "reading.proto"
 message = "acme.Reading"
 on_violation = "reject"
-ties = { device_id = "device_id" }
+topic_fields = { device_id = "device_id" }
 
 [[contract]]
 name = "anything"

@@ -10,7 +10,7 @@ use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, r
 
 const SMALL: usize = 100;
 /// Settings that spill messages to disk early.
-const COLD: [&str; 2] = ["limits.hot_bytes=65536", "limits.buffered_bytes=2097152"];
+const COLD: [&str; 2] = ["limits.spill_threshold_bytes=65536", "limits.memory_bytes=2097152"];
 
 fn kill(broker: Broker) {
     broker.signal("KILL");
@@ -78,7 +78,7 @@ fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
         post(broker.admin_address(), &path, "", b"before").expect(200);
         let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO:delay_enter=2000000", &[]) else { return };
         let answer = post(broker.admin_address(), &path, "", b"meanwhile").expect(500);
-        assert!(answer.body.contains(r#""code":"not_kept""#), "{}", answer.body);
+        assert!(answer.body.contains(r#""code":"not_durable""#), "{}", answer.body);
         drop(faults);
         post(broker.admin_address(), &path, "", b"later").expect(507);
         expect_live(&broker);
@@ -144,8 +144,11 @@ fn a_segment_that_cannot_be_synced_is_final() {
 #[test]
 fn a_failed_snapshot_is_reported_and_the_log_continues() {
     let folder = Folder::new(&[]);
-    let more =
-        ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
+    let more = [
+        "limits.session_queue_bytes=1000000000",
+        "limits.spill_threshold_bytes=1000000000",
+        "limits.memory_bytes=1000000000",
+    ];
     let settings = settings(&folder, &data_path(&folder), &more);
     let broker = start(&settings);
     create_offline_session(&broker);
@@ -170,15 +173,15 @@ fn messages_that_cannot_leave_memory_stay_in_it() {
     let broker = start(&settings);
     create_offline_session(&broker);
     publish(&broker, 0..40, 4_000);
-    wait_until("some are spilled", || metric(&broker, "cold_messages") > 0);
+    wait_until("some are spilled", || metric(&broker, "spilled_messages") > 0);
     let cold: Vec<String> =
         folder.names("data/cold").iter().map(|name| format!("{}/cold/{name}", data_path(&folder))).collect();
     let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &cold) else { return };
     publish(&broker, 40..100, 4_000);
-    wait_until("the failure is counted", || metric(&broker, "cold_write_failures") > 0);
+    wait_until("the failure is counted", || metric(&broker, "spill_write_failures") > 0);
     expect_stored(&broker, 0..100);
     drop(faults);
-    assert_eq!((metric(&broker, "data_failed"), metric(&broker, "cold_read_failures")), (0, 0));
+    assert_eq!((metric(&broker, "data_failed"), metric(&broker, "spill_read_failures")), (0, 0));
 }
 
 /// Delivery to a client pauses while its messages cannot be read from disk; other clients are not affected.
@@ -189,10 +192,10 @@ fn a_client_whose_messages_cannot_be_read_waits_for_the_disk() {
     let broker = start(&settings);
     create_offline_session(&broker);
     publish(&broker, 0..100, 4_000);
-    wait_until("some are spilled", || metric(&broker, "cold_messages") > 20);
+    wait_until("some are spilled", || metric(&broker, "spilled_messages") > 20);
     let Some(faults) = Faults::of(&broker, "pread64:error=EIO", &[]) else { return };
     let mut subscriber = reconnect(&broker, V5, "subscriber");
-    wait_until("the failure is counted", || metric(&broker, "cold_read_failures") > 0);
+    wait_until("the failure is counted", || metric(&broker, "spill_read_failures") > 0);
     expect_live(&broker);
     drop(faults);
     for number in 0..100 {

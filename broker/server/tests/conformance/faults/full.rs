@@ -13,7 +13,7 @@ use crate::support::{AtLeastOnce, Broker, Folder, NEVER, V3_1_1, V5, WillMessage
 const LARGE: usize = 200_000;
 /// Queues do not fill up.
 const ROOMY: [&str; 3] =
-    ["disk.limit=1000000000", "limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000"];
+    ["disk.limit=1000000000", "limits.session_queue_bytes=1000000000", "limits.spill_threshold_bytes=1000000000"];
 
 fn kill(broker: Broker) {
     broker.signal("KILL");
@@ -67,7 +67,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     let Some(disk) = SmallDisk::new("size=56m") else { return };
     let folder = Folder::new(&[]);
     // One client reconnects again and again.
-    let settings = settings(&folder, &disk.path("data"), &[&ROOMY[..], &["limits.client_breaks=0"]].concat());
+    let settings = settings(&folder, &disk.path("data"), &[&ROOMY[..], &["limits.flapping_disconnects=0"]].concat());
     let broker = start_by(&disk.wrapper(), &settings);
     create_offline_session(&broker);
     let mut witness = broker.connecting(V5, "witness").persistent().open();
@@ -230,7 +230,7 @@ fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
 fn messages_for_which_there_is_no_space_stay_in_memory() {
     let Some(disk) = SmallDisk::new("size=64m") else { return };
     let folder = Folder::new(&[]);
-    let more = ["limits.hot_bytes=65536", "disk.limit=1000000000", "limits.session_queue_bytes=1000000000"];
+    let more = ["limits.spill_threshold_bytes=65536", "disk.limit=1000000000", "limits.session_queue_bytes=1000000000"];
     let settings = settings(&folder, &disk.path("data"), &more);
     let broker = start_by(&disk.wrapper(), &settings);
     create_offline_session(&broker);
@@ -242,8 +242,8 @@ fn messages_for_which_there_is_no_space_stay_in_memory() {
     let (refused, reason) = publish_until_refused(&mut publisher, 0, 4_000);
     assert_eq!(reason, 0x97);
     assert!(refused > 100, "{refused}");
-    wait_until("the failure is counted", || metric(&broker, "cold_write_failures") > 0);
-    assert_eq!(metric(&broker, "cold_messages"), 0);
+    wait_until("the failure is counted", || metric(&broker, "spill_write_failures") > 0);
+    assert_eq!(metric(&broker, "spilled_messages"), 0);
     expect_live(&broker);
     expect_stored(&broker, 0..refused);
 }

@@ -341,8 +341,11 @@ const MESSAGES_MAX: usize = 400;
 /// The number of the message that follows all earlier ones.
 const LAST: usize = 1_000_000;
 /// No limit refuses what the test publishes.
-const ROOMY: [&str; 3] =
-    ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
+const ROOMY: [&str; 3] = [
+    "limits.session_queue_bytes=1000000000",
+    "limits.spill_threshold_bytes=1000000000",
+    "limits.memory_bytes=1000000000",
+];
 
 /// Publishes until a snapshot is due, and further until the broker is killed. Returns the number of acknowledged messages.
 fn publish_until_killed(broker: &Broker) -> usize {

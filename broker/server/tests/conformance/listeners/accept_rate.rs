@@ -125,7 +125,7 @@ fn refused_connections_need_no_handshake() {
 fn clients_behind_a_proxy_count_for_themselves() {
     let folder = Folder::new(&[]);
     let tables = format!(
-        "{OTHER}[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.trusted = \"127.0.0.1\"\n\
+        "{OTHER}[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.trusted_networks = \"127.0.0.1\"\n\
                           auth.anonymous = true\n"
     );
     let settings = ["limits.connections_per_address=2", "sys.interval_s=1"];

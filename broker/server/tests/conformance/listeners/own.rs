@@ -55,7 +55,7 @@ fn a_listener_has_rules_of_access_of_its_own() {
             assert!(Instant::now() < deadline, "the rules of the listener were not reloaded");
         }
         assert!(may_publish(&mut own, "other/a") && may_publish(&mut common, "common/a"));
-        let taken = || admin(broker.admin_address(), "GET", "/metrics", "").number("subscriptions_taken_away");
+        let taken = || admin(broker.admin_address(), "GET", "/metrics", "").number("subscriptions_revoked");
         while taken() == 0 {
             assert!(Instant::now() < deadline, "the subscription was not removed");
         }

@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2 (`proxy.trusted`).
+//! The PROXY protocol, versions 1 and 2 (`proxy.trusted_networks`).
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -30,14 +30,14 @@ const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 /// Four listeners for local proxies: MQTT, WebSocket, MQTT over TLS, and one that trusts other addresses.
 fn tables(folder: &Folder, authority: &Authority) -> String {
     authority.write(folder, "all");
-    let trusted = "auth.anonymous = true\nproxy.trusted = [\"127.0.0.0/8\"]";
+    let trusted = "auth.anonymous = true\nproxy.trusted_networks = [\"127.0.0.0/8\"]";
     format!(
         "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
          [[listener]]\nname = \"mqtt\"\naddress = \"127.0.0.1:0\"\n{trusted}\n\
          [[listener]]\nname = \"ws\"\naddress = \"ws://127.0.0.1:0/mqtt\"\n{trusted}\n\
          [[listener]]\nname = \"mqtts\"\naddress = \"mqtts://127.0.0.1:0\"\n{trusted}\n\
          [[listener]]\nname = \"others\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\n\
-         proxy.trusted = [\"192.0.2.0/24\", \"::1\"]\n"
+         proxy.trusted_networks = [\"192.0.2.0/24\", \"::1\"]\n"
     )
 }
 
@@ -108,7 +108,8 @@ fn the_name_in_a_certificate_is_the_user() {
 #[test]
 fn a_client_without_certificate_is_refused_where_required() {
     let folder = Folder::new(&[]);
-    let table = "[[listener]]\naddress = \"127.0.0.1:0\"\nauth.anonymous = false\nproxy.trusted = \"127.0.0.1\"\n";
+    let table =
+        "[[listener]]\naddress = \"127.0.0.1:0\"\nauth.anonymous = false\nproxy.trusted_networks = \"127.0.0.1\"\n";
     let broker = Broker::with_listeners(1, &folder, table, &[]);
     let address = broker.other_address(0);
     for (header, code) in [(v2(), 0), (V1.to_vec(), 0x87), (LOCAL.to_vec(), 0x87)] {
@@ -125,7 +126,7 @@ fn a_header_must_say_what_is_required() {
     let folder = Folder::new(&[]);
     let table = |requires: &str| {
         format!(
-            "[[listener]]\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\nproxy.trusted = \"127.0.0.1\"\n{requires}"
+            "[[listener]]\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\nproxy.trusted_networks = \"127.0.0.1\"\n{requires}"
         )
     };
     let tables = [table("proxy.require_tls = true\n"), table("proxy.require_certificate = true\n")].concat();
@@ -158,7 +159,7 @@ fn a_header_must_say_what_is_required() {
     assert!(log.contains("which proxy.require_certificate requires"), "{log}");
     let stderr =
         Broker::refused_with_listeners(&folder, "[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.require_tls = true\n");
-    assert!(stderr.contains("has proxy.require_tls but no proxy.trusted"), "{stderr}");
+    assert!(stderr.contains("has proxy.require_tls but no proxy.trusted_networks"), "{stderr}");
 }
 
 /// The header comes before TLS and before the WebSocket handshake; none of their bytes is taken for it.
@@ -224,7 +225,7 @@ fn whoever_sends_no_header_is_closed() {
     assert!(log.contains("refused connection: PROXY header rejected: there is none"), "{log}");
 }
 
-/// A listener without `proxy.trusted` does not read headers.
+/// A listener without `proxy.trusted_networks` does not read headers.
 #[test]
 fn a_header_means_nothing_elsewhere() {
     let broker = Broker::start();
@@ -233,7 +234,7 @@ fn a_header_means_nothing_elsewhere() {
     assert!(client.bytes_until_closed().is_empty());
 }
 
-/// `proxy.trusted`: other addresses are refused before reading, and counted.
+/// `proxy.trusted_networks`: other addresses are refused before reading, and counted.
 #[test]
 fn only_trusted_proxies_are_accepted() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
@@ -242,9 +243,12 @@ fn only_trusted_proxies_are_accepted() {
     stranger.send_bytes_unless_closed(V1);
     assert!(stranger.bytes_until_closed().is_empty());
     let mut observer = broker.connect(V5, "observer");
-    await_number(&mut observer, "tautwire/proxy_peers_refused", |count| count == 1.0);
+    await_number(&mut observer, "tautwire/proxy_untrusted_connections_refused", |count| count == 1.0);
     let log = broker.end();
-    assert!(log.contains("refused connection: its address is not in proxy.trusted listener=others address="), "{log}");
+    assert!(
+        log.contains("refused connection: its address is not in proxy.trusted_networks listener=others address="),
+        "{log}"
+    );
 }
 
 /// `mqtt.connect_timeout_s` applies from the first byte of the header.

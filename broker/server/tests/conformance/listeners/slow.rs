@@ -18,7 +18,7 @@ fn start(folder: &Folder, settings: &[&str]) -> Broker {
     let tables = "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
                   [[listener]]\naddress = \"mqtts://127.0.0.1:0\"\n\
                   [[listener]]\naddress = \"wss://127.0.0.1:0/mqtt\"\n\
-                  [[listener]]\naddress = \"127.0.0.1:0\"\nproxy.trusted = \"127.0.0.1\"\n\
+                  [[listener]]\naddress = \"127.0.0.1:0\"\nproxy.trusted_networks = \"127.0.0.1\"\n\
                   auth.anonymous = true\n";
     Broker::with_listeners(2, folder, tables, settings)
 }

@@ -18,7 +18,7 @@ fn with_admin(folder: &Folder, tables: &str) -> Broker {
 fn tables_are_listened_on_beside_the_list() {
     let folder = Folder::new(&[]);
     let tables = "[[listener]]\nname = \"a\"\naddress = \"127.0.0.1:0\"\n\
-                  [[listener]]\naddress = \"[::1]:0\"\nconnections = 5\n";
+                  [[listener]]\naddress = \"[::1]:0\"\nlimits.connections = 5\n";
     let broker = Broker::with_listeners(1, &folder, tables, &[]);
     assert!(broker.other(1).starts_with("mqtt://[::1]:"), "{}", broker.other(1));
     let mut publisher = connect(broker.other_address(0), "publisher");
@@ -46,7 +46,8 @@ fn the_unspecified_address_of_ipv6_serves_both_families() {
 #[test]
 fn a_listener_has_a_limit_of_its_own() {
     let folder = Folder::new(&[]);
-    let broker = with_admin(&folder, "[[listener]]\nname = \"few\"\naddress = \"127.0.0.1:0\"\nconnections = 2\n");
+    let broker =
+        with_admin(&folder, "[[listener]]\nname = \"few\"\naddress = \"127.0.0.1:0\"\nlimits.connections = 2\n");
     let (address, admin) = (broker.other_address(0), broker.admin_address());
     let mut first = connect(address, "first");
     let second = connect(address, "second");

@@ -58,13 +58,13 @@ fn certificates_name_clients_by_rules() {
     authority.write(&folder, "all");
     let tables = "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\nclient_certificates = \"required\"\nclient_ca = \"all-ca.pem\"\n\
                   [audit]\nfile = \"audit.log\"\n\
-                  [auth]\ncertificate = \"nobody\"\n\
+                  [auth]\ncertificate_identity = \"none\"\n\
                   [[auth.certificate_rules]]\nissuer = \"somebody else\"\nuser = \"wrong\"\n\
                   [[auth.certificate_rules]]\nissuer = \"rcgen *\"\ncn = \"sensor-*\"\nuser = \"device {cn}\"\nclient_id = \"{cn}/{issuer}\"\n\
                   [[auth.certificate_rules]]\ncn = \"guest\"\nuser = \"{cn}\"\n\
                   [[listener]]\nname = \"a\"\naddress = \"mqtts://127.0.0.1:0\"\n\
                   [[listener]]\nname = \"b\"\naddress = \"mqtts://127.0.0.1:0\"\n\
-                  auth.certificate = \"user_and_client_id\"\n\
+                  auth.certificate_identity = \"user_and_client_id\"\n\
                   [[listener]]\nname = \"c\"\naddress = \"mqtts://127.0.0.1:0\"\n\
                   auth.certificate_rules = [{ cn = \"*\", user = \"{*}\" }]\n";
     let broker = Broker::with_listeners(1, &folder, tables, &["auth.anonymous=true"]);
@@ -106,7 +106,7 @@ fn certificates_name_clients_by_rules() {
 /// certificate, whether the certificate identifies it or not.
 #[test]
 fn a_certificate_that_expires_does_not_come_back_by_tickets() {
-    for auth in ["", "auth.certificate = \"nobody\"\nauth.anonymous = true\n"] {
+    for auth in ["", "auth.certificate_identity = \"none\"\nauth.anonymous = true\n"] {
         let folder = Folder::new(&[]);
         let authority = Authority::new();
         authority.write(&folder, "all");
@@ -115,7 +115,7 @@ fn a_certificate_that_expires_does_not_come_back_by_tickets() {
              [[listener]]\naddress = \"mqtts://127.0.0.1:0\"\n{auth}"
         );
         // It reconnects repeatedly without DISCONNECT.
-        let broker = Broker::with_listeners(1, &folder, &tables, &["limits.client_breaks=0"]);
+        let broker = Broker::with_listeners(1, &folder, &tables, &["limits.flapping_disconnects=0"]);
         let address = broker.other_address(0);
         let soon = SystemTime::now() + Duration::from_secs(3);
         let config = authority.config(Some(authority.client_until("device", soon)));

@@ -1,4 +1,4 @@
-//! At the limit of `limits.buffered_bytes`: publishers are notified or paused, and acknowledged messages arrive.
+//! At the limit of `limits.memory_bytes`: publishers are notified or paused, and acknowledged messages arrive.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ const DEEP_QUEUES: &str = "limits.session_queue_bytes=1099511627776";
 /// Enough clients that each of two threads has some of them.
 const HOGS: usize = 6;
 
-/// `limits.buffered_bytes` limits all queues together. A 5.0 publisher is notified when it is reached, and every successfully acknowledged
+/// `limits.memory_bytes` limits all queues together. A 5.0 publisher is notified when it is reached, and every successfully acknowledged
 /// message is queued for its subscriber, in order.
 #[test]
 fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
     every_case(|case| {
         const SESSIONS: usize = 20;
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=4000000", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=4000000", "sys.interval_s=1"]);
         let before = broker.resident_bytes();
         let qos = |number: usize| if number.is_multiple_of(2) { AtLeastOnce } else { ExactlyOnce };
         for number in 0..SESSIONS {
@@ -95,13 +95,13 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
     every_case(|case| {
         const COUNT: usize = 130;
         const LEN: usize = 20 * KILOBYTE;
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2097152", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2097152", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         for name in 0..HOGS {
             let name = format!("absent-{name}");
             create_offline_session(&broker, case.version, &name, &name, AtLeastOnce);
             let mut publisher = broker.connect(V3_1_1, "publisher");
-            let before = await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |_| true);
+            let before = await_live_number(&mut observer, "tautwire/publishers_paused_for_memory", |_| true);
             let mut bytes = Vec::new();
             for number in 0..COUNT {
                 let payload = numbered(number, LEN);
@@ -111,8 +111,8 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
             bytes.extend(publisher.encoded(&Packet::PingReq));
             publisher.send_bytes(&bytes);
             await_live_numbers(&mut observer, |numbers| {
-                assert_eq!(numbers["tautwire/refused_memory"], 0.0, "{name}: the publisher was disconnected");
-                let waits = numbers["tautwire/publishers_short_of_memory"];
+                assert_eq!(numbers["tautwire/resources_refused_memory"], 0.0, "{name}: the publisher was disconnected");
+                let waits = numbers["tautwire/publishers_paused_for_memory"];
                 if waits > before { Ok(()) } else { Err(format!("{name}: the publisher does not wait")) }
             });
             let (mut acknowledged, mut pinged) = (0, false);
@@ -156,7 +156,7 @@ fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
         // A session may hold about 410 messages. The broker looks for acknowledgements within one read.
         const COUNT: u16 = 418;
         let broker =
-            case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=16777216", "limits.in_flight_per_client=65535"]);
+            case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=16777216", "limits.in_flight_per_client=65535"]);
         let mut client = broker.connect(V3_1_1, "client");
         client.subscribe("own", AtLeastOnce);
         let mut bytes = Vec::new();
@@ -215,13 +215,13 @@ fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
         const PUBLISHERS: usize = 12;
         const COUNT: usize = 60;
         const LEN: usize = 12 * KILOBYTE;
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=1048576", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=1048576", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         create_offline_session(&broker, V3_1_1, "absent", "common", AtLeastOnce);
         let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
         // Each of them is paused.
-        await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
-        await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
+        await_live_number(&mut observer, "tautwire/publishers_paused_for_memory", |count| count >= PUBLISHERS as f64);
+        await_live_number(&mut observer, "tautwire/resources_refused_memory", |count| count == 0.0);
         drain(&broker, publishers, COUNT);
     });
 }
@@ -233,13 +233,13 @@ fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
         const PUBLISHERS: usize = 10;
         const COUNT: usize = 8;
         const LEN: usize = 200 * KILOBYTE;
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=1500000", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=1500000", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         create_offline_session(&broker, V3_1_1, "absent", "common", AtLeastOnce);
         let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
-        await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
+        await_live_number(&mut observer, "tautwire/publishers_paused_for_memory", |count| count >= PUBLISHERS as f64);
         drain(&broker, publishers, COUNT);
-        await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
+        await_live_number(&mut observer, "tautwire/resources_refused_memory", |count| count == 0.0);
     });
 }
 
@@ -248,16 +248,16 @@ fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
 fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
     every_thread_count(|case| {
         const LEN: usize = 150 * KILOBYTE;
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2097152", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2097152", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         create_offline_session(&broker, V3_1_1, "absent", "a", ExactlyOnce);
         let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
-        let before = await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |_| true);
+        let before = await_live_number(&mut observer, "tautwire/publishers_paused_for_memory", |_| true);
         for number in 0..12 {
             let payload = numbered(number, LEN);
             publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, &payload), number as u16 + 1);
         }
-        await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count > before);
+        await_live_number(&mut observer, "tautwire/publishers_paused_for_memory", |count| count > before);
         // Some have been received, and the publisher does not know which.
         drop(publisher);
         let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
@@ -315,7 +315,7 @@ fn expect_unrelated_publish_stored(broker: &Broker, version: ProtocolVersion, qo
 #[test]
 fn one_offline_client_cannot_exhaust_memory_of_others() {
     every_case(|case| {
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=4000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=4000000"]);
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..HOGS {
             let name = format!("hog-{number}");
@@ -335,7 +335,7 @@ fn one_offline_client_cannot_exhaust_memory_of_others() {
 fn one_client_that_acknowledges_nothing_cannot_exhaust_memory_of_others() {
     every_case(|case| {
         let broker =
-            case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=4000000", "limits.in_flight_per_client=65535"]);
+            case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=4000000", "limits.in_flight_per_client=65535"]);
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..HOGS {
             let name = format!("hog-{number}");
@@ -355,7 +355,7 @@ fn one_client_that_acknowledges_nothing_cannot_exhaust_memory_of_others() {
 fn one_burst_cannot_exhaust_memory_of_others() {
     every_case(|case| {
         const COUNT: u16 = 600;
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2000000"]);
         for number in 0..HOGS {
             let name = format!("hog-{number}");
             create_offline_session(&broker, case.version, &name, &name, AtLeastOnce);
@@ -380,7 +380,7 @@ fn one_burst_cannot_exhaust_memory_of_others() {
 fn one_client_with_many_filters_cannot_exhaust_memory_of_others() {
     every_case(|case| {
         const FILTERS: usize = 1_500;
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=8000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=8000000"]);
         let mut publisher = broker.connect(V5, "publisher");
         let mut hog = broker.connecting(case.version, "hog").persistent().open();
         let names: Vec<String> = (0..FILTERS).map(|number| format!("hog/{number}")).collect();
@@ -405,7 +405,7 @@ fn one_client_with_many_filters_cannot_exhaust_memory_of_others() {
 #[test]
 fn a_client_that_has_caught_up_is_served_again() {
     every_case(|case| {
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2000000"]);
         for number in 0..HOGS {
             let (hog, publisher) = (format!("hog-{number}"), format!("publisher-{number}"));
             create_offline_session(&broker, case.version, &hog, &hog, AtLeastOnce);
@@ -427,7 +427,7 @@ fn a_client_that_has_caught_up_is_served_again() {
 #[test]
 fn filters_of_a_hog_that_is_gone_are_open() {
     every_case(|case| {
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2000000", "sys.interval_s=1"]);
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..HOGS {
             let hog = format!("hog-{number}");
@@ -461,7 +461,7 @@ fn a_payload_that_many_sessions_hold_counts_once() {
 }
 
 fn check_shared_payload(case: Case, sessions: usize) {
-    let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=8388608"]);
+    let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=8388608"]);
     for number in 0..sessions {
         create_offline_session(&broker, case.version, &format!("absent-{number}"), "common", AtLeastOnce);
     }
@@ -489,7 +489,7 @@ fn check_shared_payload(case: Case, sessions: usize) {
 fn retained_and_shared_messages_are_not_lost_either() {
     every_case(|case: Case| {
         const MANY: usize = 100;
-        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.memory_bytes=2000000"]);
         let mut publisher = broker.connect(V5, "publisher");
         create_offline_session(&broker, case.version, "member", "$share/group/work/#", AtLeastOnce);
         create_offline_session(&broker, case.version, "keeper", "kept/#", AtLeastOnce);

@@ -19,13 +19,13 @@ use crate::sys::await_live_number;
 #[track_caller]
 fn refusals_are_counted(broker: &Broker, least: usize) {
     let mut observer = broker.connect(V5, "observer");
-    await_live_number(&mut observer, "tautwire/refused_memory", |count| count >= least as f64);
+    await_live_number(&mut observer, "tautwire/resources_refused_memory", |count| count >= least as f64);
 }
 
 #[test]
 fn wills_are_refused_in_connack() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
+        let broker = case.broker_set(&["limits.memory_bytes=1048576", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, case.version);
         // Small enough for CONNECT to arrive in one piece: an incomplete packet is refused before its content is known.
         let payload = vec![b'x'; 12_000];
@@ -59,7 +59,7 @@ fn wills_are_refused_in_connack() {
 #[test]
 fn properties_of_wills_count() {
     every_thread_count(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
+        let broker = case.broker_set(&["limits.memory_bytes=1048576", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, V5);
         let value = "x".repeat(1_500);
         let mut holders = Vec::new();
@@ -83,7 +83,7 @@ fn properties_of_wills_count() {
 #[test]
 fn filters_are_refused_in_suback() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
+        let broker = case.broker_set(&["limits.memory_bytes=1048576", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, case.version);
         let mut greedy = broker.connect(case.version, "greedy");
         let filter = |number: usize| format!("{number}{}", "x".repeat(60_000));
@@ -117,7 +117,7 @@ fn subscription_identifiers_of_queued_messages_count() {
     every_thread_count(|case| {
         const LEVELS: usize = 10;
         let broker = case.broker_set(&[
-            "limits.buffered_bytes=12000000",
+            "limits.memory_bytes=12000000",
             "limits.session_queue_bytes=1099511627776",
             "sys.interval_s=1",
         ]);
@@ -180,10 +180,10 @@ fn incomplete_publish(version: ProtocolVersion) -> Vec<u8> {
 #[test]
 fn connections_whose_packet_never_ends_are_disconnected() {
     every_thread_count(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=4194304", "sys.interval_s=1"]);
+        let broker = case.broker_set(&["limits.memory_bytes=4194304", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, V5);
         let mut clients: Vec<Client> = (0..20).map(|number| broker.connect(V5, &format!("slow-{number}"))).collect();
-        overfill(&broker, &mut clients, "tautwire/refused_memory", |_| incomplete_publish(V5));
+        overfill(&broker, &mut clients, "tautwire/resources_refused_memory", |_| incomplete_publish(V5));
         bystander.is_served();
         let mut refused = 0;
         for client in &mut clients {
@@ -202,14 +202,14 @@ fn connections_whose_packet_never_ends_are_disconnected() {
 fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
     every_thread_count(|case| {
         let broker = case.broker_set(&[
-            "limits.buffered_bytes=4194304",
+            "limits.memory_bytes=4194304",
             "limits.incomplete_packet_timeout_s=3",
             "sys.interval_s=1",
         ]);
         let mut bystander = BackgroundClient::new(&broker, V5);
         let mut clients: Vec<Client> =
             (0..20).map(|number| broker.connect(V3_1_1, &format!("slow-{number}"))).collect();
-        let counter = "tautwire/publishers_short_of_memory";
+        let counter = "tautwire/publishers_paused_for_memory";
         overfill(&broker, &mut clients, counter, |_| incomplete_publish(V3_1_1));
         bystander.is_served();
         for client in &mut clients {
@@ -218,18 +218,18 @@ fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
         bystander.is_served();
         let mut observer = broker.connect(V5, "observer");
         await_live_number(&mut observer, "tautwire/incomplete_packet_timeouts", |count| count == 20.0);
-        await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
+        await_live_number(&mut observer, "tautwire/resources_refused_memory", |count| count == 0.0);
     });
 }
 
 #[test]
 fn connections_whose_connect_never_ends_are_refused() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=4194304", "sys.interval_s=1"]);
+        let broker = case.broker_set(&["limits.memory_bytes=4194304", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, case.version);
         let mut clients: Vec<Client> = (0..20).map(|_| broker.dial(case.version)).collect();
         let payload = vec![b'x'; 65_000];
-        overfill(&broker, &mut clients, "tautwire/refused_memory", |number| {
+        overfill(&broker, &mut clients, "tautwire/resources_refused_memory", |number| {
             // The fixed header announces 10 MB.
             let client_id = format!("slow-{number}");
             let whole = broker.connecting(case.version, &client_id).will(WillMessage::new("w", &payload)).bytes();
@@ -258,7 +258,7 @@ fn connections_whose_connect_never_ends_are_refused() {
 fn clients_whose_aliases_are_too_much_are_disconnected() {
     every_thread_count(|case| {
         let broker =
-            case.broker_set(&["limits.buffered_bytes=1048576", "mqtt.topic_alias_maximum=1000", "sys.interval_s=1"]);
+            case.broker_set(&["limits.memory_bytes=1048576", "mqtt.topic_alias_maximum=1000", "sys.interval_s=1"]);
         let mut bystander = BackgroundClient::new(&broker, V5);
         let mut greedy = broker.connect(V5, "greedy");
         let mut is_disconnected = false;
@@ -291,7 +291,7 @@ fn clients_whose_aliases_are_too_much_are_disconnected() {
 #[test]
 fn connections_are_refused_where_nothing_is_left() {
     every_case(|case: Case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=1048576"]);
+        let broker = case.broker_set(&["limits.memory_bytes=1048576"]);
         create_offline_session(&broker, case.version, "waits", "waits", AtLeastOnce);
         let mut holders = Vec::new();
         // Wills fill the memory, the smaller ones the rest.

@@ -78,7 +78,7 @@ fn it_moves_and_whoever_is_logged_in_stays_so() {
 
     let answer = world.reload_at(first, "admin.listen = \"127.0.0.2:0\"").expect(200);
     assert_eq!(keys(&answer, "applied"), ["admin.listen"]);
-    assert_eq!(keys(&answer, "after_restart"), [""; 0]);
+    assert_eq!(keys(&answer, "pending_restart"), [""; 0]);
     let second = moved(&answer, "http://");
     assert_eq!(second.ip().to_string(), "127.0.0.2");
     expect_closed(first);
@@ -140,7 +140,7 @@ fn it_turns_to_tls_at_its_port_and_takes_other_certificates() {
     let page = over_tls(&one, "GET /openapi.json HTTP/1.1\r\nHost: admin\r\n\r\n").expect("an answer").expect(200);
     assert!(page.body.len() > 40_000 && page.body.trim_end().ends_with('}'), "{} bytes", page.body.len());
     let plain = ask(address, "GET", "/health", "", "").expect(400);
-    assert!(plain.body.contains("[https_needed]") || plain.body.contains("\"https_needed\""), "{}", plain.body);
+    assert!(plain.body.contains("[https_required]") || plain.body.contains("\"https_required\""), "{}", plain.body);
 
     // With its own certificate.
     let own = format!("{common}admin.certificate = \"two.pem\"\nadmin.key = \"two.key\"\n");

@@ -60,7 +60,7 @@ fn send_by_proxy(address: SocketAddr, from: &str, connecting: &ConnectBuilder<'_
 #[test]
 fn behind_a_proxy_the_address_that_it_names_counts() {
     let world = World::new(2, "", &[]);
-    let table = "[auth]\nanonymous = true\n[[listener]]\nname = \"proxied\"\naddress = \"127.0.0.1:0\"\nproxy.trusted = [\"127.0.0.1\"]\n";
+    let table = "[auth]\nanonymous = true\n[[listener]]\nname = \"proxied\"\naddress = \"127.0.0.1:0\"\nproxy.trusted_networks = [\"127.0.0.1\"]\n";
     let address = added(&world.reload(table).expect(200), "proxied");
     let mut one = by_proxy(address, "192.0.2.7", "one");
     let mut other = by_proxy(address, "192.0.2.8", "other");
@@ -96,7 +96,7 @@ fn bans_outlive_the_broker_where_it_keeps_its_state() {
 /// Bans made for failures survive until they expire, whether the broker is stopped or killed.
 #[test]
 fn bans_by_rule_outlive_the_broker_and_end_when_they_should() {
-    let rules = "auth.ban=2 failures by user in 60 ban 600, 2 by client_id in 60 ban 3";
+    let rules = "auth.ban_rules=2 failures by user in 60 ban 600, 2 by client_id in 60 ban 3";
     for is_killed in [false, true] {
         let folder = Folder::new(&[("users", &format!("{DAVE}{}", DAVE.replace("dave", "ada")))]);
         let data = format!("data.path={}", folder.path().join("data").display());
@@ -154,9 +154,10 @@ pub(crate) const DAVE: &str =
 fn a_ban_by_rule_ends_the_connections_that_it_is_about_and_no_others() {
     for by in ["user", "client_id", "address"] {
         let folder = Folder::new(&[("users", DAVE)]);
-        let file = "[auth]\npassword_file = \"users\"\nanonymous = true\nplain_passwords = true\n";
-        let world = World::within(folder, 2, file, &[&format!("auth.ban=2 failures by {by} in 60 ban 600")]);
-        let table = "[[listener]]\nname = \"proxied\"\naddress = \"127.0.0.1:0\"\nproxy.trusted = [\"127.0.0.1\"]\n";
+        let file = "[auth]\npassword_file = \"users\"\nanonymous = true\nplaintext_passwords = true\n";
+        let world = World::within(folder, 2, file, &[&format!("auth.ban_rules=2 failures by {by} in 60 ban 600")]);
+        let table =
+            "[[listener]]\nname = \"proxied\"\naddress = \"127.0.0.1:0\"\nproxy.trusted_networks = [\"127.0.0.1\"]\n";
         let address = added(&world.reload(&format!("{file}{table}")).expect(200), "proxied");
         let as_dave = |client_id, password: &'static [u8]| {
             ConnectBuilder::new(Transport::Tcp(address), V5, client_id).user_name("dave").password(password)

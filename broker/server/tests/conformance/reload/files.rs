@@ -154,7 +154,7 @@ fn files_that_change_are_read_again_without_being_asked() {
     let (open, closed) = (rules(""), rules("{ deny = \"publish\", topics = \"secret\" },\n    "));
     let folder = Folder::new(&[("rules.toml", &open)]);
     let file = "[auth]\nanonymous = true\n[acl]\nfile = \"rules.toml\"\n[audit]\nfile = \"audit.log\"\n";
-    let world = World::within(folder, 1, &format!("watch_files_s = 1\n{file}"), &[]);
+    let world = World::within(folder, 1, &format!("file_watch_interval_s = 1\n{file}"), &[]);
     let mut client = world.broker.connect(V5, "c");
     let is_refused = |client: &mut Client| client.publish("secret", AtLeastOnce, b"") == 0x87;
     assert!(!is_refused(&mut client));
@@ -173,7 +173,7 @@ fn files_that_change_are_read_again_without_being_asked() {
 
     // The configuration file is watched too, and may turn watching off.
     Broker::write_file(1, &world.folder, file);
-    await_condition(|| !world.config().contains("watch_files_s = 1"));
+    await_condition(|| !world.config().contains("file_watch_interval_s = 1"));
 }
 
 #[track_caller]

@@ -110,7 +110,8 @@ fn rate_limits_apply_to_connected_clients() {
 #[test]
 fn the_memory_budget_follows_its_limit() {
     for threads in [1, 2] {
-        let world = World::new(threads, "[limits]\nbuffered_bytes = 67108864\n", &["limits.hot_bytes=1099511627776"]);
+        let world =
+            World::new(threads, "[limits]\nmemory_bytes = 67108864\n", &["limits.spill_threshold_bytes=1099511627776"]);
         let mut away = world.broker.connecting(V5, "away").persistent().open();
         away.subscribe("q", AtLeastOnce);
         away.disconnect();
@@ -119,9 +120,9 @@ fn the_memory_budget_follows_its_limit() {
         for _ in 0..30 {
             assert_eq!(publisher.publish("q", AtLeastOnce, &large), 0);
         }
-        world.reload("[limits]\nbuffered_bytes = 1048576\n").expect(200);
+        world.reload("[limits]\nmemory_bytes = 1048576\n").expect(200);
         assert_eq!(publisher.publish("q", AtLeastOnce, b"no room"), 0x97);
-        world.reload("[limits]\nbuffered_bytes = 67108864\n").expect(200);
+        world.reload("[limits]\nmemory_bytes = 67108864\n").expect(200);
         assert_eq!(publisher.publish("q", AtLeastOnce, b"last"), 0);
         let mut back = world.broker.connecting(V5, "away").clean_start(false).session_expiry_s(60).open();
         for _ in 0..30 {

@@ -109,13 +109,13 @@ fn listener_changes_apply_to_new_connections() {
         let mut first: Vec<Client> = ["a", "b", "c"].map(|id| connecting(address, id).open()).into();
         let answer = world.reload(&table("one", "127.0.0.1:0", "connections = 2\nack = \"os\"")).expect(200);
         assert_eq!(keys(&answer, "applied"), ["listener one: connections"]);
-        assert_eq!(keys(&answer, "new_connections"), ["listener one: ack"]);
+        assert_eq!(keys(&answer, "applied_to_new_connections"), ["listener one: ack"]);
         assert_eq!(keys(&answer, "listeners_added").len(), 0);
         assert!(Client::dial(Transport::Tcp(address), V5).is_closed_without_data(), "the limit is reached");
         first.iter_mut().for_each(Client::ping);
         // From here on each connection starts with a PROXY header.
         world
-            .reload(&table("one", "127.0.0.1:0", "auth.anonymous = true\nproxy.trusted = [\"127.0.0.0/8\"]"))
+            .reload(&table("one", "127.0.0.1:0", "auth.anonymous = true\nproxy.trusted_networks = [\"127.0.0.0/8\"]"))
             .expect(200);
         first.iter_mut().for_each(Client::ping);
         let mut client = Client::dial(Transport::Tcp(address), V5);
@@ -173,7 +173,7 @@ fn keys_of_tls_hold_for_new_handshakes() {
     let answer = world.reload(&format!("{}{listeners}", tls("own", "minimum_version = \"1.3\""))).expect(200);
     let new = ["tls.certificate", "tls.key", "tls.minimum_version"].map(str::to_owned).into_iter();
     let of_b = ["client_certificates", "client_ca"].map(|key| format!("listener b: tls.{key}"));
-    assert_eq!(keys(&answer, "new_connections"), new.chain(of_b).collect::<Vec<_>>());
+    assert_eq!(keys(&answer, "applied_to_new_connections"), new.chain(of_b).collect::<Vec<_>>());
     assert!(secured(&all, a).exchange(&connecting(a, "c").bytes(), &mut [0; 4]).is_err(), "it has another certificate");
     secured(&own, a).open(&connecting(a, "c").bytes());
     assert!(

@@ -80,7 +80,7 @@ impl File {
             let scheme = if *is_tls { "mqtts://" } else { "" };
             let _ = write!(
                 text,
-                "[[listener]]\nname = \"extra-{number}\"\naddress = \"{scheme}127.0.0.1:0\"\nconnections = {connections}\n"
+                "[[listener]]\nname = \"extra-{number}\"\naddress = \"{scheme}127.0.0.1:0\"\nlimits.connections = {connections}\n"
             );
         }
         text
@@ -188,7 +188,7 @@ fn reloads_under_load_lose_nothing_and_disturb_nobody() {
             assert_eq!(thread.join().expect("it receives"), published);
         }
     });
-    assert_eq!(world.metric("identities_ended"), 0);
+    assert_eq!(world.metric("credentials_expired_disconnects"), 0);
     assert_eq!(world.metric("publishes_refused"), 0);
 }
 

@@ -98,14 +98,14 @@ fn what_is_wrong_changes_nothing_and_what_holds_when_is_said() {
     let file = "[limits]\ntopic_levels = 5\nshard_queue_batches = 7\n[mqtt]\nmax_keep_alive_s = 60\n";
     let right = world.reload(file).expect(200);
     assert_eq!(keys(&right, "applied"), ["limits.topic_levels"]);
-    assert_eq!(keys(&right, "new_connections"), ["mqtt.max_keep_alive_s"]);
-    assert_eq!(keys(&right, "after_restart"), ["limits.shard_queue_batches"]);
+    assert_eq!(keys(&right, "applied_to_new_connections"), ["mqtt.max_keep_alive_s"]);
+    assert_eq!(keys(&right, "pending_restart"), ["limits.shard_queue_batches"]);
     // The reported configuration is in effect.
     let after = world.config();
     assert!(after.contains("topic_levels = 5\n") && after.contains("shard_queue_batches = 64\n"), "{after}");
     let again = world.reload_again().expect(200);
     assert_eq!(keys(&again, "applied").len(), 0);
-    assert_eq!(keys(&again, "after_restart"), ["limits.shard_queue_batches"], "still pending");
+    assert_eq!(keys(&again, "pending_restart"), ["limits.shard_queue_batches"], "still pending");
 }
 
 /// A key that needs a restart is reported by diff, by the reload, and until the restart; the running broker keeps the old value.
@@ -113,12 +113,12 @@ fn what_is_wrong_changes_nothing_and_what_holds_when_is_said() {
 fn what_needs_a_restart_is_named() {
     let world = World::new(1, "", &[]);
     let before = world.config();
-    let needed = ["threads", "user", "limits.cold_bytes", "limits.shard_queue_batches"];
-    let file = "user = \"4711:4711\"\n[limits]\ncold_bytes = 1073741824\nshard_queue_batches = 7\n";
+    let needed = ["threads", "user", "limits.spill_bytes", "limits.shard_queue_batches"];
+    let file = "user = \"4711:4711\"\n[limits]\nspilled_bytes = 1073741824\nshard_queue_batches = 7\n";
     Broker::write_file(3, &world.folder, file);
     for (method, path) in [("GET", "/config/diff"), ("POST", "/config/reload"), ("POST", "/config/reload")] {
         let answer = admin(world.broker.admin_address(), method, path, "").expect(200);
-        let mut named = keys(&answer, "after_restart");
+        let mut named = keys(&answer, "pending_restart");
         named.sort_by_key(|key| needed.iter().position(|needed| needed == key));
         assert_eq!(named, needed, "{method} {path}");
         assert_eq!(keys(&answer, "applied").len(), 0);

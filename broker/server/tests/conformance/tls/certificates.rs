@@ -29,7 +29,7 @@ fn certificates_of_clients_are_required_and_looked_at() {
     ours.make(&["--revoke", &ours.path("revoked-one.pem").display().to_string()]);
     let strange = Certificates::made(&["--client", "stranger"]);
     let [certificate, key] = ours.settings();
-    let (authority, revoked) = (ours.setting("tls.client_ca", "ca.pem"), ours.setting("tls.revoked", "revoked.pem"));
+    let (authority, revoked) = (ours.setting("tls.client_ca", "ca.pem"), ours.setting("tls.crl", "revoked.pem"));
     for mode in ["required", "optional"] {
         let mode_setting = format!("tls.client_certificates={mode}");
         let settings = [&certificate, &key, &authority, &revoked, &mode_setting];

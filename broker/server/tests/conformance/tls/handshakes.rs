@@ -31,7 +31,7 @@ fn an_old_version_and_other_cipher_suites_are_refused_where_it_is_said() {
     Client::of(&ours).connect(broker.mqtts).ping();
     let refused = Client { versions: &old, ..Client::of(&ours) }.refused(broker.mqtts);
     assert!(refused.contains("ProtocolVersion"), "{refused}");
-    broker.wait_for("tls_nothing_in_common");
+    broker.wait_for("tls_no_shared_parameters");
 
     let suite = "tls.cipher_suites=TLS13_CHACHA20_POLY1305_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
     let broker = Broker::start(&[certificate, key, suite.to_owned()]);
@@ -90,7 +90,7 @@ fn a_protocol_mismatch_is_refused_without_affecting_others() {
         let mut answer = Vec::new();
         let _ = plain.read_to_end(&mut answer);
         assert_eq!(answer.first(), Some(&21), "{answer:?}");
-        broker.wait_for("tls_not_spoken");
+        broker.wait_for("tls_not_supported");
     }
     // TLS on a plain MQTT port is closed without an answer that could be taken for TLS.
     let refused = Client::of(&ours).refused(broker.mqtt);

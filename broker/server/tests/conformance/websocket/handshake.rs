@@ -99,7 +99,7 @@ fn a_handshake_or_a_connect_that_does_not_come_is_not_waited_for() {
     open.expect_closed(1000);
 }
 
-/// `websocket.origins`: pages of this machine may connect, others if they are listed.
+/// `websocket.allowed_origins`: pages of this machine may connect, others if they are listed.
 #[test]
 fn pages_of_other_origins_are_refused_unless_they_are_listed() {
     let answer = |broker: &Broker, origin: &str, host: &str| {
@@ -109,8 +109,8 @@ fn pages_of_other_origins_are_refused_unless_they_are_listed() {
         head.split(' ').nth(1).map(str::to_owned)
     };
     let closed = Broker::start();
-    let listing = Broker::set(&["websocket.origins=https://example.org"]);
-    let open = Broker::set(&["websocket.origins=*"]);
+    let listing = Broker::set(&["websocket.allowed_origins=https://example.org"]);
+    let open = Broker::set(&["websocket.allowed_origins=*"]);
     let (accepted, refused) = (Some("101".to_owned()), Some("403".to_owned()));
     for (origin, by_default, listed) in [
         ("http://localhost:3000", &accepted, &accepted),

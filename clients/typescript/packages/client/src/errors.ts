@@ -62,10 +62,10 @@ export type MqttErrorCode =
   | "tls_certificate"
   | "tls_client_certificate_required"
   | "tls_client_certificate_refused"
-  | "tls_nothing_in_common"
-  | "tls_not_spoken"
+  | "tls_no_shared_parameters"
+  | "tls_not_supported"
   | "tls_closed"
-  | "tls_settings";
+  | "tls_options";
 
 /** The optional fields of an {@link MqttError}. */
 export interface ErrorDetails {

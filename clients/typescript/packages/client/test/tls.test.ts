@@ -74,7 +74,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
       }
       await client.close();
     }
-    await refused(mqtts, { ca, alpnProtocols: ["h2"] }, "tls_nothing_in_common", /alpnProtocols/);
+    await refused(mqtts, { ca, alpnProtocols: ["h2"] }, "tls_no_shared_parameters", /alpnProtocols/);
   });
 
   test("problems of the server's certificate have codes", async () => {
@@ -118,8 +118,8 @@ describe("TLS with the broker", { skip: noBroker }, () => {
       }
     }
     const mixed = { ca, cert: pem("ours/good.pem"), key: pem("ours/late.key") };
-    await refused(mqtts, mixed, "tls_settings", /not the key of the certificate/);
-    await refused(mqtts, { ca, cert: "no certificate", key: mixed.key }, "tls_settings", /PEM/);
+    await refused(mqtts, mixed, "tls_options", /not the key of the certificate/);
+    await refused(mqtts, { ca, cert: "no certificate", key: mixed.key }, "tls_options", /PEM/);
   });
 
   test("detects a server without TLS", async () => {
@@ -135,7 +135,7 @@ describe("TLS with the broker", { skip: noBroker }, () => {
           return `mqtts://127.0.0.1:${(server.address() as AddressInfo).port}`;
         }),
       );
-      await refused(talks!, {}, "tls_not_spoken", /does not speak TLS/);
+      await refused(talks!, {}, "tls_not_supported", /does not speak TLS/);
       await refused(hangsUp!, {}, "tls_closed", /during the TLS handshake/);
     } finally {
       for (const server of servers) server.close();

@@ -206,7 +206,7 @@ impl ShardState<Clustered> {
             })
         });
         let Some((member, here)) = picked else {
-            self.counters().group_messages_held.add(1);
+            self.counters().share_messages_deferred_to_log.add(1);
             self.mode.cluster.log.block(slot, at);
             return;
         };

@@ -39,7 +39,7 @@ pub struct ClientSummary {
     pub held_bytes: usize,
     /// When the client left, in milliseconds since the Unix epoch, to the second; `None` while it is connected.
     pub left_ms: Option<u64>,
-    /// Messages have waited for longer than `limits.neglected_session_s`.
+    /// Messages have waited for longer than `limits.stale_session_s`.
     pub is_neglected: bool,
     /// QoS 1 and 2 messages that were dropped for it because its queue was full, since the broker started.
     pub dropped_messages: u64,

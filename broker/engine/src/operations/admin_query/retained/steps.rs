@@ -178,7 +178,7 @@ mod tests {
         drop(asker);
         assert_eq!(turns(&mut shard, &removed).0.removed, 200);
         assert!(!shard.has_jobs() && answer.recv().is_err(), "nobody is told anything");
-        assert_eq!(shard.state.counters().surveys_abandoned.get(), ADMIN_QUERIES_MAX as u64 - 1);
+        assert_eq!(shard.state.counters().admin_queries_canceled.get(), ADMIN_QUERIES_MAX as u64 - 1);
         // There is room for as many again.
         assert_eq!(list(&mut shard, "#", None, 1).0.matched, 20_000 - 200);
     }

@@ -46,10 +46,10 @@ impl DeliveryOutcome {
     pub fn code(self) -> &'static str {
         match self {
             DeliveryOutcome::Arrives => "arrives",
-            DeliveryOutcome::Queued => "waits",
-            DeliveryOutcome::OneOfMany => "one_of_many",
+            DeliveryOutcome::Queued => "queued",
+            DeliveryOutcome::OneOfMany => "shared",
             DeliveryOutcome::DoesNotArrive => "does_not_arrive",
-            DeliveryOutcome::Elsewhere => "elsewhere",
+            DeliveryOutcome::Elsewhere => "other_node",
         }
     }
 }

@@ -33,7 +33,7 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn pause_for_spill(&mut self, index: ConnectionIndex) -> bool {
         let is_behind = self.is_store_behind();
         if is_behind && self.connections[index].pause_reading(PauseReason::Spill) {
-            self.counters().clients_paused_for_cold.add(1);
+            self.counters().clients_paused_for_spill.add(1);
             let id = self.id(index);
             self.paused_readers.wait_for_spill(id);
         }

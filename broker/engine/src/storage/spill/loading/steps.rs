@@ -271,7 +271,7 @@ impl<M: Mode> ShardState<M> {
             self.spill.reading_bytes += bytes;
             self.spill.pending_reads.insert(ticket, PendingRead { reader: reader(Some(ticket)), bytes });
         } else {
-            self.counters().cold_reads_put_off.add(1);
+            self.counters().spill_reads_deferred.add(1);
             self.spill.waiting_readers.push_back(reader(None));
         }
     }

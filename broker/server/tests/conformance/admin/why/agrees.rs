@@ -116,7 +116,7 @@ fn case_of(refusal: PublishRefusal) -> Case {
             Case::new(world_with_rules(1), "strict/1", AtLeastOnce).with_query("&payload=x")
         }
         PublishRefusal::NoMemory => {
-            let world = with_offline_session(World::new(1, "limits.buffered_bytes = 1048576\n", &[ROOMY]));
+            let world = with_offline_session(World::new(1, "limits.memory_bytes = 1048576\n", &[ROOMY]));
             Case::new(world, "kept", AtLeastOnce).sized(20_000, "&payload_bytes=20000").until_refused()
         }
         PublishRefusal::PayloadTooLarge => {
@@ -207,7 +207,7 @@ fn after(reason: DropReason) -> Option<DropReason> {
 /// The outcome and the code that `why` gives before a message is dropped.
 struct Expected(&'static str, &'static str);
 
-const WAITS: Expected = Expected("waits", "window_full");
+const WAITS: Expected = Expected("queued", "in_flight_full");
 
 /// The world, the prediction before the message is published, and the action that makes the broker drop it afterwards.
 fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
@@ -225,11 +225,11 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
                 case.publisher.publish("flood", AtMostOnce, &case.payload);
                 case.publisher.ping();
             }
-            (case, Expected("does_not_arrive", "output_behind"), nothing)
+            (case, Expected("does_not_arrive", "output_nearly_full"), nothing)
         }
         DropReason::MemoryFull => {
             // Only all the copies together exceed the limit, which cannot be known before they are made.
-            let world = World::new(1, "limits.buffered_bytes = 1048576\n", &["sys.interval_s=3600"]);
+            let world = World::new(1, "limits.memory_bytes = 1048576\n", &["sys.interval_s=3600"]);
             let names = (0..40).map(|number| if number == 39 { "c".to_owned() } else { format!("c{number}") });
             let mut clients: Vec<Client> = names.map(|name| world.broker.connect(V5, &name)).collect();
             clients.iter_mut().for_each(|client| client.subscribe("large", AtMostOnce));
@@ -276,7 +276,7 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
         DropReason::NotAuthorized => {
             let world = world_with_rules(1);
             world.leave("c", "secret/#");
-            (Case::new(world, "secret/1", AtLeastOnce), Expected("waits", "away"), |case| {
+            (Case::new(world, "secret/1", AtLeastOnce), Expected("queued", "offline"), |case| {
                 case.world.folder.write("access.toml", &RULES.replace("closed/#", "secret/#"));
                 case.world.reload_again().expect(200);
                 let mut client = case.world.broker.connecting(V5, "c").persistent().open();
@@ -290,7 +290,7 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
             old.subscribe("$as/protobuf/watched/#", AtLeastOnce);
             let case = Case::new(world, "watched/1", AtLeastOnce).with([old]);
             let case = Case { payload: b"{\"n\": 1}".to_vec(), ..case };
-            (case, Expected("does_not_arrive", "cannot_become"), nothing)
+            (case, Expected("does_not_arrive", "not_transcodable"), nothing)
         }
     }
 }
@@ -335,14 +335,14 @@ fn a_message_is_dropped_where_why_has_said_that_it_does_not_arrive_and_waits_whe
 /// `why` lists the reasons that keep a client or a publisher out, and its CONNECT meets them.
 #[test]
 fn refused_clients_are_listed() {
-    let world = World::new(1, "", &["limits.client_breaks=1", "limits.client_hold_s=3600"]);
+    let world = World::new(1, "", &["limits.flapping_disconnects=1", "limits.flapping_block_s=3600"]);
     let ban = |client_id: &str| {
         let body = format!(r#"{{"client_id": "{client_id}"}}"#);
         admin(world.broker.admin_address(), "POST", "/v1/bans", &body).expect(201);
     };
     world.leave("c", "a");
     let (_, codes) = world.why("c", "topic=a&publisher=p");
-    assert_eq!(codes, ["away", "subscribed", "publisher_not_connected"]);
+    assert_eq!(codes, ["offline", "subscribed", "publisher_not_connected"]);
     let refused = |client_id| world.broker.connecting(V5, client_id).persistent().refused();
 
     // A message is queued for the client, which cannot connect.

@@ -48,28 +48,28 @@ pub(super) const ROWS: &[Row] = &[
         with: NO,
     },
     Row {
-        keys: &["admin.session_idle_s"],
+        keys: &["admin.session_idle_timeout_s"],
         file: "{}\n",
         off: "",
-        on: "admin.session_idle_s = 60",
+        on: "admin.session_idle_timeout_s = 60",
         see: After(|scene| yes_if(session_expiry_s(&session(scene)) > 120)),
         without: YES,
         with: NO,
     },
     Row {
-        keys: &["admin.session_s"],
+        keys: &["admin.session_max_age_s"],
         file: "{}\n",
         off: "",
-        on: "admin.session_s = 60",
+        on: "admin.session_max_age_s = 60",
         see: After(|scene| yes_if(session_expiry_s(&session(scene)) > 120)),
         without: YES,
         with: NO,
     },
     Row {
-        keys: &["watch_files_s"],
+        keys: &["file_watch_interval_s"],
         file: "{}\n",
         off: "",
-        on: "watch_files_s = 1",
+        on: "file_watch_interval_s = 1",
         see: After(|scene| {
             scene.folder.write("token", WATCHED_TOKEN);
             let until = Instant::now() + scene.patience(YES);

@@ -40,20 +40,20 @@ pub(super) const ROWS: &[Row] = &[
         with: "0x86",
     },
     Row {
-        keys: &["auth.plain_passwords"],
+        keys: &["auth.plaintext_passwords"],
         file: "auth.password_file = \"users\"\n{}\n[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n\
-               proxy.trusted = [\"127.0.0.1\"]\n",
+               proxy.trusted_networks = [\"127.0.0.1\"]\n",
         off: "",
-        on: "auth.plain_passwords = true",
+        on: "auth.plaintext_passwords = true",
         see: After(connect_from_other_address),
         without: "0x87",
         with: ACCEPTED,
     },
     Row {
-        keys: &["auth.certificate"],
+        keys: &["auth.certificate_identity"],
         file: BY_CERTIFICATE,
         off: "",
-        on: "auth.certificate = \"nobody\"",
+        on: "auth.certificate_identity = \"none\"",
         see: After(by_certificate),
         without: ACCEPTED,
         with: "0x87",
@@ -68,19 +68,19 @@ pub(super) const ROWS: &[Row] = &[
         with: "0x87",
     },
     Row {
-        keys: &["auth.jwt_keys"],
+        keys: &["auth.jwt_key_file"],
         file: "{}\n",
-        off: "auth.jwt_keys = \"jwks-1.json\"",
-        on: "auth.jwt_keys = \"jwks-2.json\"",
+        off: "auth.jwt_key_file = \"jwks-1.json\"",
+        on: "auth.jwt_key_file = \"jwks-2.json\"",
         see: After(|scene| by_token(scene, &scene.service.token(0, &claims("ann", 3_600, "")))),
         without: ACCEPTED,
         with: "0x86",
     },
     Row {
-        keys: &["auth.jwt_url"],
+        keys: &["auth.jwks_url"],
         file: "{}\n",
         off: "",
-        on: "auth.jwt_url = \"SERVICE/keys\"",
+        on: "auth.jwks_url = \"SERVICE/keys\"",
         see: After(|scene| by_token(scene, &scene.service.token(1, &claims("ann", 3_600, "")))),
         without: ACCEPTED,
         with: "0x86",
@@ -255,37 +255,37 @@ pub(super) const ROWS: &[Row] = &[
         with: NO,
     },
     Row {
-        keys: &["auth.hook_positive_s"],
+        keys: &["auth.hook_allow_cache_s"],
         file: BY_HOOK,
-        off: "auth.hook_positive_s = 3600",
-        on: "auth.hook_positive_s = 0",
+        off: "auth.hook_allow_cache_s = 3600",
+        on: "auth.hook_allow_cache_s = 0",
         see: After(|scene| requests_for_two(scene, "good")),
         without: "1",
         with: "2",
     },
     Row {
-        keys: &["auth.hook_negative_s"],
+        keys: &["auth.hook_deny_cache_s"],
         file: BY_HOOK,
-        off: "auth.hook_negative_s = 3600",
-        on: "auth.hook_negative_s = 0",
+        off: "auth.hook_deny_cache_s = 3600",
+        on: "auth.hook_deny_cache_s = 0",
         see: After(|scene| requests_for_two(scene, "bad")),
         without: "1",
         with: "2",
     },
     Row {
-        keys: &["auth.hook_failures"],
-        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_pause_s = 3600\n{}\n",
+        keys: &["auth.hook_failure_threshold"],
+        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_retry_s = 3600\n{}\n",
         off: "",
-        on: "auth.hook_failures = 1",
+        on: "auth.hook_failure_threshold = 1",
         see: After(|scene| requests_for_two(scene, "broken")),
         without: "2",
         with: "1",
     },
     Row {
-        keys: &["auth.hook_pause_s"],
-        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_failures = 1\n{}\n",
-        off: "auth.hook_pause_s = 3600",
-        on: "auth.hook_pause_s = 1",
+        keys: &["auth.hook_retry_s"],
+        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_failure_threshold = 1\n{}\n",
+        off: "auth.hook_retry_s = 3600",
+        on: "auth.hook_retry_s = 1",
         see: After(|scene| {
             assert_eq!(asks_as(scene, "broken"), "0x88");
             let until = Instant::now() + scene.patience(YES);
@@ -303,7 +303,7 @@ pub(super) const ROWS: &[Row] = &[
         keys: &["auth.hook_unreachable"],
         file: "auth.hook_url = \"SERVICE/auth\"\nauth.password_file = \"users\"\nauth.anonymous = true\n{}\n",
         off: "",
-        on: "auth.hook_unreachable = \"ask_next\"",
+        on: "auth.hook_unreachable = \"ignore\"",
         see: After(|scene| {
             // Unknown in the password file, and the hook fails: nothing identifies the client.
             let name = format!("broken-{}", scene.name());
@@ -322,10 +322,10 @@ pub(super) const ROWS: &[Row] = &[
         with: ACCEPTED,
     },
     Row {
-        keys: &["auth.ban"],
+        keys: &["auth.ban_rules"],
         file: "auth.password_file = \"users\"\n{}\n",
         off: "",
-        on: "auth.ban = [\"2 by user in 600 ban 600\"]",
+        on: "auth.ban_rules = [\"2 by user in 600 ban 600\"]",
         see: After(|scene| {
             let name = scene.name();
             for _ in 0..2 {
@@ -346,10 +346,10 @@ pub(super) const ROWS: &[Row] = &[
         with: "3",
     },
     Row {
-        keys: &["auth.cached_passwords"],
+        keys: &["auth.password_cache_entries"],
         file: "auth.password_file = \"users\"\n{}\n",
-        off: "auth.cached_passwords = 0",
-        on: "auth.cached_passwords = 10",
+        off: "auth.password_cache_entries = 0",
+        on: "auth.password_cache_entries = 10",
         see: After(|scene| {
             let before = scene.metric("auth_password_cache_hits");
             assert_eq!((scene.connects(), scene.connects()), (ACCEPTED.to_owned(), ACCEPTED.to_owned()));

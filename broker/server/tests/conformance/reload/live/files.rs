@@ -151,13 +151,13 @@ pub(super) const KEPT: &[Row] = &[
         with: NO,
     },
     Row {
-        keys: &["limits.hot_bytes"],
+        keys: &["limits.spill_threshold_bytes"],
         file: "{}\n",
         off: "",
-        on: "limits.hot_bytes = 65536",
+        on: "limits.spill_threshold_bytes = 65536",
         see: Before(|scene, mut client| {
             let topics = [1, 2, 3, 4, 5].map(|number| format!("hot/{}/{number}", scene.name()));
-            let before = scene.metric("cold_writes");
+            let before = scene.metric("spill_writes");
             let mut set = |payload: &[u8]| {
                 topics.iter().for_each(|topic| {
                     _ = client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, payload).retained())
@@ -167,7 +167,7 @@ pub(super) const KEPT: &[Row] = &[
             let until = Instant::now() + scene.patience(YES);
             let mut has_left = false;
             while !has_left && Instant::now() < until {
-                has_left = scene.metric("cold_writes") > before;
+                has_left = scene.metric("spill_writes") > before;
             }
             set(b"");
             yes_if(has_left)
@@ -205,7 +205,7 @@ pub(super) const KEPT: &[Row] = &[
 pub(super) const LOG: &[Row] = &[
     Row {
         keys: &["log.level"],
-        file: "log.repeat_burst = 0\n{}\n",
+        file: "log.rate_limit_burst = 0\n{}\n",
         off: "log.level = \"debug\"",
         on: "log.level = \"error\"",
         see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "refused connection")))),
@@ -214,7 +214,7 @@ pub(super) const LOG: &[Row] = &[
     },
     Row {
         keys: &["log.format"],
-        file: "log.repeat_burst = 0\n{}\n",
+        file: "log.rate_limit_burst = 0\n{}\n",
         off: "",
         on: "log.format = \"json\"",
         see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "{\"time\"")))),
@@ -222,19 +222,19 @@ pub(super) const LOG: &[Row] = &[
         with: YES,
     },
     Row {
-        keys: &["log.repeat_burst"],
-        file: "log.repeat_interval_s = 3600\n{}\n",
-        off: "log.repeat_burst = 0",
-        on: "log.repeat_burst = 1",
+        keys: &["log.rate_limit_burst"],
+        file: "log.rate_limit_interval_s = 3600\n{}\n",
+        off: "log.rate_limit_burst = 0",
+        on: "log.rate_limit_burst = 1",
         see: After(|scene| yes_if(are_five_logged(scene))),
         without: YES,
         with: NO,
     },
     Row {
-        keys: &["log.repeat_interval_s"],
-        file: "log.repeat_burst = 1\n{}\n",
-        off: "log.repeat_interval_s = 3600",
-        on: "log.repeat_interval_s = 1",
+        keys: &["log.rate_limit_interval_s"],
+        file: "log.rate_limit_burst = 1\n{}\n",
+        off: "log.rate_limit_interval_s = 3600",
+        on: "log.rate_limit_interval_s = 1",
         see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "suppressed ")))),
         without: NO,
         with: YES,

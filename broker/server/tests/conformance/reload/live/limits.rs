@@ -105,19 +105,19 @@ pub(super) const ROWS: &[Row] = &[
         with: "1",
     },
     Row {
-        keys: &["limits.client_breaks"],
-        file: "limits.client_breaks_s = 3600\n{}\n",
+        keys: &["limits.flapping_disconnects"],
+        file: "limits.flapping_window_s = 3600\n{}\n",
         off: "",
-        on: "limits.client_breaks = 2",
+        on: "limits.flapping_disconnects = 2",
         see: After(|scene| disconnects(scene, 2)),
         without: ACCEPTED,
         with: "0x9f",
     },
     Row {
-        keys: &["limits.client_breaks_s"],
-        file: "limits.client_breaks = 2\n{}\n",
-        off: "limits.client_breaks_s = 3600",
-        on: "limits.client_breaks_s = 1",
+        keys: &["limits.flapping_window_s"],
+        file: "limits.flapping_disconnects = 2\n{}\n",
+        off: "limits.flapping_window_s = 3600",
+        on: "limits.flapping_window_s = 1",
         see: After(|scene| {
             assert_eq!(disconnects(scene, 1), ACCEPTED);
             sleep(std::time::Duration::from_millis(1_100));
@@ -127,10 +127,10 @@ pub(super) const ROWS: &[Row] = &[
         with: ACCEPTED,
     },
     Row {
-        keys: &["limits.client_hold_s"],
-        file: "limits.client_breaks = 1\n{}\n",
-        off: "limits.client_hold_s = 3600",
-        on: "limits.client_hold_s = 1",
+        keys: &["limits.flapping_block_s"],
+        file: "limits.flapping_disconnects = 1\n{}\n",
+        off: "limits.flapping_block_s = 3600",
+        on: "limits.flapping_block_s = 1",
         see: After(|scene| {
             disconnects(scene, 1);
             let until = Instant::now() + scene.patience(YES);
@@ -280,10 +280,10 @@ pub(super) const ROWS: &[Row] = &[
         with: YES,
     },
     Row {
-        keys: &["limits.neglected_session_s"],
+        keys: &["limits.stale_session_s"],
         file: "{}\n",
         off: "",
-        on: "limits.neglected_session_s = 1",
+        on: "limits.stale_session_s = 1",
         see: Before(is_listed_neglected),
         without: NO,
         with: YES,
@@ -334,10 +334,10 @@ pub(super) const ROWS: &[Row] = &[
         with: NO,
     },
     Row {
-        keys: &["limits.buffered_bytes"],
+        keys: &["limits.memory_bytes"],
         file: "limits.session_queue_bytes = 1099511627776\n{}\n",
         off: "",
-        on: "limits.buffered_bytes = 1048576",
+        on: "limits.memory_bytes = 1048576",
         see: Before(stores_two_megabytes),
         without: ACCEPTED,
         with: QUOTA_EXCEEDED,
@@ -352,10 +352,10 @@ pub(super) const ROWS: &[Row] = &[
         with: QUOTA_EXCEEDED,
     },
     Row {
-        keys: &["limits.client_bytes"],
+        keys: &["limits.memory_bytes_per_client"],
         file: "limits.session_queue_bytes = 1099511627776\n{}\n",
         off: "",
-        on: "limits.client_bytes = 65536",
+        on: "limits.memory_bytes_per_client = 65536",
         see: Before(stores_two_megabytes),
         without: ACCEPTED,
         with: QUOTA_EXCEEDED,
@@ -461,12 +461,12 @@ fn is_listed_neglected(scene: &ReloadTest, mut client: Client) -> String {
     away.subscribe(&name, AtLeastOnce);
     away.disconnect();
     assert_eq!(client.publish(&name, AtLeastOnce, b"x"), 0);
-    let before = scene.metric("sessions_neglected");
+    let before = scene.metric("sessions_stale");
     let deadline = Instant::now() + scene.patience(YES);
-    while scene.metric("sessions_neglected") == before && Instant::now() < deadline {
+    while scene.metric("sessions_stale") == before && Instant::now() < deadline {
         client.ping();
     }
-    yes_if(scene.metric("sessions_neglected") > before)
+    yes_if(scene.metric("sessions_stale") > before)
 }
 
 /// The first message that a client receives after reconnecting, if two messages of 600 bytes were published meanwhile.

@@ -33,7 +33,7 @@ const BY_CERTIFICATE: &str = "auth.password_file = \"users\"\ntls.certificate = 
      tls.client_ca = \"all-ca.pem\"\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n\
      tls.client_certificates = \"required\"\n{}\n";
 
-const OF_PROXY: &str = "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\nproxy.trusted = [\"127.0.0.1\"]\n{}\n";
+const OF_PROXY: &str = "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\nproxy.trusted_networks = [\"127.0.0.1\"]\n{}\n";
 
 /// What a proxy reports with `PP2_TYPE_SSL`: whether the client uses TLS and has a certificate, and the verification result (0: valid).
 type OfClient = [u8; 5];
@@ -94,10 +94,10 @@ pub(super) const ROWS: &[Row] = &[
         with: NO,
     },
     Row {
-        keys: &["tls.revoked"],
+        keys: &["tls.crl"],
         file: REVOKING,
         off: "",
-        on: "tls.revoked = \"made/revoked.pem\"",
+        on: "tls.crl = \"made/revoked.pem\"",
         see: After(connects_with_revoked),
         without: YES,
         with: NO,
@@ -142,10 +142,10 @@ pub(super) const ROWS: &[Row] = &[
         with: "127.0.0.2",
     },
     Row {
-        keys: &["listener connections"],
+        keys: &["listener limits.connections"],
         file: PLAIN,
         off: "",
-        on: "connections = 3",
+        on: "limits.connections = 3",
         see: After(connect_five),
         without: YES,
         with: NO,
@@ -181,20 +181,20 @@ pub(super) const ROWS: &[Row] = &[
         with: "0x86",
     },
     Row {
-        keys: &["listener auth.plain_passwords"],
+        keys: &["listener auth.plaintext_passwords"],
         file: "auth.password_file = \"users\"\n[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n\
-               proxy.trusted = [\"127.0.0.1\"]\n{}\n",
+               proxy.trusted_networks = [\"127.0.0.1\"]\n{}\n",
         off: "",
-        on: "auth.plain_passwords = true",
+        on: "auth.plaintext_passwords = true",
         see: After(super::auth::connect_from_other_address),
         without: "0x87",
         with: ACCEPTED,
     },
     Row {
-        keys: &["listener auth.certificate"],
+        keys: &["listener auth.certificate_identity"],
         file: BY_CERTIFICATE,
         off: "",
-        on: "auth.certificate = \"nobody\"",
+        on: "auth.certificate_identity = \"none\"",
         see: After(by_certificate),
         without: ACCEPTED,
         with: "0x87",
@@ -360,10 +360,10 @@ pub(super) const ROWS: &[Row] = &[
         with: YES,
     },
     Row {
-        keys: &["listener proxy.trusted"],
+        keys: &["listener proxy.trusted_networks"],
         file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\n{}\n",
         off: "",
-        on: "proxy.trusted = [\"127.0.0.1\"]",
+        on: "proxy.trusted_networks = [\"127.0.0.1\"]",
         see: After(|scene| scene.connects()),
         without: ACCEPTED,
         with: super::CLOSED,
@@ -415,10 +415,10 @@ pub(super) const ROWS: &[Row] = &[
         with: NO,
     },
     Row {
-        keys: &["listener tls.revoked"],
+        keys: &["listener tls.crl"],
         file: ONE_REVOKING,
         off: "",
-        on: "tls.revoked = \"made/revoked.pem\"",
+        on: "tls.crl = \"made/revoked.pem\"",
         see: After(connects_with_revoked),
         without: YES,
         with: NO,

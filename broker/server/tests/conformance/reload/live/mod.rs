@@ -292,10 +292,11 @@ fn expect_named(row: &Row, answer: &Answer) {
         assert_eq!(keys(answer, "listeners_added").len(), 1, "{}", answer.body);
         return;
     }
-    let named: BTreeSet<String> = ["applied", "new_connections"].iter().flat_map(|list| keys(answer, list)).collect();
+    let named: BTreeSet<String> =
+        ["applied", "applied_to_new_connections"].iter().flat_map(|list| keys(answer, list)).collect();
     let expected: BTreeSet<String> = row.keys.iter().map(|key| key.replace("listener ", "listener own: ")).collect();
     assert_eq!(named, expected, "{}", answer.body);
-    assert_eq!(keys(answer, "after_restart"), [""; 0]);
+    assert_eq!(keys(answer, "pending_restart"), [""; 0]);
 }
 
 #[test]

@@ -176,10 +176,10 @@ pub(super) const ROWS: &[Row] = &[
         with: NO,
     },
     Row {
-        keys: &["websocket.origins"],
+        keys: &["websocket.allowed_origins"],
         file: "{}\n",
         off: "",
-        on: "websocket.origins = [\"https://example.org\"]",
+        on: "websocket.allowed_origins = [\"https://example.org\"]",
         see: After(|scene| {
             let mut websocket = WebSocket::dial(scene.broker.websocket_address());
             let changed = [("Host", "broker.example.com"), ("Origin", "https://example.org")];

@@ -74,10 +74,10 @@ pub(super) const ROWS: &[Row] = &[
         with: YES,
     },
     Row {
-        keys: &["telemetry.trace_ratio"],
+        keys: &["telemetry.trace_sample_ratio"],
         file: concat!(often!("SERVICE"), "telemetry.traces = true\n"),
         off: "",
-        on: "telemetry.trace_ratio = 1",
+        on: "telemetry.trace_sample_ratio = 1",
         see: Before(|scene, mut client| {
             settle(scene);
             client.publish("t", AtLeastOnce, b"");
@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         keys: &["telemetry.trace_topics"],
-        file: concat!(often!("SERVICE"), "telemetry.traces = true\ntelemetry.trace_ratio = 1\n"),
+        file: concat!(often!("SERVICE"), "telemetry.traces = true\ntelemetry.trace_sample_ratio = 1\n"),
         off: "telemetry.trace_topics = false",
         on: "",
         see: Before(|scene, mut client| {

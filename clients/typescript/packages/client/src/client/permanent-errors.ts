@@ -11,7 +11,7 @@ const CODES: readonly string[] = [
   "authentication_failed",
   "invalid_options",
   "invalid_argument",
-  "tls_settings",
+  "tls_options",
 ];
 
 /** Whether another attempt would fail in the same way. */

@@ -19,11 +19,11 @@ const EXPLANATIONS: readonly (readonly [RegExp, MqttErrorCode, string])[] = [
   [/_ALERT_UNKNOWN_CA$/, "tls_client_certificate_refused", "the server does not trust the authority that issued it"],
   [/_ALERT_UNSUPPORTED_CERTIFICATE$/, "tls_client_certificate_refused", "it is not a client certificate"],
   [/_ALERT_(BAD_CERTIFICATE|CERTIFICATE_UNKNOWN|ACCESS_DENIED)$/, "tls_client_certificate_refused", "see the log of the server for the reason"],
-  [/_ALERT_NO_APPLICATION_PROTOCOL$/, "tls_nothing_in_common", "none of the protocols in `tls.alpnProtocols`; offer \"mqtt\", or none"],
-  [/_ALERT_(PROTOCOL_VERSION|HANDSHAKE_FAILURE|INSUFFICIENT_SECURITY)$|^ERR_SSL_(UNSUPPORTED_PROTOCOL|NO_PROTOCOLS_AVAILABLE)$/, "tls_nothing_in_common", "no version or cipher suite"],
-  [/^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST)$/, "tls_not_spoken", "or connect with mqtt:// or ws://"],
-  [/^ERR_OSSL_X509_KEY_VALUES_MISMATCH$/, "tls_settings", "`tls.key` is not the key of the certificate in `tls.cert`"],
-  [/^ERR_OSSL_|^ERR_CRYPTO_|^ERR_INVALID_ARG_|^ERR_TLS_INVALID/, "tls_settings", "certificates and keys must be PEM"],
+  [/_ALERT_NO_APPLICATION_PROTOCOL$/, "tls_no_shared_parameters", "none of the protocols in `tls.alpnProtocols`; offer \"mqtt\", or none"],
+  [/_ALERT_(PROTOCOL_VERSION|HANDSHAKE_FAILURE|INSUFFICIENT_SECURITY)$|^ERR_SSL_(UNSUPPORTED_PROTOCOL|NO_PROTOCOLS_AVAILABLE)$/, "tls_no_shared_parameters", "no version or cipher suite"],
+  [/^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST)$/, "tls_not_supported", "or connect with mqtt:// or ws://"],
+  [/^ERR_OSSL_X509_KEY_VALUES_MISMATCH$/, "tls_options", "`tls.key` is not the key of the certificate in `tls.cert`"],
+  [/^ERR_OSSL_|^ERR_CRYPTO_|^ERR_INVALID_ARG_|^ERR_TLS_INVALID/, "tls_options", "certificates and keys must be PEM"],
 ];
 
 /** Converts a TLS error of a socket to an error with a code and an action. Returns other errors unchanged. */
