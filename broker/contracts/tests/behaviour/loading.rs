@@ -46,7 +46,7 @@ fn each_fault_has_its_code_line_and_column() {
             "message = 'A'\nunknown_fields = 'x'",
             "contracts.toml:7:18: unknown_fields must be one of allow, reject",
         ),
-        ("message = 'A'", "message = 'A'\ntopic_fields = 1", "contracts.toml:7:8: topic_fields must be a table"),
+        ("message = 'A'", "message = 'A'\ntopic_fields = 1", "contracts.toml:7:16: topic_fields must be a table"),
         (
             "message = 'A'",
             "message = 'A'\ntopic_fields = { x = 'id' }",

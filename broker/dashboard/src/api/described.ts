@@ -48,7 +48,7 @@ export interface Schemas {
   Bans: {
     bans: Schemas["Ban"][];
   };
-  Banned: {
+  BanRequest: {
     client_id?: string | undefined;
     user?: string | undefined;
     network?: string | undefined;
@@ -139,16 +139,16 @@ export interface Schemas {
     subscriptions: Schemas["Subscription"][];
     next: string | null;
   };
-  Why: {
+  DeliveryExplanation: {
     outcome: "arrives" | "queued" | "shared" | "does_not_arrive" | "other_node";
     findings: ({
       code: string;
       text: string;
-      change: string;
+      remedy: string;
     })[];
     drops: Schemas["Drop"][];
   };
-  Reloaded: {
+  ReloadResult: {
     applied: string[];
     applied_to_new_connections: string[];
     pending_restart: string[];
@@ -175,11 +175,11 @@ export interface Schemas {
       slowest_ms: number | null;
     };
     sessions: {
-      serving: number;
-      resting: number;
-      claiming: number;
-      adopting: number;
-      moving: number;
+      active: number;
+      dormant: number;
+      claims_pending: number;
+      takeovers_pending: number;
+      migrating: number;
     };
     retained: {
       position: number;
@@ -188,9 +188,9 @@ export interface Schemas {
       unreadable: number;
     };
     configuration: {
-      held: number;
+      current: number;
       latest: number;
-      behind: boolean;
+      lagging: boolean;
       reason: string[];
       parts: Schemas["SharedPart"][];
     };
@@ -211,8 +211,8 @@ export interface Schemas {
   };
   SharedConfiguration: {
     number: number;
-    held: number;
-    behind: boolean;
+    current: number;
+    lagging: boolean;
     reason: string[];
     parts: {
       acl?: Schemas["SharedText"] | undefined;
@@ -244,7 +244,7 @@ export interface Schemas {
     sessions: number;
     age_ms: number;
   };
-  Begun: {
+  StartResult: {
     started: boolean;
   };
   Contract: {
@@ -259,7 +259,7 @@ export interface Schemas {
     unknownFields: "allow" | "reject";
     topicFields?: Record<string, string> | undefined;
   };
-  ListedContract: {
+  ContractSummary: {
     name: string;
     topics: string;
     filter: string;
@@ -316,7 +316,7 @@ export interface Schemas {
     schema_file?: string | undefined;
     on_violation?: "observe" | "reject" | "quarantine" | "disconnect" | undefined;
   };
-  Question: {
+  ExplainRequest: {
     client_id: string;
     user?: string | null | undefined;
     listener?: string | null | undefined;
@@ -359,8 +359,8 @@ export interface Schemas {
     })[];
   };
   Rules: {
-    open: boolean;
-    all: number;
+    unrestricted: boolean;
+    total: number;
     rules: ({
       number: number;
       listener: string | null;
@@ -389,7 +389,7 @@ export interface Schemas {
       };
     })[];
   };
-  Published: {
+  PublishResult: {
     matched: boolean;
   };
   Violations: number;
@@ -450,7 +450,7 @@ export interface Schemas {
       acknowledgement_p99_us: (number | null)[];
     };
   };
-  Retained: {
+  RetainedSummary: {
     topic: string;
     qos: number;
     payload_bytes: number | null;
@@ -474,7 +474,7 @@ export interface Schemas {
     decoded?: unknown;
     text?: string | undefined;
   };
-  Removed: {
+  RemoveResult: {
     deleted: number;
     refused: number;
     more: boolean;
@@ -484,7 +484,7 @@ export interface Schemas {
       level: string;
       topic: string;
       retained: boolean;
-      below: number;
+      descendants: number;
     })[];
     next: string | null;
   };
@@ -513,7 +513,7 @@ export interface Requests {
   "GET /v1/clients/{client}/why": { path: { client: string }; query: { mount_point?: QueryValue; topic: QueryValue; qos?: QueryValue; retain?: QueryValue; payload?: QueryValue; payload_bytes?: QueryValue; publisher?: QueryValue }; body: undefined; answer: Schemas["DeliveryExplanation"] };
   "GET /v1/cluster": { path: undefined; query: undefined; body: undefined; answer: Schemas["Cluster"] };
   "GET /v1/cluster/configuration": { path: undefined; query: { content?: QueryValue }; body: undefined; answer: Schemas["SharedConfiguration"] };
-  "PUT /v1/cluster/configuration": { path: undefined; query: { expect: QueryValue }; body: Schemas["SharedParts"]; answer: Schemas["SharedConfiguration"] };
+  "PUT /v1/cluster/configuration": { path: undefined; query: { if_revision: QueryValue }; body: Schemas["SharedParts"]; answer: Schemas["SharedConfiguration"] };
   "POST /v1/cluster/drain": { path: undefined; query: { permanent?: QueryValue; node?: QueryValue }; body: undefined; answer: Schemas["StartResult"] };
   "POST /v1/cluster/rebalance": { path: undefined; query: undefined; body: undefined; answer: Schemas["StartResult"] };
   "GET /v1/config": { path: undefined; query: undefined; body: undefined; answer: string };
@@ -534,5 +534,5 @@ export interface Requests {
   "GET /v1/retained/{topic}": { path: { topic: string }; query: undefined; body: undefined; answer: Schemas["RetainedMessage"] };
   "GET /v1/tap": { path: undefined; query: { filter?: QueryValue; rate?: QueryValue }; body: undefined; answer: string };
   "GET /v1/topic-metrics": { path: undefined; query: undefined; body: undefined; answer: Schemas["TopicMetrics"] };
-  "GET /v1/topics": { path: undefined; query: { below?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Topics"] };
+  "GET /v1/topics": { path: undefined; query: { parent?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Topics"] };
 }

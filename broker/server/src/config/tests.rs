@@ -242,7 +242,7 @@ fn listener_table_errors_are_reported_with_their_location() {
     );
     assert_eq!(
         wrong("[[listener]]\naddress = \"127.0.0.1:1\"\nlimits.connections = 0\n"),
-        "tautwire.toml:3:15: connections: 0 is out of range; write a whole number from 1 to 100000000 [config_out_of_range]"
+        "tautwire.toml:3:22: limits.connections: 0 is out of range; write a whole number from 1 to 100000000 [config_out_of_range]"
     );
     assert!(wrong("threads = 1\n[[listener]]\nname = \"a\"\n").starts_with("tautwire.toml:2:"));
     assert!(wrong("[[listener]]\nname = \"a\"\n").contains("needs the key address [config_missing]"));
@@ -308,7 +308,7 @@ fn a_unix_socket_has_a_path_and_a_mode() {
 #[test]
 fn proxies_are_networks_of_one_listener() {
     let table = |trusted: &str| {
-        from_file(&format!("[[listener]]\naddress = \"127.0.0.1:1\"\n[listener.proxy]\ntrusted = {trusted}\n"))
+        from_file(&format!("[[listener]]\naddress = \"127.0.0.1:1\"\n[listener.proxy]\ntrusted_networks = {trusted}\n"))
     };
     let config = table("[\"10.0.0.0/8\", \"::1\"]").expect("good");
     let networks: Vec<String> = config.listener[0]
@@ -323,7 +323,7 @@ fn proxies_are_networks_of_one_listener() {
     assert!(one_error(table("[]")).contains("nobody could connect"));
     assert!(
         one_error(table("\"10.0.0.1/8\""))
-            .contains("tautwire.toml:4:11: proxy.trusted_networks: \"10.0.0.1/8\" is not a network")
+            .contains("tautwire.toml:4:20: proxy.trusted_networks: \"10.0.0.1/8\" is not a network")
     );
     assert!(
         one_error(from_options(&["proxy.trusted_networks=::1"])).contains("there is no key proxy.trusted_networks")

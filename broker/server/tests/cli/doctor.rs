@@ -23,7 +23,7 @@ fn doctor_reports_passed_and_failed_checks_with_advice() {
     let ended = doctor(&["--set", &data, "--threads", "64", "--set", "limits.connections=1000000"]).expect(3);
     assert!(line(&ended.text(), "threads").starts_with("warning"), "{}", ended.text());
     let json = doctor(&["--memory", "--threads", "64", "--json"]).expect(3).text();
-    assert!(json.contains("{\"what\":\"threads\",\"verdict\":\"warning\","), "{json}");
+    assert!(json.contains("{\"check\":\"threads\",\"status\":\"warning\","), "{json}");
     assert!(json.contains("all data is in memory"), "{json}");
     assert_eq!(std::fs::read_dir(folder.path("")).expect("a folder").count(), 0, "nothing is left");
 }
@@ -97,7 +97,7 @@ fn certificates_that_expire_soon_and_keys_that_all_may_read_are_found() {
 #[test]
 fn an_unwritable_directory_and_an_invalid_configuration_are_reported() {
     let ended = doctor(&["--set", "data.path=/proc/tautwire"]).expect(3);
-    assert!(line(&ended.text(), "cannot be written").starts_with("wrong"), "{}", ended.text());
+    assert!(line(&ended.text(), "cannot be written").starts_with("failed"), "{}", ended.text());
     let ended = doctor(&["--listen", "mqtts://127.0.0.1:0", "--set", "tls.certificate=/no/such/file"]).expect(1);
     assert!(ended.stderr.contains("tautwire: "), "{}", ended.stderr);
 }

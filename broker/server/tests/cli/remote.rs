@@ -159,6 +159,19 @@ fn the_broker_is_looked_at_as_a_whole() {
     assert!(json.starts_with("{\"overview\":{\"version\":") && json.lines().count() == 1, "{json}");
     assert!(json.contains(",\"clients\":{\"matched\":") && json.contains(",\"topics\":{\"levels\":["), "{json}");
     ask(&["top", "--once", "--interval", "0"]).expect(1);
+    assert!(ask(&["acl", "list"]).expect(0).text().starts_with("there are no access rules"));
+}
+
+#[test]
+fn access_rules_are_listed_with_their_place() {
+    let rules = "[[role]]\nname = \"all\"\nrules = [{ allow = \"subscribe\", topics = \"#\" }]\n";
+    let folder = Folder::new(&[("token", TOKEN), ("access.toml", rules)]);
+    let (token, file) = (folder.path("token"), folder.path("access.toml"));
+    let settings =
+        [format!("admin.token_file={token}"), format!("acl.file={file}"), "admin.listen=127.0.0.1:0".to_owned()];
+    let broker = Broker::with(&settings.each_ref().map(String::as_str));
+    let listed = run(&["acl", "list", "--admin", broker.admin(), "--token-file", &token]).expect(0).text();
+    assert!(listed.contains(&format!("{file}:3")) && listed.ends_with("\n1 of 1\n"), "{listed}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn each_refusal_denial_and_failed_login_is_one_line_with_fields() {
             " WARN  denied subscription ",
             &["topic=elsewhere/2", "client_id=meter", "user=ann", listener, "reason_code=0x87"],
         ),
-        (" WARN  failed admin login ", &["by=\"user eve\"", "done=no"]),
+        (" WARN  failed admin login ", &["actor=\"user eve\"", "result=failure"]),
         (" WARN  denied admin request ", &["method=GET", "path=/v1/clients", "status=401"]),
     ] {
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(message)).collect();
@@ -68,7 +68,7 @@ fn lines_of_json_have_fields() {
         "\"user\":\"ann\"",
         "\"listener\":\"mqtt://127.0.0.1:0\"",
         "\"address\":\"127.0.0.1:",
-        "\"reason\":\"0x86\"",
+        "\"reason_code\":\"0x86\"",
     ] {
         assert!(line.contains(member), "{member}: {line}");
     }
@@ -105,12 +105,14 @@ fn every_event_of_a_client_has_its_address_in_the_audit_log() {
     admin(world.broker.admin_address(), "GET", "/v1/retained/users/ann/x", "").expect(200);
     world.broker.end();
     let log = world.folder.read("audit.log");
-    for event in ["connect", "disconnect", "refused", "denied", "held_back", "admin", "admin_login", "retained_read"] {
+    for event in
+        ["connect", "disconnect", "refused", "denied", "flapping_blocked", "admin", "admin_login", "retained_read"]
+    {
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).collect();
         assert!(!lines.is_empty(), "{event}: {log}");
         for line in lines {
             assert!(line.contains("\"address\":\"127.0.0.1:"), "{line}");
         }
     }
-    assert!(log.contains("\"event\":\"retained_read\",\"topic\":\"users/ann/x\",\"by\":\"token "), "{log}");
+    assert!(log.contains("\"event\":\"retained_read\",\"topic\":\"users/ann/x\",\"actor\":\"token "), "{log}");
 }

@@ -231,7 +231,7 @@ fn a_banned_client_is_disconnected_and_cannot_reconnect() {
     assert_eq!(broker.connecting(V5, "noisy").refused(), 0x8a);
     other.ping();
     let listed = admin(api, "GET", "/bans", "").expect(200).body;
-    assert!(listed.contains("\"client_id\":\"noisy\"") && listed.contains("\"why\":\"too loud\""), "{listed}");
+    assert!(listed.contains("\"client_id\":\"noisy\"") && listed.contains("\"reason\":\"too loud\""), "{listed}");
     admin(api, "DELETE", "/bans", ban).expect(204);
     admin(api, "DELETE", "/bans", ban).expect(404);
     broker.connect(V5, "noisy").ping();

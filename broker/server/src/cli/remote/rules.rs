@@ -37,7 +37,7 @@ pub(in crate::cli) fn list(parser: lexopt::Parser) -> Result<ExitCode, CommandEx
         return Ok(print(&response.body));
     }
     let value = parsed(&response)?;
-    if value.get("open") == Some(&Value::Bool(true)) {
+    if value.get("unrestricted") == Some(&Value::Bool(true)) {
         return Ok(print("there are no access rules: clients may publish and subscribe to everything\n"));
     }
     let row = |rule: &Value| {
@@ -47,7 +47,7 @@ pub(in crate::cli) fn list(parser: lexopt::Parser) -> Result<ExitCode, CommandEx
     };
     let rows: Vec<Vec<String>> = value.list("rules").iter().map(row).collect();
     let mut text = table(&["number", "listener", "role", "rule", "place"], &rows);
-    text.push_str(&format!("{} of {}\n", rows.len(), shown(value.get("all"))));
+    text.push_str(&format!("{} of {}\n", rows.len(), shown(value.get("total"))));
     if !value.text("next").is_empty() {
         text.push_str(&format!("more: --after {}\n", shown(value.get("next"))));
     }

@@ -71,8 +71,8 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExi
                 format!("{data}\n")
             } else {
                 let [client, topic] = ["client_id", "topic"].map(|name| shown(value.get(name)));
-                let cut = if value.get("cut").is_some() { " …" } else { "" };
-                format!("{} {client} {topic} {}{cut}\n", moment(value.get("at_ms"), 1_000), payload(&value))
+                let truncated = if value.get("truncated").is_some() { " …" } else { "" };
+                format!("{} {client} {topic} {}{truncated}\n", moment(value.get("at_ms"), 1_000), payload(&value))
             };
             if std::io::stdout().lock().write_all(text.as_bytes()).is_err() {
                 return Ok(ExitCode::SUCCESS);

@@ -127,7 +127,7 @@ impl Snapshot {
         let mut topics: Vec<&Value> = self.topics.list("levels").iter().collect();
         topics.sort_by_key(|level| std::cmp::Reverse(retained(level)));
         let topic = |level: &&Value| {
-            let deeper = if number(level, "below") > 0 { "/#" } else { "" };
+            let deeper = if number(level, "descendants") > 0 { "/#" } else { "" };
             vec![format!("{}{deeper}", shown(level.get("topic"))), grouped(retained(level))]
         };
         let topics: Vec<Vec<String>> = topics.iter().take(rows).map(topic).collect();
@@ -247,7 +247,7 @@ fn number(value: &Value, name: &str) -> u64 {
 
 fn retained(level: &Value) -> u64 {
     let own = matches!(level.get("retained"), Some(Value::Bool(true)));
-    number(level, "below") + u64::from(own)
+    number(level, "descendants") + u64::from(own)
 }
 
 /// The rate of a counter between two snapshots.

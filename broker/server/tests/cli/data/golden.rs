@@ -60,7 +60,7 @@ fn directories_of_all_versions_stay_readable() {
         from_text(&text, &world.path());
         let check = world.data("check", &["--json"]).expect(0).text();
         let format = format!("\"format\":{format},");
-        for part in ["\"status\":\"whole\"", &format, "\"sessions\":3", "\"retained_messages\":1"] {
+        for part in ["\"status\":\"intact\"", &format, "\"sessions\":3", "\"retained_messages\":1"] {
             assert!(check.contains(part), "{name}: {part}: {check}");
         }
         let dump = world.data("dump", &["--payloads"]).expect(0).text();

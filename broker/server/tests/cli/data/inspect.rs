@@ -9,7 +9,7 @@ fn check_says_what_there_is_and_changes_nothing() {
     let before = world.files();
     let text = world.data("check", &[]).expect(0).text();
     for part in [
-        ": whole\n",
+        ": intact\n",
         "format     2\n",
         "snapshot   none\n",
         "log        45 frames with 112 records, in ",
@@ -19,9 +19,14 @@ fn check_says_what_there_is_and_changes_nothing() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json = world.data("check", &["--json"]).expect(0).text();
-    for part in
-        ["\"status\":\"whole\"", "\"frames\":45", "\"sessions\":3", "\"closed\":true", "\"torn\":null", "\"damage\":[]"]
-    {
+    for part in [
+        "\"status\":\"intact\"",
+        "\"frames\":45",
+        "\"sessions\":3",
+        "\"closed\":true",
+        "\"torn\":null",
+        "\"damage\":[]",
+    ] {
         assert!(json.contains(part), "{part}: {json}");
     }
     assert_eq!(world.files().keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());

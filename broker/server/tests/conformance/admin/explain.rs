@@ -73,7 +73,7 @@ fn the_rule_that_decides_is_named() {
     let world = World::within(folder, 1, "", &[&file]);
     let yes = r#"{"client_id": "c", "user": "ann", "action": "publish", "topic": "power/3", "qos": 1, "retain": true}"#;
     let answer = explain(&world, yes).expect(200);
-    for part in ["\"allowed\":true", "\"verdict\":\"allowed\"", "access.toml\",\"line\":5,\"role\":\"meters\""] {
+    for part in ["\"allowed\":true", "\"decision\":\"allowed\"", "access.toml\",\"line\":5,\"role\":\"meters\""] {
         assert!(answer.body.contains(part), "{part}: {}", answer.body);
     }
     let no = r##"{"client_id": "c", "user": "ann", "action": "subscribe", "filter": "#"}"##;

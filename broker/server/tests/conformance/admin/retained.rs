@@ -171,7 +171,7 @@ fn the_tree_of_topics_is_walked_level_by_level() {
         }
         let levels = |query: &str| ask(&world.broker, "GET", &format!("/v1/topics?{query}")).expect(200).body;
         assert_eq!(
-            levels("below=power"),
+            levels("parent=power"),
             "{\"levels\":[{\"level\":\"12\",\"topic\":\"power/12\",\"retained\":true,\"descendants\":0},\
              {\"level\":\"3\",\"topic\":\"power/3\",\"retained\":false,\"descendants\":2}],\"next\":null}\n"
         );
@@ -181,10 +181,10 @@ fn the_tree_of_topics_is_walked_level_by_level() {
             first.contains("{\"level\":\"power\",\"topic\":\"power\",\"retained\":true,\"descendants\":3}"),
             "{first}"
         );
-        assert_eq!(texts(&levels("below="), "topic"), ["/slash"]);
+        assert_eq!(texts(&levels("parent="), "topic"), ["/slash"]);
         assert_eq!(texts(&levels("limit=1&after=$SYS"), "next"), ["power"]);
-        assert_eq!(levels("below=nothing/here"), "{\"levels\":[],\"next\":null}\n");
-        for wrong in ["below=%23", "limit=0", "what=1"] {
+        assert_eq!(levels("parent=nothing/here"), "{\"levels\":[],\"next\":null}\n");
+        for wrong in ["parent=%23", "limit=0", "what=1"] {
             ask(&world.broker, "GET", &format!("/v1/topics?{wrong}")).expect(400);
         }
         ask(&world.broker, "DELETE", "/v1/topics").expect(405);

@@ -110,9 +110,9 @@ fn the_audit_log_says_who_has_done_it() {
     let audit = folder.read("audit");
     let lines: Vec<&str> = audit.lines().filter(|line| line.contains("\"event\":\"admin\"")).collect();
     let expected = [
-        ("\"method\":\"POST\",\"path\":\"/v1/bans\",\"by\":\"token operator\"", "\"status\":201"),
-        ("\"method\":\"POST\",\"path\":\"/v1/bans\",\"by\":\"token reader\"", "\"status\":403"),
-        ("\"method\":\"GET\",\"path\":\"/v1/bans\",\"by\":\"\"", "\"status\":401"),
+        ("\"method\":\"POST\",\"path\":\"/v1/bans\",\"actor\":\"token operator\"", "\"status\":201"),
+        ("\"method\":\"POST\",\"path\":\"/v1/bans\",\"actor\":\"token reader\"", "\"status\":403"),
+        ("\"method\":\"GET\",\"path\":\"/v1/bans\",\"actor\":\"\"", "\"status\":401"),
     ];
     assert_eq!(lines.len(), expected.len(), "{audit}");
     for (line, (who, status)) in lines.iter().zip(expected) {

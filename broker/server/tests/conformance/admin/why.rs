@@ -78,10 +78,10 @@ fn why_a_message_does_not_reach_a_client_is_said() {
         client.ping();
         is(world.why("c", "topic=window"), "arrives", &["subscribed"]);
 
-        world.leave("away", "a/+/c");
-        is(world.why("away", "topic=a/b/c"), "queued", &["offline", "subscribed"]);
-        is(world.why("away", "topic=a/b/c&qos=0"), "does_not_arrive", &["offline_qos_0", "subscribed"]);
-        let body = world.get("/v1/clients/away/why?topic=a/B").expect(200).body;
+        world.leave("offline", "a/+/c");
+        is(world.why("offline", "topic=a/b/c"), "queued", &["offline", "subscribed"]);
+        is(world.why("offline", "topic=a/b/c&qos=0"), "does_not_arrive", &["offline_qos_0", "subscribed"]);
+        let body = world.get("/v1/clients/offline/why?topic=a/B").expect(200).body;
         assert!(body.contains("nearest: a/+/c"), "{body}");
         for wrong in ["", "topic=", "topic=%2B", "topic=a&qos=3", "topic=a&colour=red"] {
             world.get(&format!("/v1/clients/c/why?{wrong}")).expect(400);
@@ -309,13 +309,13 @@ fn what_waited_in_vain_is_remembered_with_the_reason() {
         client.ping();
         assert_eq!(world.drops("c"), ["expired a 1"]);
 
-        world.leave("away", "secret/#");
+        world.leave("offline", "secret/#");
         publisher.publish("secret/1", AtLeastOnce, b"x");
         world.folder.write("access.toml", &RULES.replace("closed/#", "secret/#"));
         world.reload_again().expect(200);
         let mut client = world.broker.connecting(V5, "offline").persistent().open();
         client.ping();
-        assert_eq!(world.drops("away"), ["not_authorized secret/1 1"]);
+        assert_eq!(world.drops("offline"), ["not_authorized secret/1 1"]);
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) fn queued(disk: &SmallDisk, path: &str, what: &str) -> usize {
     let stats = run_by(&disk.wrapper(), &["data", "stats", "--data", path]);
     let text = String::from_utf8_lossy(&stats.stdout).into_owned();
     let verdict = text.lines().next().unwrap_or_default();
-    assert!(verdict.ends_with(": whole") || verdict.ends_with(": torn"), "{what}: {stats:?}");
+    assert!(verdict.ends_with(": intact") || verdict.ends_with(": torn"), "{what}: {stats:?}");
     let line = text.lines().find_map(|line| line.strip_prefix("queued messages"));
     let count = line.and_then(|rest| rest.split_whitespace().next()?.replace(',', "").parse().ok());
     count.unwrap_or_else(|| panic!("{what}: {text}"))

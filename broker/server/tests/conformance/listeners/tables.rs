@@ -54,7 +54,10 @@ fn a_listener_has_a_limit_of_its_own() {
     let mut third = connecting(address, "third").send_unless_closed();
     assert!(third.bytes_until_closed().is_empty());
     assert_eq!(counted(admin, "connections", "few"), 2);
-    assert_eq!((counted(admin, "accepted_total", "few"), counted(admin, "refused_total", "few")), (2, 1));
+    assert_eq!(
+        (counted(admin, "connections_accepted_total", "few"), counted(admin, "connections_refused_total", "few")),
+        (2, 1)
+    );
     broker.connect(V5, "elsewhere").ping();
     first.ping();
     drop(second);
@@ -81,7 +84,11 @@ fn connections_are_counted_for_their_listener_on_all_threads() {
     let names: Vec<String> = (0..16).map(|number| format!("client-{number}")).collect();
     let clients: Vec<_> = names.iter().map(|name| connect(broker.other_address(0), name)).collect();
     assert_eq!(counted(admin, "connections", "a"), 16);
-    assert_eq!(counted(admin, "accepted_total", "a"), 16, "moving to another thread is not a new connection");
+    assert_eq!(
+        counted(admin, "connections_accepted_total", "a"),
+        16,
+        "moving to another thread is not a new connection"
+    );
     drop(clients);
     let deadline = Instant::now() + EXPECT_TIMEOUT;
     while counted(admin, "connections", "a") > 0 {

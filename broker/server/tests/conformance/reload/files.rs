@@ -166,7 +166,7 @@ fn files_that_change_are_read_again_without_being_asked() {
 
     // An invalid file changes nothing, and the next valid one is applied.
     world.folder.write("rules.toml", "[[role]]\n");
-    await_condition(|| world.folder.read("audit.log").contains("\"done\":\"no\""));
+    await_condition(|| world.folder.read("audit.log").contains("\"result\":\"failure\""));
     assert!(is_refused(&mut client));
     world.folder.write("rules.toml", &open);
     await_condition(|| !is_refused(&mut client));

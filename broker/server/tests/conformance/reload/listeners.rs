@@ -107,8 +107,8 @@ fn listener_changes_apply_to_new_connections() {
         let world = World::new(threads, &table("one", "127.0.0.1:0", ""), &[]);
         let address = world.broker.other_address(0);
         let mut first: Vec<Client> = ["a", "b", "c"].map(|id| connecting(address, id).open()).into();
-        let answer = world.reload(&table("one", "127.0.0.1:0", "connections = 2\nack = \"os\"")).expect(200);
-        assert_eq!(keys(&answer, "applied"), ["listener one: connections"]);
+        let answer = world.reload(&table("one", "127.0.0.1:0", "limits.connections = 2\nack = \"os\"")).expect(200);
+        assert_eq!(keys(&answer, "applied"), ["listener one: limits.connections"]);
         assert_eq!(keys(&answer, "applied_to_new_connections"), ["listener one: ack"]);
         assert_eq!(keys(&answer, "listeners_added").len(), 0);
         assert!(Client::dial(Transport::Tcp(address), V5).is_closed_without_data(), "the limit is reached");

@@ -114,7 +114,7 @@ fn what_needs_a_restart_is_named() {
     let world = World::new(1, "", &[]);
     let before = world.config();
     let needed = ["threads", "user", "limits.spill_bytes", "limits.shard_queue_batches"];
-    let file = "user = \"4711:4711\"\n[limits]\nspilled_bytes = 1073741824\nshard_queue_batches = 7\n";
+    let file = "user = \"4711:4711\"\n[limits]\nspill_bytes = 1073741824\nshard_queue_batches = 7\n";
     Broker::write_file(3, &world.folder, file);
     for (method, path) in [("GET", "/config/diff"), ("POST", "/config/reload"), ("POST", "/config/reload")] {
         let answer = admin(world.broker.admin_address(), method, path, "").expect(200);

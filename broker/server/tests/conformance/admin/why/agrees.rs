@@ -323,7 +323,7 @@ fn a_message_is_dropped_where_why_has_said_that_it_does_not_arrive_and_waits_whe
         let answer = case.publisher.publish(case.topic, case.qos, &case.payload);
         assert!(matches!(answer, 0 | 0x10), "{reason:?}: {answer:#x}");
         case.publisher.ping();
-        if expected == "waits" {
+        if expected == "queued" {
             assert_eq!(case.dropped(reason), before, "{reason:?}: it waits");
         }
         goes_on(&mut case);
@@ -348,7 +348,7 @@ fn refused_clients_are_listed() {
     // A message is queued for the client, which cannot connect.
     ban("c");
     let (outcome, codes) = world.why("c", "topic=a");
-    assert_eq!((&*outcome, &*codes[codes.len() - 1]), ("waits", "banned"));
+    assert_eq!((&*outcome, &*codes[codes.len() - 1]), ("queued", "banned"));
     assert_eq!(refused("c"), 0x8A);
 
     ban("p");
@@ -360,7 +360,7 @@ fn refused_clients_are_listed() {
     client.subscribe("a", AtLeastOnce);
     client.cut();
     let (outcome, codes) = world.why("breaks", "topic=a");
-    assert_eq!((&*outcome, codes.contains(&"held_back".to_owned())), ("waits", true), "{codes:?}");
+    assert_eq!((&*outcome, codes.contains(&"flapping_blocked".to_owned())), ("queued", true), "{codes:?}");
     assert_eq!(refused("breaks"), 0x9F);
-    assert_eq!(world.why("c", "topic=a").1.iter().filter(|code| *code == "held_back").count(), 0);
+    assert_eq!(world.why("c", "topic=a").1.iter().filter(|code| *code == "flapping_blocked").count(), 0);
 }

@@ -306,7 +306,8 @@ fn every_key_that_is_said_to_hold_without_a_restart_has_a_row() {
     let (common, own) = doc.split_once("## `[[listener]]`").expect("there are keys of listeners");
     let of = |text: &str, prefix: &str| -> Vec<String> {
         let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-        let live = rows.filter(|(_, rest)| rest.contains(" | at once | ") || rest.contains(" | new connections | "));
+        let live =
+            rows.filter(|(_, rest)| rest.contains(" | immediately | ") || rest.contains(" | new connections | "));
         live.filter(|(key, _)| !key.starts_with("cluster.")).map(|(key, _)| format!("{prefix}{key}")).collect()
     };
     let documented: BTreeSet<String> = of(common, "").into_iter().chain(of(own, "listener ")).collect();
