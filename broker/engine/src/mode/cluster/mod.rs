@@ -1,7 +1,9 @@
-//! A shard of one of several brokers: sessions are claimed before they are served, and messages of QoS 1 and 2 reach subscribers by the
-//! log that all nodes share. `docs/decisions/0033-a-shard-in-a-cluster.md` says who asks whom.
+//! The mode of a broker in a cluster.
 //!
-//! [`policy`] is what the core sees of it.
+//! A session is claimed before it is served, and messages of QoS 1 and 2 reach subscribers through the log that all nodes share.
+//! `docs/decisions/0033-a-shard-in-a-cluster.md` describes the requests and answers.
+//!
+//! [`policy`] implements the interface to the core.
 
 pub(crate) mod cluster_state;
 mod clustered;
@@ -41,7 +43,7 @@ use crate::scheduling::io::Io;
 use crate::shard::Shard;
 
 impl Shard<Clustered> {
-    /// The thread of the cluster has something to tell.
+    /// Handles an event of the cluster thread.
     fn handle_cluster_event(&mut self, event: ClusterEvent) {
         let cluster = &mut self.state.mode.cluster;
         match event {
@@ -49,7 +51,7 @@ impl Shard<Clustered> {
                 cluster.begin_life(next, state_max_bytes);
                 self.state.mode.mirror.begin_life(cluster.lives(), self.state.context.exchange());
             }
-            // What a former life has asked for.
+            // Answers to requests of an earlier incarnation are dropped.
             _ if !cluster.has_life() => {}
             ClusterEvent::TooLarge(client) => self.end_too_large(client),
             ClusterEvent::Decided(decision) => self.apply_decision(decision),
@@ -85,12 +87,12 @@ impl Shard<Clustered> {
             Decision::Resumed => self.resume(),
             Decision::Fenced => {
                 log::error!(
-                    "the cluster has declared this broker dead: all connections are closed, and the broker joins again"
+                    "the cluster has declared this broker dead: closing all connections and joining the cluster again"
                 );
                 self.end_life();
             }
             Decision::Drained => {
-                log::info!("this broker has been drained, and takes no part in its cluster any more");
+                log::info!("this broker has been drained and has left its cluster");
                 self.end_life();
             }
             Decision::Published { ticket, is_stored } => {
@@ -114,7 +116,7 @@ impl Shard<Clustered> {
                 self.lease_group(group, &share, partition, next, open);
             }
             Decision::Recall { group, partition } => self.recall_group(group, partition),
-            // Not asked for by a shard; where the log begins, and what topics retain, is told by events of their own.
+            // No answer to a request of a shard. The start of the log and retained messages come as separate events.
             Decision::Begin { .. }
             | Decision::Unreadable { .. }
             | Decision::UnreadableNode { .. }
@@ -127,7 +129,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// Does what has come due in the cluster, and hands over what is asked of it.
+    /// Runs due cluster tasks, and sends the requests of this turn.
     #[cold]
     #[inline(never)]
     pub(crate) fn run_cluster_tasks(&mut self, io: &mut impl Io<Clustered>) {
@@ -145,7 +147,7 @@ impl Shard<Clustered> {
         cluster.remove_sent_requests();
     }
 
-    /// Whether something is left to do that no event brings back.
+    /// Whether work is left that no event triggers.
     #[cold]
     #[inline(never)]
     pub(crate) fn has_cluster_work(&self) -> bool {

@@ -1,4 +1,4 @@
-//! A session that has just become this node's: its state is read, and the messages that were sent to its client before.
+//! Restores a session that was just claimed: its state, and its in-flight messages from the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 
 impl Shard<Clustered> {
-    /// A session is this node's from now on.
+    /// Starts to load a session that this node has claimed.
     pub(super) fn load_session(
         &mut self,
         ticket: u64,
@@ -33,7 +33,7 @@ impl Shard<Clustered> {
         let now_ms = self.state.clock.now_ms();
         let cluster = &mut self.state.mode.cluster;
         let Some(id) = cluster.claims.with_ticket(ticket) else {
-            // Its client is gone.
+            // Its client has disconnected.
             cluster.ask(ClusterRequest::Left { client, state: bytes });
             return;
         };
@@ -70,7 +70,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// There is no session. Identifiers that an ended one has left behind are free.
+    /// Begins without a session. Packet identifiers of an ended one are released.
     fn begin_clean(&mut self, id: ConnectionId, client: ClientKey, taken: &[PacketId]) {
         let cluster = &mut self.state.mode.cluster;
         for packet_id in taken {
@@ -82,7 +82,7 @@ impl Shard<Clustered> {
         self.state.resume_reading(id, PauseReason::SessionClaim);
     }
 
-    /// Reads the next message that is wanted, or lets the session begin where there is none.
+    /// Reads the next wanted message, or begins the session if there is none.
     fn fetch_next(&mut self, id: ConnectionId, fetching: Box<SessionFetch>) {
         let cluster = &mut self.state.mode.cluster;
         let Some(next) = fetching.wanted.last().copied() else { return self.begin_session(id, *fetching) };
@@ -92,7 +92,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// A part of the log has been read for a session whose client waits.
+    /// Handles a part of the log that was read for a claimed session.
     pub(super) fn receive_fetched(&mut self, id: ConnectionId, span: &Span) {
         let cluster = &mut self.state.mode.cluster;
         let Some(claim) = cluster.claims.get(id) else { return };
@@ -105,7 +105,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// All of a session is there.
+    /// Begins a completely loaded session.
     fn begin_session(&mut self, id: ConnectionId, fetching: SessionFetch) {
         let now_ms = self.state.clock.now_ms();
         let cluster = &mut self.state.mode.cluster;
@@ -121,7 +121,8 @@ impl Shard<Clustered> {
         let has_subscriptions = self.state.sessions[session].subscriptions().iter().next().is_some();
         let expiry_s = self.state.sessions[session].expiry_interval_s();
         let cluster = &mut self.state.mode.cluster;
-        // Whoever has subscribed to nothing has missed nothing. What it had looked at elsewhere, before this shard has, it does not get again.
+        // A session without subscriptions has missed nothing. Messages that it was offered elsewhere, ahead of this shard, are not offered
+        // again.
         let next = if has_subscriptions { next } else { later_of(next, cluster.positions()) };
         let has_place = !is(Mutant::ForgetsOwnPlace);
         cluster.serve(session, client, (id, epoch), has_place.then_some(next), now_ms);
@@ -134,7 +135,7 @@ impl Shard<Clustered> {
         self.state.resume_reading(id, PauseReason::SessionClaim);
     }
 
-    /// Puts a session together and into the shard's tables.
+    /// Builds a session and puts it into the shard's tables.
     fn build(&mut self, index: SessionIndex, name: &str, fetching: SessionFetch) {
         let SessionFetch { taken, state, found, .. } = fetching;
         let mut session = Session::new(name);
@@ -152,7 +153,7 @@ impl Shard<Clustered> {
                         Some(delivery) => {
                             session.apply(Change::Started(delivery));
                         }
-                        // The client may hold the identifier, and is told to let it go.
+                        // The client may hold the identifier, and is sent PUBREL to free it.
                         None if is_once => {
                             session.apply(Change::AwaitingPubComp(packet_id));
                             aged_out += 1;
@@ -179,7 +180,7 @@ impl Shard<Clustered> {
         }
         if aged_out > 0 {
             self.state.counters().dropped_log_retention.add(aged_out);
-            log::warn!("{aged_out} messages that were sent to the client {name:?} are not in the log any more");
+            log::warn!("{aged_out} unacknowledged messages of the client {name:?} were removed from the log before they could be sent again");
         }
         self.state.sessions.entry(index).set_state(session);
         self.state.count_stored(index);
@@ -187,12 +188,12 @@ impl Shard<Clustered> {
     }
 }
 
-/// In each partition, the later of two places.
+/// The later of two places, by partition.
 fn later_of(one: Places, other: Places) -> Places {
     std::array::from_fn(|partition| one[partition].max(other[partition]))
 }
 
-/// The next message gets this identifier.
+/// Sets the packet identifier of the next message.
 fn go_on_with(session: &mut Session, packet_id: PacketId) {
     if session.next_packet_id() != Some(packet_id) {
         session.apply(Change::NextPacketId(packet_id));

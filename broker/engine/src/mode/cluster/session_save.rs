@@ -1,4 +1,4 @@
-//! What of a session's changes has to be in its record, and what its client is told after that.
+//! Saves changes of sessions to their records, and delays the acknowledgements that depend on them.
 
 use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::QoS;
@@ -13,11 +13,11 @@ use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// With fewer messages that wait for its client, a session that had no room for a message reads on.
+/// A session that had no room for a message reads on when fewer messages than this are queued.
 pub(super) const QUEUE_LOW: usize = 16;
 
 impl ShardState<Clustered> {
-    /// Applies a change, and does what has to be done for the cluster before and after. There is no journal.
+    /// Applies a change of a session and requests what the cluster has to store. There is no journal.
     #[cold]
     #[inline(never)]
     pub(crate) fn commit_in_cluster(&mut self, session: SessionIndex, change: Change) {
@@ -32,7 +32,7 @@ impl ShardState<Clustered> {
         self.record_change_applied(session);
     }
 
-    /// A session is about to change.
+    /// Requests what the cluster has to store, before a session changes.
     fn record_change(&mut self, session: SessionIndex, change: &Change) {
         let cluster = &mut self.mode.cluster;
         match change {
@@ -52,13 +52,14 @@ impl ShardState<Clustered> {
                     cluster.request_save(session);
                 }
             }
-            // What is promised by SUBACK and UNSUBACK.
+            // SUBACK and UNSUBACK wait for it.
             Change::Subscribed(..) | Change::Unsubscribed(_) => {
                 if cluster.is_persisted(session) {
                     cluster.await_save(session);
                 }
             }
-            // Its identifier will stand for no other message until the client has released it, nor will it be sent anew then.
+            // The identifier must not be used for another message until the client has released it, and the message must not be sent as a
+            // new one.
             Change::Started(delivery) => {
                 if delivery.qos == QoS::ExactlyOnce && cluster.is_persisted(session) {
                     cluster.await_save(session);
@@ -85,7 +86,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// A session has changed.
+    /// Reads on for a session that has room again.
     fn record_change_applied(&mut self, session: SessionIndex) {
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
         if queued < QUEUE_LOW {
@@ -93,14 +94,14 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier. At `Memory`
-    /// it waits for the answers to earlier messages alone [MQTT-4.6.0-2], [MQTT-4.6.0-3].
+    /// Sends `ack` once all pending events of its session have occurred, after all earlier delayed acknowledgements. At `Memory` it waits
+    /// only for the acknowledgements of earlier messages [MQTT-4.6.0-2], [MQTT-4.6.0-3].
     #[cold]
     #[inline(never)]
     pub(crate) fn acknowledge_in_cluster(&mut self, level: AckLevel, index: ConnectionIndex, mut ack: Ack) {
         let session = self.connections[index].session();
         let served = session.and_then(|session| self.mode.cluster.served(session));
-        // Nothing is promised for a session that is another node's.
+        // Nothing is acknowledged for a session that another node has.
         let Some(served) = served else { return };
         let (client, reached) = (served.client(), served.reached());
         let connection = &self.connections[index];
@@ -125,14 +126,14 @@ impl ShardState<Clustered> {
         connections[index].delay_ack(delayed, memory.ledger());
     }
 
-    /// SUBACK says which filters the cluster has refused.
+    /// Adds the filters that the cluster has refused to a SUBACK.
     fn amend(&mut self, client: ClientKey, ack: &mut Ack) {
         if let Ack::Subscribed(packet_id, reasons) = ack {
             self.mode.cluster.joining.amend(client, *packet_id, reasons);
         }
     }
 
-    /// Something that a session has waited for has come true.
+    /// Releases acknowledgements of a session after an event that it waited for.
     pub(super) fn go_on_with(&mut self, session: Option<SessionIndex>) {
         let Some(session) = session else { return };
         let cluster = &self.mode.cluster;
@@ -158,7 +159,7 @@ impl ShardState<Clustered> {
 }
 
 impl Shard<Clustered> {
-    /// Sends the states of sessions that are to be saved.
+    /// Sends the states of sessions with a requested save.
     pub(super) fn save_sessions(&mut self) {
         while let Some((session, client, number)) = self.state.mode.cluster.next_save() {
             self.state.send_disconnect_settings(session, false);

@@ -1,6 +1,6 @@
-//! What a shard knows of the cluster: claims, the sessions that it serves, its position in the log, and what it asks for.
+//! The cluster state of a shard: claims, served sessions, its position in the log, and pending requests.
 //!
-//! This room imports no other. What asks for several rooms is a step in the folder above.
+//! This module does not import other state types. Steps that need several of them are in the folder above.
 
 mod broadcasts;
 mod catch_up;
@@ -54,74 +54,74 @@ use super::settings::ClusterSettings;
 use crate::index::{ConnectionId, SessionIndex};
 use crate::operations::publish_range::PublishRange;
 
-/// Acknowledgements of a client after which its session is saved.
+/// A session is saved after this many acknowledgements of its client.
 const CHECKPOINT_ACKS: u32 = 256;
-/// The highest byte of a ticket is that of the shard.
+/// The highest byte of a ticket is the number of the shard.
 const SHARD_SHIFT: u32 = 56;
 
-/// How the node's life is, as this shard has been told.
+/// The state of the node's incarnation, as reported to this shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
-    /// It has not begun.
+    /// No incarnation has begun.
     None,
-    /// It has, and has no lease yet.
+    /// It has begun, and has no lease yet.
     Beginning,
     Serving,
-    /// The lease has run out.
+    /// The lease has expired.
     Suspended,
 }
 
-/// For whom a part of the log is read.
+/// The reason why a part of the log is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPurpose {
-    /// Sessions that are behind: the number of their walk.
+    /// Lagging sessions: the number of the read.
     CatchUp(u64),
     /// A session whose client waits for it.
     Claim(ConnectionId),
 }
 
-/// `F`: see [`Step`].
+/// The cluster state of a shard. For `F`, see [`Step`].
 #[derive(Debug)]
 pub(crate) struct ClusterState<F> {
     seed: Seed,
     settings: ClusterSettings,
     life: Life,
-    /// How many have begun.
+    /// The number of the current incarnation.
     lives: u64,
-    /// Names requests; none has been given twice.
+    /// The last request number; each is used once.
     last_number: u64,
     pub(crate) claims: Claims<F>,
     pub(crate) retained_searches: RetainedSearches,
     pub(crate) stalled: StalledSearches,
-    /// By the place of the session.
+    /// By session index.
     served: Vec<Option<Box<ServedSession>>>,
     directory: SessionDirectory,
-    /// The largest state of a session that the cluster takes.
+    /// The maximum size of a session's state in the cluster.
     state_max_bytes: usize,
-    /// Where the log began in this life.
+    /// The places at which the log began in this incarnation.
     began: Places,
     pub(crate) log: LogConsumer,
     pub(crate) homes: GroupHomes,
     pub(crate) joining: PendingJoins,
     interest_syncs: InterestSyncs,
     pub(crate) nodes: NodeReports,
-    /// How many spans have been passed.
+    /// The number of live spans that were routed.
     passed: u64,
     requests: VecDeque<ClusterRequest>,
-    /// Of this turn.
+    /// Messages of QoS 0 of this turn.
     broadcasts: Broadcasts,
-    /// Of turns before.
+    /// Bytes of such messages of earlier turns.
     broadcast_bytes: usize,
-    /// Messages of operators.
+    /// Pending messages of operators.
     operator_publishes: OperatorPublishes,
     publishing_bytes: usize,
-    /// Publishers who wait until fewer bytes are on their way.
+    /// Publishers that wait until fewer bytes are being stored.
     ahead: Vec<ConnectionId>,
-    /// Sessions that are to be saved as soon as may be.
+    /// Sessions with a requested save.
     to_save: Vec<SessionIndex>,
-    /// Sessions with acknowledgements that are to be saved, by when.
+    /// Sessions with unsaved acknowledgements, by the time of their save.
     checkpoints: DueQueue,
-    /// Which sessions are looked at next that may only be passed.
+    /// The scan for sessions whose position only advanced past messages for others.
     rounds: SessionScan,
     reads: HashMap<u64, ReadPurpose>,
 }
@@ -160,7 +160,7 @@ impl<F> ClusterState<F> {
         }
     }
 
-    // The node's life.
+    // The node's incarnation.
 
     pub(crate) fn begin_life(&mut self, next: [Place; PARTITIONS as usize], state_max_bytes: usize) {
         self.life = Life::Beginning;
@@ -171,7 +171,7 @@ impl<F> ClusterState<F> {
         self.log = LogConsumer::new(&next);
     }
 
-    /// Nothing of this life counts any more.
+    /// Ends the incarnation and drops its state.
     pub(crate) fn end_life(&mut self) {
         let requests = std::mem::take(&mut self.requests);
         let nodes = std::mem::take(&mut self.nodes);
@@ -179,14 +179,14 @@ impl<F> ClusterState<F> {
         let mut operator_publishes = std::mem::take(&mut self.operator_publishes);
         let _ = operator_publishes.end_life();
         *self = ClusterState { last_number: self.last_number, lives: self.lives, nodes, operator_publishes, ..fresh };
-        // Who listens is not a matter of one life; who waits is gone with it.
+        // Changes of filters outlive an incarnation; waiting clients do not.
         let stays = |request: &ClusterRequest| {
             matches!(request, ClusterRequest::AddInterest(_) | ClusterRequest::RemoveInterest(_))
         };
         self.requests.extend(requests.into_iter().filter(stays));
     }
 
-    /// The lease holds, or does not; says whether that is news.
+    /// Suspends or resumes service; returns whether that is a change.
     pub(crate) fn suspend(&mut self, is_suspended: bool) -> bool {
         let life = match self.life {
             Life::None => Life::None,
@@ -202,7 +202,7 @@ impl<F> ClusterState<F> {
         self.life == Life::Suspended
     }
 
-    /// Whether the lease holds. Nothing is claimed without one: a node that nobody knows of could not be buried.
+    /// Whether the lease is valid. Without one, nothing is claimed: a node that the others do not know could not be removed.
     pub(crate) fn is_serving(&self) -> bool {
         self.life == Life::Serving
     }
@@ -211,17 +211,17 @@ impl<F> ClusterState<F> {
         self.life != Life::None
     }
 
-    /// Whether a message stood in the log before this life began, and comes to be retained although clients are served.
+    /// Whether a message was in the log before this incarnation began, and becomes retained while clients are served.
     pub(crate) fn is_from_before(&self, at: LogPlace) -> bool {
         matches!(self.life, Life::Serving | Life::Suspended) && at.place < self.began[at.partition.index()]
     }
 
-    /// Which life this is, by those that this shard has been told of.
+    /// The number of the current incarnation in this shard.
     pub(crate) fn lives(&self) -> u64 {
         self.lives
     }
 
-    /// Seen by those who ask what a topic or a group is called.
+    /// The seed of the cluster's keys and partitions.
     pub(crate) fn seed(&self) -> Seed {
         self.seed
     }
@@ -253,9 +253,9 @@ impl<F> ClusterState<F> {
         self.requests.push_back(request);
     }
 
-    /// All that this turn asks for, and what was not taken before.
+    /// The requests of this turn, after those that were not sent before.
     pub(crate) fn requests(&mut self) -> &mut VecDeque<ClusterRequest> {
-        // Behind all that it is about.
+        // Behind the filters that it covers.
         if let Some(ticket) = self.interest_syncs.take_next() {
             self.ask(ClusterRequest::InterestSync { ticket });
         }
@@ -266,7 +266,7 @@ impl<F> ClusterState<F> {
         &mut self.requests
     }
 
-    /// A message of QoS 0 goes to other nodes when the turn is over; false where too many wait.
+    /// Queues a message of QoS 0 for other nodes until the end of the turn; returns false if the queue is full.
     pub(crate) fn broadcast(&mut self, message: &MessageRef<'_>) -> bool {
         let waiting_bytes = self.broadcast_bytes + self.broadcasts.bytes();
         let has_room = waiting_bytes + message.stored_bytes() <= self.settings.broadcasts_max_bytes;
@@ -276,7 +276,7 @@ impl<F> ClusterState<F> {
         has_room
     }
 
-    /// Some requests have been taken.
+    /// Updates the byte count after some requests were sent.
     pub(crate) fn remove_sent_requests(&mut self) {
         if self.broadcast_bytes > 0 {
             let bytes = |request: &ClusterRequest| match request {
@@ -289,7 +289,7 @@ impl<F> ClusterState<F> {
 
     // Sessions.
 
-    /// A session of this shard is this node's from now on. `claimed_by`: the connection, and the epoch of its claim.
+    /// Starts to serve a session of this shard. `claimed_by` is the connection and the epoch of its claim.
     pub(crate) fn serve(
         &mut self,
         session: SessionIndex,
@@ -309,7 +309,7 @@ impl<F> ClusterState<F> {
         self.directory.insert(client, session, &self.served);
     }
 
-    /// The session is not served any more.
+    /// Stops serving a session.
     pub(crate) fn leave(&mut self, session: SessionIndex) -> Option<Box<ServedSession>> {
         let served = self.served.get_mut(session.number())?.take()?;
         self.directory.remove(served.client, session);
@@ -332,7 +332,7 @@ impl<F> ClusterState<F> {
         self.directory.find(client, &self.served)
     }
 
-    /// Whether a session outlives its connection, so that what its client is told has to be saved before.
+    /// Whether a session outlives its connection, so that its changes must be saved before they are acknowledged.
     pub(crate) fn is_persisted(&self, session: SessionIndex) -> bool {
         self.served(session).is_some_and(|served| served.is_persisted)
     }
@@ -343,31 +343,31 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// What holds when the connection ends has changed. Whoever is told of that has to wait until it is saved.
+    /// Marks the settings for the end of the connection as changed. An acknowledgement of that must also wait for a save.
     pub(crate) fn record_disconnect_settings(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
             served.are_disconnect_settings_changed = true;
         }
     }
 
-    /// Whether the cluster has to be told what holds when the connection ends. It is told then.
+    /// Returns and clears whether the settings for the end of the connection must be sent.
     pub(crate) fn take_disconnect_settings_changed(&mut self, session: SessionIndex) -> bool {
         self.served_mut(session).is_some_and(|served| std::mem::take(&mut served.are_disconnect_settings_changed))
     }
 
-    /// Bytes of the session's filters in its state; `count` counts them where they are not known.
+    /// The bytes of the session's filters in its state; calls `count` if they are not known.
     pub(crate) fn filter_bytes(&mut self, session: SessionIndex, count: impl FnOnce() -> usize) -> usize {
         self.served_mut(session).map_or(0, |served| served.filter_bytes(count))
     }
 
-    /// A filter has come or gone.
+    /// Counts a new filter, or one that was removed.
     pub(crate) fn count_filter(&mut self, session: SessionIndex, bytes: usize, has_come: bool) {
         if let Some(served) = self.served_mut(session) {
             served.count_filter(bytes, has_come);
         }
     }
 
-    /// The client has been let in; or, with a connection, its CONNECT waits.
+    /// Ends the claim of a session, whose client is accepted.
     pub(crate) fn let_in(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
             served.let_in();
@@ -379,20 +379,20 @@ impl<F> ClusterState<F> {
         self.served(session)?.claimed_by()
     }
 
-    // What clients publish.
+    // Messages of clients.
 
-    /// Whether no more messages are taken on their way to the log.
+    /// Whether too many bytes are being stored in the log.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.publishing_bytes >= self.settings.publishing_max_bytes
     }
 
-    /// A client's publisher waits.
+    /// Adds a publisher that waits for room.
     pub(crate) fn wait_for_room(&mut self, id: ConnectionId) {
         self.ahead.push(id);
     }
 
-    /// Those who wait, if there is room again.
+    /// The waiting publishers, if there is room again.
     pub(crate) fn take_unblocked(&mut self) -> Vec<ConnectionId> {
         if self.ahead.is_empty() || self.publishing_bytes > self.settings.publishing_max_bytes / 2 {
             return Vec::new();
@@ -400,7 +400,7 @@ impl<F> ClusterState<F> {
         std::mem::take(&mut self.ahead)
     }
 
-    /// A message goes to the log: one of QoS 2 with its Packet Identifier.
+    /// Publishes a message to the log; one of QoS 2 with its packet identifier.
     pub(crate) fn publish(
         &mut self,
         session: SessionIndex,
@@ -412,7 +412,7 @@ impl<F> ClusterState<F> {
     ) -> bool {
         let Some(served) = self.served_mut(session) else { return false };
         let (client, ticket, bytes) = (served.client, served.next_ticket(), message.len());
-        // Nobody sends again what was answered at once, nor anything before it because of it.
+        // A message that was acknowledged at once is not sent again, nor are those before it.
         let refusal_seen = if answering == AckTiming::Immediate { ticket } else { served.last_refused() };
         served.push_pending(PendingEvent::Stored { ticket, bytes, answering });
         self.publishing_bytes += bytes;
@@ -428,7 +428,7 @@ impl<F> ClusterState<F> {
         true
     }
 
-    /// A message of an operator goes to the log. Gives what its promise is known by.
+    /// Publishes a message of an operator to the log. Returns a handle for its outcome.
     pub(crate) fn publish_as_operator(
         &mut self,
         topic: &str,
@@ -442,7 +442,7 @@ impl<F> ClusterState<F> {
         range
     }
 
-    /// The message of an operator is safe, or will never be in the log.
+    /// Records that a message of an operator was stored, or never will be.
     pub(crate) fn was_published(&mut self, ticket: u64, is_stored: bool) {
         self.publishing_bytes -= self.operator_publishes.end(ticket, is_stored);
     }
@@ -451,12 +451,12 @@ impl<F> ClusterState<F> {
         self.operator_publishes.fate(range)
     }
 
-    /// The operator has been told of that.
+    /// Forgets outcomes that were reported to the operator.
     pub(crate) fn remove_operator_publish(&mut self, range: PublishRange) {
         self.operator_publishes.remove_reported(range);
     }
 
-    /// PUBREL has come.
+    /// Releases a packet identifier after PUBREL.
     pub(crate) fn release(&mut self, session: SessionIndex, packet_id: PacketId) {
         if let Some(served) = self.served_mut(session) {
             served.push_pending(PendingEvent::Completed(packet_id));
@@ -472,7 +472,7 @@ impl<F> ClusterState<F> {
         Some(session)
     }
 
-    /// A message will never be in the log; gives the session of its publisher, and when that is told, or was.
+    /// Records that a message will never be in the log; returns its publisher's session, and when it is or was acknowledged.
     pub(crate) fn not_stored(&mut self, client: ClientKey, ticket: u64) -> Option<(SessionIndex, AckTiming)> {
         let session = self.session_of(client)?;
         let (bytes, answering) = self.served_mut(session)?.not_stored(ticket);
@@ -480,12 +480,12 @@ impl<F> ClusterState<F> {
         Some((session, answering))
     }
 
-    /// How many messages have been acknowledged that may not be in the log, of all clients that are here.
+    /// The number of messages of all served clients that were acknowledged and may not be in the log.
     pub(crate) fn acknowledged_before_stored(&self) -> u64 {
         self.served.iter().flatten().map(|served| served.acknowledged_before_stored()).sum()
     }
 
-    /// Whether the answer to a message is that it is refused.
+    /// Whether a message was refused.
     pub(crate) fn take_refused(&mut self, session: SessionIndex, until: LogPosition) -> bool {
         self.served_mut(session).is_some_and(|served| served.take_refused(until))
     }
@@ -496,9 +496,9 @@ impl<F> ClusterState<F> {
         Some(session)
     }
 
-    // What is saved.
+    // Saves.
 
-    /// A session is to be saved, and what is acknowledged from now on waits for that.
+    /// Requests a save of a session, which later acknowledgements wait for.
     pub(crate) fn await_save(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
             served.await_save();
@@ -506,7 +506,7 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// The client has acknowledged something.
+    /// Counts an acknowledgement of a client, and schedules a save.
     pub(crate) fn record_acknowledged(&mut self, session: SessionIndex, now_ms: u64) {
         let checkpoint_ms = self.settings.checkpoint_ms;
         let Some(served) = self.served_mut(session).filter(|served| served.is_persisted) else { return };
@@ -519,21 +519,21 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// A session joins a group, and what is acknowledged from now on waits for that.
+    /// Delays later acknowledgements until a session has joined a group.
     pub(crate) fn await_join(&mut self, session: SessionIndex, group: GroupKey) {
         if let Some(served) = self.served_mut(session) {
             served.push_pending(PendingEvent::Joined(group));
         }
     }
 
-    /// It is a member, or never will be.
+    /// Ends the wait for a join, which succeeded or failed.
     pub(crate) fn end_join(&mut self, client: ClientKey, group: GroupKey) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
         self.served_mut(session)?.joined(group);
         Some(session)
     }
 
-    /// A member does not have a message of its group any more. What it has not acknowledged is for any other.
+    /// Settles a message of a member of a group. A message that was not acknowledged goes to another member.
     pub(crate) fn settle(&mut self, slot: Slot, at: LogPlace, member: SessionKey, is_done: bool, now_ms: u64) {
         let Some(group) = self.homes.get_mut(slot) else { return };
         if !group.settle(at, member, is_done) {
@@ -551,14 +551,14 @@ impl<F> ClusterState<F> {
         self.remove_group_if_idle(slot);
     }
 
-    /// A group that this node has nothing of any more is forgotten.
+    /// Removes a group with which this node has nothing more to do.
     pub(crate) fn remove_group_if_idle(&mut self, slot: Slot) {
         if self.homes.remove_if_idle(slot) {
             self.log.forget(slot);
         }
     }
 
-    /// A session is to be saved, and nothing waits for that.
+    /// Requests a save of a session that nothing waits for.
     pub(crate) fn request_save(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
             served.saving.is_wanted = true;
@@ -566,7 +566,7 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// Finds the sessions that are to be saved by now.
+    /// Requests the saves that are due.
     pub(crate) fn collect_due(&mut self, now_ms: u64) {
         while let Some((session, epoch)) = self.checkpoints.next(now_ms) {
             let is_due = |served: &&ServedSession| served.epoch() == epoch && served.saving.unsaved > 0;
@@ -584,14 +584,14 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// When that is to be done again.
+    /// When the next task is due.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let sessions = [self.checkpoints.first_ms(), self.rounds.next_ms()].into_iter().flatten();
         let groups = self.log.next_due_ms().into_iter().chain(self.homes.next_due_ms());
         sessions.chain(groups).chain(self.retained_searches.next_due_ms()).chain(self.stalled.next_due_ms()).min()
     }
 
-    /// A session whose state goes out now, and the number of that.
+    /// The next session to save, and the number of the save.
     pub(crate) fn next_save(&mut self) -> Option<(SessionIndex, ClientKey, u64)> {
         let passed = self.passed;
         while let Some(session) = self.to_save.pop() {
@@ -619,9 +619,9 @@ impl<F> ClusterState<F> {
         Some(session)
     }
 
-    // What comes of the log.
+    // Messages from the log.
 
-    /// All of what is being routed has been routed. Gives how many messages have been lost on the way.
+    /// Finishes the current span. Returns how many messages were lost.
     pub(crate) fn finish_span(&mut self) -> u64 {
         let Some((RoutingSpan { walk, span, .. }, lost)) = self.log.finish_span() else { return 0 };
         if walk == DeliverySource::Live {
@@ -631,41 +631,41 @@ impl<F> ClusterState<F> {
         span.lost + lost as u64
     }
 
-    /// All before these places has been routed.
+    /// Everything before these places was routed.
     pub(crate) fn positions(&self) -> Places {
         self.log.positions()
     }
 
-    /// Whether a session wants the copy of a message that is at hand.
+    /// Whether a session needs this copy of a message.
     pub(crate) fn wants(&self, session: SessionIndex, at: LogPlace) -> bool {
         self.served(session).is_some_and(|served| self.log.wants(served.slot, at))
     }
 
-    /// Whether a session stands behind this message already.
+    /// Whether a session's position is past this message.
     pub(crate) fn is_ahead_of(&self, session: SessionIndex, at: LogPlace) -> bool {
         self.served(session).is_some_and(|served| at.place < self.log.next_place(served.slot, at.partition))
     }
 
-    /// The first place in a partition that a session has not been offered.
+    /// The first place in a partition that was not offered to a session.
     pub(crate) fn next_place(&self, session: SessionIndex, partition: Partition) -> Place {
         self.served(session).map_or(Place::START, |served| self.log.next_place(served.slot, partition))
     }
 
-    /// A session has no room for a message now: it reads on from there when it has some.
+    /// Blocks a session without room at a message; it reads on from there later.
     pub(crate) fn block(&mut self, session: SessionIndex, at: LogPlace) {
         if let Some(slot) = self.served(session).map(|served| served.slot) {
             self.log.block(slot, at);
         }
     }
 
-    /// A session has room.
+    /// Unblocks a session that has room.
     pub(crate) fn unblock(&mut self, session: SessionIndex) {
         if let Some(slot) = self.served(session).map(|served| served.slot) {
             self.log.unblock(slot);
         }
     }
 
-    /// The session gets a copy of the message at hand.
+    /// Records that a session gets a copy of the current message.
     pub(crate) fn count_deliveries(&mut self, session: SessionIndex, at: LogPlace) {
         let offer = self.log.offer();
         if let Some(served) = self.served_mut(session) {
@@ -675,7 +675,7 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// The session has had a copy of the message at hand: all copies of one message are taken, or none is.
+    /// Whether a session got a copy of the current message: a session accepts either all copies of a message or none.
     pub(crate) fn was_already_given(&self, session: SessionIndex) -> bool {
         self.served(session).is_some_and(|served| served.last_given == self.log.offer())
     }

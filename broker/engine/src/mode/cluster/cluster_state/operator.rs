@@ -1,30 +1,30 @@
-//! Messages of operators on their way to the log, and what has become of them.
+//! Messages of operators that are being stored in the log, and their outcomes.
 
 use std::collections::BTreeMap;
 
 use crate::operations::publish_range::PublishRange;
 
-/// Messages that the log has not taken, of which that is remembered until the operator is told.
+/// The maximum number of failed messages whose outcome is stored until the operator gets it.
 const FAILED_MAX: usize = 4096;
 
-/// What has become of messages.
+/// The outcome of one or more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OperatorPublishOutcome {
-    /// That is not known of all of them.
+    /// Some of them are pending.
     Open,
     Stored,
     /// One of them is not in the log and never will be.
     Refused,
-    /// Nobody knows of one of them whether it is in the log.
+    /// It is not known whether one of them is in the log.
     Unknown,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct OperatorPublishes {
-    /// Those that are not known to be in the log, by their tickets.
+    /// Messages that are not known to be in the log, by ticket.
     messages: BTreeMap<u64, Message>,
     failed: usize,
-    /// Of these and all before it is not remembered any more whether they have failed.
+    /// Outcomes up to this ticket may have been evicted.
     forgotten: u64,
 }
 
@@ -40,7 +40,7 @@ impl OperatorPublishes {
         PublishRange::one(ticket)
     }
 
-    /// Gives the bytes that are not on their way any more.
+    /// Ends a pending message and returns its size in bytes.
     pub(crate) fn end(&mut self, ticket: u64, is_stored: bool) -> usize {
         let Some(Message::Pending { bytes }) = self.messages.get(&ticket) else { return 0 };
         let bytes = *bytes;
@@ -54,7 +54,7 @@ impl OperatorPublishes {
         bytes
     }
 
-    /// The life of the node is over: what was on its way may be in the log or not. Gives the bytes of that.
+    /// Ends the node's incarnation: the outcome of pending messages is unknown. Returns their size in bytes.
     pub(crate) fn end_life(&mut self) -> usize {
         let mut ended = 0;
         for message in self.messages.values_mut() {
@@ -84,8 +84,7 @@ impl OperatorPublishes {
         fate
     }
 
-    /// Whoever has asked for these messages has been told what has become of them. Where those of others may lie between them, they are remembered
-    /// for these.
+    /// Removes outcomes that were reported. If messages of others may be in the range, the outcomes stay.
     pub(crate) fn remove_reported(&mut self, range: PublishRange) {
         if range.last - range.first + 1 != range.count {
             return;
@@ -119,7 +118,7 @@ mod tests {
         let both = own.begin(3, 10).with(own.begin(7, 5));
         assert_eq!((own.end(3, true), own.fate(both)), (10, OperatorPublishOutcome::Open));
         assert_eq!((own.end(7, true), own.fate(both)), (5, OperatorPublishOutcome::Stored));
-        assert_eq!(own.end(7, false), 0, "it has been told");
+        assert_eq!(own.end(7, false), 0, "it has ended");
         let both = own.begin(8, 1).with(own.begin(9, 1));
         own.end(9, false);
         assert_eq!(own.fate(both), OperatorPublishOutcome::Open);
@@ -143,14 +142,14 @@ mod tests {
         for ticket in 1..=3 {
             own.end(ticket, false);
         }
-        // The second one is somebody else's.
+        // The second message belongs to another operator.
         own.remove_reported(one.with(third));
         assert_eq!((own.failed, own.fate(other)), (3, OperatorPublishOutcome::Refused));
         own.remove_reported(one.with(other));
         assert_eq!((own.failed, own.messages.len(), own.fate(third)), (1, 1, OperatorPublishOutcome::Refused));
         own.remove_reported(third);
         assert_eq!((own.failed, own.messages.len()), (0, 0));
-        // What is on its way stays.
+        // A pending message stays.
         let open = own.begin(4, 1);
         own.remove_reported(open);
         assert_eq!((own.end(4, false), own.fate(open)), (1, OperatorPublishOutcome::Refused));

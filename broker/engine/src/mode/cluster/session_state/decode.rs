@@ -1,4 +1,4 @@
-//! Reading a session's state.
+//! Decodes a session's state.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use super::{
 use crate::mode::cluster::cluster_state::LogPlace;
 
 impl SessionState {
-    /// The state of these bytes; `None` where they are none of this version.
+    /// Decodes a state; `None` if the bytes are invalid or of another version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<SessionState> {
         let mut reader = Reader(bytes);
         if reader.u8()? != VERSION {
@@ -32,7 +32,7 @@ impl SessionState {
         let (mut parts, mut ids) = (Vec::new(), HashSet::new());
         while !reader.0.is_empty() {
             let part = part(&mut reader)?;
-            // No two messages have one identifier.
+            // Each packet identifier is used once.
             if let StatePart::Started(packet_id, _) | StatePart::AwaitingPubComp(packet_id) = &part
                 && !ids.insert(*packet_id)
             {
