@@ -337,7 +337,7 @@ pub trait Mode: Sized + 'static {
     }
 
     /// Forgets the status of an operator's messages.
-    fn forget_publish(_state: &mut ShardState<Self>, _range: PublishRange) {}
+    fn remove_publish_status(_state: &mut ShardState<Self>, _range: PublishRange) {}
 
     /// Checks whether a message would be accepted; `None` if this shard decides that.
     fn check_publish(_state: &ShardState<Self>, _message: &MessageRef<'_>) -> Option<Result<(), RouteError>> {

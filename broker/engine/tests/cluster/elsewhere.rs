@@ -1,4 +1,4 @@
-//! Clients are told which other node takes them.
+//! Clients are redirected to another node.
 
 use tautwire_protocol::{ConnectReason, DisconnectReason, QoS};
 
@@ -9,15 +9,15 @@ const HOUR_S: u32 = 3600;
 
 fn drain(world: &mut World, place: usize, is_for_good: bool) {
     let now_ms = world.now_ms;
-    world.places[place].node.as_mut().expect("it lives").member.drain(now_ms, is_for_good);
-    world.go_on(place);
+    world.places[place].node.as_mut().expect("the node runs").member.drain(now_ms, is_for_good);
+    world.settle(place);
 }
 
 #[test]
 fn clients_of_a_node_that_is_drained_are_told_where_to_go() {
     for is_for_good in [false, true] {
         let mut world = World::new(2);
-        // Nodes say with their beats where they are.
+        // Nodes announce their references with heartbeats.
         world.run(3_000);
         let (client, publisher) = (world.client("c"), world.client("p"));
         world.connect(client, 0, false, HOUR_S);
@@ -39,7 +39,7 @@ fn who_comes_to_a_node_that_takes_nobody_is_told_where_to_go() {
     let mut world = World::new(3);
     world.run(3_000);
     let (waiting, client) = (world.client("waiting"), world.client("c"));
-    // Its will keeps the node from ending at once.
+    // Its will keeps the node from finishing the drain at once.
     world.clients[waiting].will = Some(WillMessage { delay_s: 100, ..WillMessage::new("w", "gone") });
     world.connect(waiting, 0, false, HOUR_S);
     world.clients[client].withholds_acks = true;

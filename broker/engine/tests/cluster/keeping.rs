@@ -1,5 +1,5 @@
-//! Runs that follow from a seed, with retained messages and wills: what readers find is never older than what was acknowledged before, nor does
-//! it go back, and each will is published once where it is due.
+//! Random runs with retained messages and wills: readers never find a retained message older than an acknowledged one, nor go back, and
+//! each due will is published once.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,18 +15,18 @@ const SEEDS: u64 = 40;
 const MUTANT_SEEDS_MAX: u64 = 200;
 
 const NODES: usize = 3;
-/// Each has one topic, and one message on its way.
+/// Each writer has one topic, and one pending message.
 const WRITERS: usize = 3;
 const READERS: usize = 4;
-/// They have wills.
+/// Clients with wills.
 const WILL_CLIENTS: usize = 3;
 const WATCHER: usize = WRITERS + READERS + WILL_CLIENTS;
-/// Every so many messages clears its topic.
+/// Every nth message clears its topic.
 const CLEAR: usize = 4;
 const TROUBLE_MS: u64 = 40_000;
 const STEP_MS: u64 = 50;
-const PATIENCE_MS: u64 = 7_000;
-/// After a disconnect, its node has to be well for so long that it counts.
+const CLIENT_TIMEOUT_MS: u64 = 7_000;
+/// A disconnect counts if its node has no faults for this long.
 const CALM_MS: u64 = 10_000;
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -39,21 +39,21 @@ struct Tally {
     faults: usize,
 }
 
-/// What a reader has seen on its connection.
+/// What a reader has received on its connection.
 #[derive(Debug, Clone, Default)]
 struct Reading {
     is_subscribed: bool,
-    /// What had been acknowledged of each topic, or shown by a search to anybody, when SUBSCRIBE was sent.
+    /// The last message of each topic that was acknowledged, or shown by any search, when SUBSCRIBE was sent.
     floor: [usize; WRITERS],
     seen: [Option<usize>; WRITERS],
-    looked_at: usize,
+    checked: usize,
 }
 
-/// One connection of a client with a will.
+/// A connection of a client with a will.
 #[derive(Debug, Clone)]
-struct Life {
+struct WillConnection {
     delay_s: u32,
-    was_let_in: bool,
+    was_accepted: bool,
     disconnect: Option<(usize, u64)>,
 }
 
@@ -61,13 +61,13 @@ struct Run {
     world: World,
     sent: [usize; WRITERS],
     acknowledged: [usize; WRITERS],
-    /// The latest that a search has shown to anybody.
+    /// The latest message of each topic that a search has returned.
     shown: [usize; WRITERS],
     readings: Vec<Reading>,
-    lives: Vec<Vec<Life>>,
-    content_at_ms: Vec<u64>,
+    will_connections: Vec<Vec<WillConnection>>,
+    last_idle_ms: Vec<u64>,
     trouble_until_ms: [u64; NODES],
-    /// Where something was wrong, from when until when.
+    /// Faults: the place, the beginning and the end.
     faults: Vec<(usize, u64, u64)>,
     tally: Tally,
 }
@@ -80,27 +80,27 @@ impl Run {
             world.connect(client, client % NODES, false, u32::MAX);
         }
         (0..READERS).for_each(|reader| _ = world.client(&format!("reader-{reader}")));
-        (0..WILL_CLIENTS).for_each(|mortal| _ = world.client(&format!("mortal-{mortal}")));
+        (0..WILL_CLIENTS).for_each(|will_client| _ = world.client(&format!("will_client-{will_client}")));
         let watcher = world.client("watcher");
         world.connect(watcher, 0, false, u32::MAX);
         world.subscribe(watcher, "w/#", QoS::ExactlyOnce);
         world.plan = Plan { lost: 2, late: 2, doubled: 3, busy: 2 };
-        let content_at_ms = vec![world.now_ms; WATCHER + 1];
+        let last_idle_ms = vec![world.now_ms; WATCHER + 1];
         Run {
             world,
             sent: [0; WRITERS],
             acknowledged: [0; WRITERS],
             shown: [0; WRITERS],
             readings: vec![Reading::default(); READERS],
-            lives: vec![Vec::new(); WILL_CLIENTS],
-            content_at_ms,
+            will_connections: vec![Vec::new(); WILL_CLIENTS],
+            last_idle_ms,
             trouble_until_ms: [0; NODES],
             faults: Vec::new(),
             tally: Tally::default(),
         }
     }
 
-    fn live(mut self) -> Tally {
+    fn execute(mut self) -> Tally {
         while self.world.now_ms < TROUBLE_MS {
             self.fault();
             self.step(true);
@@ -108,14 +108,14 @@ impl Run {
         self.world.plan = Plan::default();
         self.trouble_until_ms = [0; NODES];
         self.recover();
-        for mortal in 0..WILL_CLIENTS {
-            self.world.cut_off(WRITERS + READERS + mortal);
+        for will_client in 0..WILL_CLIENTS {
+            self.world.cut_off(WRITERS + READERS + will_client);
         }
         for _ in 0..(60_000 / STEP_MS) {
             self.step(false);
         }
-        self.judge_topics();
-        self.judge_wills();
+        self.check_topics();
+        self.check_wills();
         self.tally
     }
 
@@ -126,30 +126,30 @@ impl Run {
         (0..WRITERS).for_each(|writer| self.write(writer, is_trouble));
         (0..READERS).for_each(|reader| self.read(reader, is_trouble));
         if is_trouble {
-            (0..WILL_CLIENTS).for_each(|mortal| self.step_will_client(mortal));
+            (0..WILL_CLIENTS).for_each(|will_client| self.step_will_client(will_client));
         }
         self.world.run(STEP_MS);
-        (0..READERS).for_each(|reader| self.sync_retained(reader));
-        for mortal in 0..WILL_CLIENTS {
-            if self.world.clients[WRITERS + READERS + mortal].is_connected()
-                && let Some(life) = self.lives[mortal].last_mut()
+        (0..READERS).for_each(|reader| self.check_reader(reader));
+        for will_client in 0..WILL_CLIENTS {
+            if self.world.clients[WRITERS + READERS + will_client].is_connected()
+                && let Some(connection) = self.will_connections[will_client].last_mut()
             {
-                life.was_let_in = true;
+                connection.was_accepted = true;
             }
         }
     }
 
     fn stay_connected(&mut self, client: usize, is_trouble: bool) {
         let now_ms = self.world.now_ms;
-        let held = &self.world.clients[client];
-        if held.is_connected() && held.is_idle() {
-            self.content_at_ms[client] = now_ms;
+        let client_state = &self.world.clients[client];
+        if client_state.is_connected() && client_state.is_idle() {
+            self.last_idle_ms[client] = now_ms;
         }
-        let is_restless = is_trouble && held.is_connected() && self.world.random.chance(1);
-        let is_impatient = self.content_at_ms[client] + PATIENCE_MS < now_ms;
-        if self.world.clients[client].at.is_some() && (is_restless || is_impatient) {
+        let breaks_connection = is_trouble && client_state.is_connected() && self.world.random.chance(1);
+        let has_timed_out = self.last_idle_ms[client] + CLIENT_TIMEOUT_MS < now_ms;
+        if self.world.clients[client].at.is_some() && (breaks_connection || has_timed_out) {
             self.world.cut_off(client);
-            self.content_at_ms[client] = now_ms;
+            self.last_idle_ms[client] = now_ms;
         }
         if self.world.clients[client].at.is_none() {
             let place = self.world.random.below(NODES);
@@ -158,10 +158,10 @@ impl Run {
     }
 
     fn write(&mut self, writer: usize, is_trouble: bool) {
-        let held = &self.world.clients[writer];
-        if held.is_idle() {
+        let client_state = &self.world.clients[writer];
+        if client_state.is_idle() {
             self.acknowledged[writer] = self.sent[writer];
-            if is_trouble && held.is_connected() && self.world.random.chance(15) {
+            if is_trouble && client_state.is_connected() && self.world.random.chance(15) {
                 self.sent[writer] += 1;
                 let number = self.sent[writer];
                 let payload = if number.is_multiple_of(CLEAR) { String::new() } else { number.to_string() };
@@ -172,11 +172,11 @@ impl Run {
         }
     }
 
-    /// Readers begin anew again and again, and stay where they are in the end.
+    /// Readers connect again from time to time, and stay connected in the end.
     fn read(&mut self, reader: usize, is_trouble: bool) {
         let client = WRITERS + reader;
-        let held = &self.world.clients[client];
-        if held.at.is_some() && is_trouble && self.world.random.chance(5) {
+        let client_state = &self.world.clients[client];
+        if client_state.at.is_some() && is_trouble && self.world.random.chance(5) {
             self.world.cut_off(client);
         }
         if self.world.clients[client].at.is_none() {
@@ -192,54 +192,54 @@ impl Run {
         }
     }
 
-    /// Judges what a reader has got since it was looked at last.
-    fn sync_retained(&mut self, reader: usize) {
+    /// Checks the messages that a reader has received since the last check.
+    fn check_reader(&mut self, reader: usize) {
         let received = self.world.clients[WRITERS + reader].received.clone();
         let reading = &mut self.readings[reader];
-        for message in &received[reading.looked_at..] {
+        for message in &received[reading.checked..] {
             let topic: usize = message.topic[2..].parse().expect("a topic of ours");
             let seen = reading.seen[topic];
-            let told = format!("reader {reader} got {message:?} behind {seen:?}");
+            let description = format!("reader {reader} got {message:?} behind {seen:?}");
             let number = match message.payload.parse::<usize>() {
                 Ok(number) => number,
-                // The first one that it can be. One of QoS 1 may be there twice.
+                // The first message that it can be. One of QoS 1 may come twice.
                 Err(_) if topic == 0 => seen.unwrap_or(1).next_multiple_of(CLEAR).max(CLEAR),
                 Err(_) => (seen.unwrap_or(0) / CLEAR + 1) * CLEAR,
             };
             if message.is_retained {
-                assert!(seen.is_none(), "{told}");
-                assert!(number >= reading.floor[topic], "{told}, {} was known", reading.floor[topic]);
-                assert!(!message.payload.is_empty(), "{told}");
+                assert!(seen.is_none(), "{description}");
+                assert!(number >= reading.floor[topic], "{description}, {} was known", reading.floor[topic]);
+                assert!(!message.payload.is_empty(), "{description}");
                 self.shown[topic] = self.shown[topic].max(number);
                 self.tally.found += 1;
             }
             let least = seen.map_or(0, |seen| if topic == 0 { seen } else { seen + 1 });
-            assert!(number >= least && number <= self.sent[topic], "{told}");
+            assert!(number >= least && number <= self.sent[topic], "{description}");
             reading.seen[topic] = Some(number);
         }
-        reading.looked_at = received.len();
+        reading.checked = received.len();
     }
 
-    fn step_will_client(&mut self, mortal: usize) {
-        let client = WRITERS + READERS + mortal;
+    fn step_will_client(&mut self, will_client: usize) {
+        let client = WRITERS + READERS + will_client;
         let now_ms = self.world.now_ms;
         match self.world.clients[client].at {
             None if self.world.random.chance(10) => {
                 let delay_s = [0, 0, 3][self.world.random.below(3)];
                 let expiry_s = [0, u32::MAX][self.world.random.below(2)];
-                let payload = format!("{mortal} {}", self.lives[mortal].len());
-                let words = WillMessage { delay_s, qos: QoS::ExactlyOnce, ..WillMessage::new("w/x", &payload) };
-                self.lives[mortal].push(Life { delay_s: delay_s.min(expiry_s), was_let_in: false, disconnect: None });
-                self.world.clients[client].will = Some(words);
+                let payload = format!("{will_client} {}", self.will_connections[will_client].len());
+                let will = WillMessage { delay_s, qos: QoS::ExactlyOnce, ..WillMessage::new("w/x", &payload) };
+                self.will_connections[will_client].push(WillConnection { delay_s: delay_s.min(expiry_s), was_accepted: false, disconnect: None });
+                self.world.clients[client].will = Some(will);
                 let place = self.world.random.below(NODES);
                 self.world.begin_connecting(client, place, expiry_s == 0, expiry_s);
             }
             Some((place, _)) if self.world.random.chance(4) => {
                 if self.world.clients[client].is_connected() && self.world.random.chance(40) {
                     self.world.clients[client].send_disconnect();
-                    self.world.go_on(place);
-                    if let Some(life) = self.lives[mortal].last_mut() {
-                        (life.disconnect, life.was_let_in) = (Some((place, now_ms)), true);
+                    self.world.settle(place);
+                    if let Some(connection) = self.will_connections[will_client].last_mut() {
+                        (connection.disconnect, connection.was_accepted) = (Some((place, now_ms)), true);
                     }
                 }
                 self.world.cut_off(client);
@@ -248,9 +248,9 @@ impl Run {
         }
     }
 
-    fn judge_topics(&mut self) {
+    fn check_topics(&mut self) {
         for writer in 0..WRITERS {
-            assert!(self.world.clients[writer].is_idle(), "writer {writer} has a message that is not done");
+            assert!(self.world.clients[writer].is_idle(), "writer {writer} has an incomplete message");
         }
         for reader in 0..READERS {
             let reading = &self.readings[reader];
@@ -258,7 +258,7 @@ impl Run {
             for topic in 0..WRITERS {
                 let (last, seen) = (self.sent[topic], reading.seen[topic]);
                 let is_clear = last.is_multiple_of(CLEAR);
-                // Of those that clear a topic, which one it was is not told.
+                // Messages that clear a topic cannot be description apart.
                 let has_cleared = is_clear && seen.is_none_or(|seen| seen.is_multiple_of(CLEAR));
                 assert!(seen == Some(last) || has_cleared, "reader {reader}: {seen:?} and not {last}");
             }
@@ -277,28 +277,28 @@ impl Run {
         }
     }
 
-    fn judge_wills(&mut self) {
+    fn check_wills(&mut self) {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for payload in self.world.clients[WATCHER].payloads() {
             *counts.entry(payload).or_default() += 1;
         }
-        for (mortal, lives) in self.lives.iter().enumerate() {
-            for (number, life) in lives.iter().enumerate() {
-                let count = counts.get(&*format!("{mortal} {number}")).copied().unwrap_or(0);
-                let told = format!("the will {number} of mortal {mortal}, {life:?}, came {count} times");
-                assert!(count <= 1, "{told}");
-                match life.disconnect {
+        for (will_client, connections) in self.will_connections.iter().enumerate() {
+            for (number, connection) in connections.iter().enumerate() {
+                let count = counts.get(&*format!("{will_client} {number}")).copied().unwrap_or(0);
+                let description = format!("the will {number} of will_client {will_client}, {connection:?}, came {count} times");
+                assert!(count <= 1, "{description}");
+                match connection.disconnect {
                     Some((place, at_ms)) => {
                         let disturbs = |(at, from_ms, until_ms): &(usize, u64, u64)| {
                             *at == place && *from_ms <= at_ms + CALM_MS && at_ms <= *until_ms
                         };
                         if !self.faults.iter().any(disturbs) {
-                            assert_eq!(count, 0, "{told}");
+                            assert_eq!(count, 0, "{description}");
                             self.tally.disconnects += 1;
                         }
                     }
-                    None if life.was_let_in && (life.delay_s == 0 || is_last(lives, number)) => {
-                        assert_eq!(count, 1, "{told}");
+                    None if connection.was_accepted && (connection.delay_s == 0 || is_last(connections, number)) => {
+                        assert_eq!(count, 1, "{description}");
                         self.tally.wills_due += 1;
                     }
                     None => {}
@@ -319,7 +319,7 @@ impl Run {
         self.tally.faults += 1;
         let for_ms = [500, 3_000, 12_000][self.world.random.below(3)];
         self.trouble_until_ms[place] = now_ms + for_ms;
-        // A life that was cut off or paused may be taken for dead a while later.
+        // A node that was cut off or paused may be declared dead a while later.
         self.faults.push((place, now_ms, now_ms + for_ms + CALM_MS));
         match self.world.random.below(3) {
             0 => self.world.kill(place),
@@ -340,9 +340,9 @@ impl Run {
     }
 }
 
-/// Whether a client has not come back after this life. A CONNECT from before that was given up may still be waiting, and is taken for that.
-fn is_last(lives: &[Life], number: usize) -> bool {
-    number + 1 == lives.len() && lives[..number].iter().rev().take(4).all(|life| life.was_let_in)
+/// Whether this was a client's last connection. An earlier abandoned CONNECT may still be waiting, and then counts as a later one.
+fn is_last(connections: &[WillConnection], number: usize) -> bool {
+    number + 1 == connections.len() && connections[..number].iter().rev().take(4).all(|connection| connection.was_accepted)
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn retained_messages_never_go_back_and_wills_are_published_once() {
     let mut all = Tally::default();
     for seed in one.map_or(0..seeds, |seed: u64| seed..seed + 1) {
         println!("seed {seed}");
-        let tally = Run::new(seed).live();
+        let tally = Run::new(seed).execute();
         all.written += tally.written;
         all.searches += tally.searches;
         all.found += tally.found;
@@ -362,8 +362,8 @@ fn retained_messages_never_go_back_and_wills_are_published_once() {
     }
     println!("{all:?}");
     // A world in which nothing happens proves nothing.
-    let is_rich = all.written > 1_000 && all.found > 1_000 && all.wills_due > 200 && all.disconnects > 10;
-    assert!(one.is_some() || is_rich, "{all:?}");
+    let is_meaningful = all.written > 1_000 && all.found > 1_000 && all.wills_due > 200 && all.disconnects > 10;
+    assert!(one.is_some() || is_meaningful, "{all:?}");
 }
 
 const MUTANTS: [Mutant; 7] = [
@@ -381,7 +381,7 @@ fn faults_of_keeping_that_are_put_in_are_found() {
     let found_at = |mutant| {
         let is_found = |seed: &u64| {
             mutate(Some(mutant));
-            let is_found = catch_unwind(AssertUnwindSafe(|| Run::new(*seed).live())).is_err();
+            let is_found = catch_unwind(AssertUnwindSafe(|| Run::new(*seed).execute())).is_err();
             mutate(None);
             is_found
         };

@@ -1,4 +1,4 @@
-//! Sessions whose state is as large as the cluster keeps it.
+//! Sessions whose state is as large as the cluster allows.
 
 use tautwire_protocol::{ConnectReason, DisconnectReason, QoS};
 
@@ -12,9 +12,9 @@ const REFUSED: u8 = 0x97;
 #[test]
 fn a_subscription_is_refused_that_would_make_a_state_too_large() {
     let mut world = World::with_states_of(2, STATE_MAX_BYTES);
-    let (client, passing) = (world.client("c"), world.client("passing"));
+    let (client, temporary) = (world.client("c"), world.client("temporary"));
     world.connect(client, 0, false, HOUR_S);
-    world.connect(passing, 0, true, 0);
+    world.connect(temporary, 0, true, 0);
     let filter = |number: usize| format!("{number:0>189}");
     let subscribe = |world: &mut World, client: usize, number: usize| {
         world.clients[client].suback.clear();
@@ -24,11 +24,11 @@ fn a_subscription_is_refused_that_would_make_a_state_too_large() {
         assert_eq!(subscribe(&mut world, client, number), [1], "{number}");
     }
     assert_eq!(subscribe(&mut world, client, 5), [REFUSED]);
-    assert_eq!(subscribe(&mut world, client, 0), [1], "it has this one");
+    assert_eq!(subscribe(&mut world, client, 0), [1], "the session has this filter");
     for number in 0..10 {
-        assert_eq!(subscribe(&mut world, passing, number), [1], "nothing is kept of its session");
+        assert_eq!(subscribe(&mut world, temporary, number), [1], "its session is not persistent");
     }
-    // The next node counts them as well, and what is given up makes room.
+    // The next node counts them as well, and unsubscribing makes room.
     world.cut_off(client);
     assert!(world.connect(client, 1, false, HOUR_S));
     assert_eq!(subscribe(&mut world, client, 5), [REFUSED]);
@@ -84,15 +84,15 @@ fn a_state_that_is_too_large_all_the_same_ends_the_connection_and_what_was_saved
     world.connect(client, 0, false, HOUR_S);
     world.connect(other, 0, false, HOUR_S);
     world.subscribe(client, "a", QoS::AtLeastOnce);
-    // As when the servers take less than they did.
+    // As if the limit of the servers was lowered.
     world.limit_states(0, 60);
     world.clients[client].subscribe("b", QoS::AtLeastOnce, false);
     world.run_until("it is disconnected", |world| world.clients[client].at.is_none());
     assert_eq!(world.clients[client].disconnected, Some(DisconnectReason::QuotaExceeded));
     assert_eq!(world.broker_totals(0).session_states_too_large, 1);
-    assert!(world.clients[other].is_connected(), "others lose nothing");
+    assert!(world.clients[other].is_connected(), "other clients stay connected");
     world.limit_states(0, STATE_MAX_BYTES);
-    assert!(world.connect(client, 1, false, HOUR_S), "its session is as it was saved last");
+    assert!(world.connect(client, 1, false, HOUR_S), "its session has the last saved state");
     world.connect(other, 1, false, HOUR_S);
     world.publish_and_wait(other, "a", "x", QoS::AtLeastOnce);
     world.run(500);

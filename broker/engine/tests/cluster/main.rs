@@ -1,4 +1,4 @@
-//! Several brokers as one, each with shards of the engine and a member of the cluster, against a model of the store.
+//! Simulation of a cluster: brokers with shards of the engine and a member of the cluster, on a model of the store.
 
 #[path = "../support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the simulation uses more of it")]

@@ -43,13 +43,13 @@ impl Shard<Clustered> {
     }
 
     /// Ends the incarnation of a node that was declared dead: other nodes take its sessions. Connections are closed without a DISCONNECT.
-    pub(super) fn end_life(&mut self) {
+    pub(super) fn end_incarnation(&mut self) {
         let cluster = &mut self.state.mode.cluster;
         let claims = cluster.claims.connections();
         self.remove_groups();
         let cluster = &mut self.state.mode.cluster;
         let lost = cluster.acknowledged_before_stored();
-        cluster.end_life();
+        cluster.end_incarnation();
         self.state.counters().acknowledged_messages_lost.add(lost);
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.state.connections.find(id)).collect();
         for index in self.serving().into_iter().chain(waiting) {

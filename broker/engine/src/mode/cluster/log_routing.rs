@@ -32,7 +32,7 @@ impl Shard<Clustered> {
     pub(crate) fn route_arrivals(&mut self) {
         while self.can_route_arrivals()
             && self.state.work_budget.can_transcode()
-            && let Some(RoutingSpan { walk, span, next }) = self.state.mode.cluster.log.passage()
+            && let Some(RoutingSpan { source, span, next }) = self.state.mode.cluster.log.current_span()
         {
             let mut budget = FanOutBudget::begin(&self.state);
             let mut is_over = true;
@@ -40,9 +40,9 @@ impl Shard<Clustered> {
                 let at = LogPlace { partition: span.partition, place };
                 if let Some(parts) = read(at, message.stored) {
                     let publisher = self.publisher_of(message.publisher.client);
-                    match walk {
+                    match source {
                         DeliverySource::Live => self.route_from_log(parts, publisher),
-                        DeliverySource::Read => self.route_again(at, parts, publisher),
+                        DeliverySource::Read => self.route_read(at, parts, publisher),
                     }
                 }
                 self.state.mode.cluster.log.record_routed(at);
@@ -91,7 +91,7 @@ impl Shard<Clustered> {
     }
 
     /// Offers a message to lagging sessions and groups that still need it.
-    fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: MessageSource) {
+    fn route_read(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: MessageSource) {
         let Some(mut outgoing) = self.outgoing(message) else { return };
         let topic = outgoing.message.topic;
         let cluster = &self.state.mode.cluster;
@@ -104,7 +104,7 @@ impl Shard<Clustered> {
         if has_groups {
             let mut groups = Vec::new();
             self.state.context.exchange().groups_for(topic, &mut groups);
-            self.state.offer_again(at, contract.as_deref(), &mut outgoing);
+            self.state.redeliver_to_groups(at, contract.as_deref(), &mut outgoing);
             self.state.offer_to_groups(&groups, contract.as_deref(), &mut outgoing);
         }
     }
@@ -152,7 +152,7 @@ impl ShardState<Clustered> {
         if delivery.share.is_some() {
             return Acceptance::Yes;
         }
-        if cluster.was_already_given(session) {
+        if cluster.was_already_delivered(session) {
             return Acceptance::Yes;
         }
         if !cluster.wants(session, at) && !is(Mutant::TakesWhatItHas) {

@@ -51,7 +51,7 @@ pub(crate) struct Mirror(Mutex<Inner>);
 #[derive(Debug)]
 struct Inner {
     /// The number of the node's current incarnation.
-    life: u64,
+    incarnation: u64,
     /// Changes of the stream were applied up to here.
     through: Sequence,
     /// The latest place in each partition that the stream has contained.
@@ -73,7 +73,7 @@ struct Inner {
 impl Default for Inner {
     fn default() -> Inner {
         Inner {
-            life: 0,
+            incarnation: 0,
             through: Sequence(0),
             reached: [Place::START; PARTITIONS as usize],
             known: HashMap::new(),
@@ -90,13 +90,13 @@ impl Default for Inner {
 impl Mirror {
     /// Begins an incarnation of the node, which reads the stream from its beginning. Earlier copies are removed: their topics may have been
     /// cleared so long ago that the stream does not contain that any more.
-    pub(crate) fn begin_life(&self, life: u64, exchange: &Exchange) {
+    pub(crate) fn begin_incarnation(&self, incarnation: u64, exchange: &Exchange) {
         let mut inner = self.lock();
-        if life <= inner.life {
+        if incarnation <= inner.incarnation {
             // Another shard has done this.
             return;
         }
-        *inner = Inner { life, ..Inner::default() };
+        *inner = Inner { incarnation, ..Inner::default() };
         if is(Mutant::KeepsFormerLife) {
             return;
         }
@@ -117,13 +117,13 @@ impl Mirror {
     }
 
     /// Applies a message with RETAIN from the log. Returns false if too many topics are unconfirmed to remember this one.
-    pub(crate) fn take_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &SharedRetainedStore<'_>) -> bool {
+    pub(crate) fn apply_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &SharedRetainedStore<'_>) -> bool {
         let mut inner = self.lock();
-        if inner.there(message.topic, to.exchange).is_some_and(|there| at.place <= there) {
+        if inner.current_place(message.topic, to.exchange).is_some_and(|current| at.place <= current) {
             return true;
         }
         if inner.unconfirmed.len() >= UNCONFIRMED_MAX {
-            inner.give_up_overdue(to);
+            inner.stop_waiting_for_overdue(to);
         }
         let is_remembered = inner.unconfirmed.len() < UNCONFIRMED_MAX || inner.unconfirmed.contains_key(message.topic);
         if is_remembered {
@@ -150,7 +150,7 @@ impl Mirror {
         if to.now_ms < until_ms {
             return RetainedVisibility::Unconfirmed;
         }
-        inner.give_up(topic, place, to);
+        inner.stop_waiting(topic, place, to);
         RetainedVisibility::Overdue
     }
 
@@ -159,7 +159,7 @@ impl Mirror {
     /// changes with the generation to route them with on each shard, and unreadable messages.
     pub(crate) fn apply_changes(
         &self,
-        life: u64,
+        incarnation: u64,
         changes: &[RetainedChange],
         place: impl Fn(&RetainedChange) -> (LogPlace, bool),
         to: &SharedRetainedStore<'_>,
@@ -168,12 +168,12 @@ impl Mirror {
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Vec::new() };
         let is_known =
             last.sequence <= inner.through && inner.late.range(first.sequence..=last.sequence).next().is_none();
-        if inner.life != life || is_known {
+        if inner.incarnation != incarnation || is_known {
             return Vec::new();
         }
         let taken = changes.iter().enumerate().filter_map(|(index, change)| {
             let (at, is_late) = place(change);
-            inner.take(change, at, is_late, to).transpose().map(|outcome| (index, outcome))
+            inner.apply_change(change, at, is_late, to).transpose().map(|outcome| (index, outcome))
         });
         taken.collect()
     }
@@ -227,7 +227,7 @@ pub(super) const CLEARED: MessageRef<'static> = MessageRef {
 
 impl Inner {
     /// The place of a topic's retained message, or at which the topic was cleared.
-    fn there(&self, topic: &str, exchange: &Exchange) -> Option<Place> {
+    fn current_place(&self, topic: &str, exchange: &Exchange) -> Option<Place> {
         let held = exchange.retained_message(topic).and_then(|body| LogPlace::of_retained(body.id()));
         held.map(|at| at.place).max(self.cleared.get(topic).copied())
     }
@@ -238,14 +238,14 @@ impl Inner {
             self.record_cleared(message.topic, at.place, to.now_ms);
             to.exchange.clear_retained(message.topic)
         } else {
-            self.forget(to.now_ms);
+            self.evict_expired(to.now_ms);
             self.cleared.remove(message.topic);
             to.exchange.mirror_retained(MessageRef { id: at.to_retained_id(), ..*message }.to_message_in(to.ledger))
         }
     }
 
     /// Applies one change, unless another shard has done so. For a late one, returns the generation to route it with.
-    fn take(
+    fn apply_change(
         &mut self,
         change: &RetainedChange,
         at: LogPlace,
@@ -273,9 +273,9 @@ impl Inner {
             }
         };
         let message = MessageRef { expires_at_ms: *expires_at_ms, ..message };
-        match self.there(&record.topic, to.exchange) {
-            Some(there) if record.place < there && !is(Mutant::RetainsInAnyOrder) => {}
-            Some(there) if record.place == there => {
+        match self.current_place(&record.topic, to.exchange) {
+            Some(current) if record.place < current && !is(Mutant::RetainsInAnyOrder) => {}
+            Some(current) if record.place == current => {
                 // The expiry from the log is by the clock of another node.
                 if message.expires_at_ms.is_some() && !message.payload.is_empty() {
                     to.exchange.update_retained_expiry(
@@ -297,7 +297,7 @@ impl Inner {
     }
 
     fn record_cleared(&mut self, topic: &str, place: Place, now_ms: u64) {
-        self.forget(now_ms);
+        self.evict_expired(now_ms);
         if self.eviction_order.len() >= CLEARED_MAX {
             self.evicted += 1;
             self.evict_first();
@@ -316,7 +316,7 @@ impl Inner {
     }
 
     /// Makes a topic visible that the stream did not confirm in time: the message of the log applies.
-    fn give_up(&mut self, topic: &str, place: Place, to: &SharedRetainedStore<'_>) {
+    fn stop_waiting(&mut self, topic: &str, place: Place, to: &SharedRetainedStore<'_>) {
         self.unconfirmed.remove(topic);
         // The message that it clears is still in the store.
         let held = to.exchange.retained_message(topic).and_then(|body| LogPlace::of_retained(body.id()));
@@ -325,10 +325,10 @@ impl Inner {
         }
     }
 
-    fn give_up_overdue(&mut self, to: &SharedRetainedStore<'_>) {
+    fn stop_waiting_for_overdue(&mut self, to: &SharedRetainedStore<'_>) {
         let overdue = self.unconfirmed.iter().filter(|(_, (_, until_ms))| *until_ms <= to.now_ms);
         let overdue: Vec<_> = overdue.map(|(topic, (place, _))| (topic.clone(), *place)).collect();
-        overdue.iter().for_each(|(topic, place)| self.give_up(topic, *place, to));
+        overdue.iter().for_each(|(topic, place)| self.stop_waiting(topic, *place, to));
     }
 
     /// The generation of a late change; each shard asks once.
@@ -351,7 +351,7 @@ impl Inner {
     }
 
     /// Evicts the places of topics that were cleared long ago.
-    fn forget(&mut self, now_ms: u64) {
+    fn evict_expired(&mut self, now_ms: u64) {
         while self.eviction_order.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms) {
             self.evict_first();
         }

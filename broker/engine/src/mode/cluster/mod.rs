@@ -48,11 +48,11 @@ impl Shard<Clustered> {
         let cluster = &mut self.state.mode.cluster;
         match event {
             ClusterEvent::Began { next, state_max_bytes } => {
-                cluster.begin_life(next, state_max_bytes);
-                self.state.mode.mirror.begin_life(cluster.lives(), self.state.context.exchange());
+                cluster.begin_incarnation(next, state_max_bytes);
+                self.state.mode.mirror.begin_incarnation(cluster.incarnation(), self.state.context.exchange());
             }
             // Answers to requests of an earlier incarnation are dropped.
-            _ if !cluster.has_life() => {}
+            _ if !cluster.is_started() => {}
             ClusterEvent::TooLarge(client) => self.end_too_large(client),
             ClusterEvent::Decided(decision) => self.apply_decision(decision),
             ClusterEvent::Retained(changes) => self.apply_retained(&changes),
@@ -69,19 +69,19 @@ impl Shard<Clustered> {
             }
             Decision::Refuse { ticket, why } => self.refuse_claim(ticket, why),
             Decision::SessionTakenOver(client) => self.end_taken_over(client),
-            Decision::Lost(client) => self.lose(client),
+            Decision::Lost(client) => self.end_lost_session(client),
             Decision::Stored { client, ticket } => {
-                let session = cluster.stored(client, ticket);
-                self.state.go_on_with(session);
-                self.state.resume_ahead_of_cluster();
+                let session = cluster.record_stored(client, ticket);
+                self.state.release_pending_acks(session);
+                self.state.resume_publishers();
             }
             Decision::Completed { client, packet_id: packet } => {
-                let session = packet_id(packet).and_then(|packet_id| cluster.completed(client, packet_id));
-                self.state.go_on_with(session);
+                let session = packet_id(packet).and_then(|packet_id| cluster.record_completed(client, packet_id));
+                self.state.release_pending_acks(session);
             }
             Decision::Saved { client, number } => {
-                let session = cluster.saved(client, number);
-                self.state.go_on_with(session);
+                let session = cluster.record_saved(client, number);
+                self.state.release_pending_acks(session);
             }
             Decision::Suspended => self.suspend(),
             Decision::Resumed => self.resume(),
@@ -89,15 +89,15 @@ impl Shard<Clustered> {
                 log::error!(
                     "the cluster has declared this broker dead: closing all connections and joining the cluster again"
                 );
-                self.end_life();
+                self.end_incarnation();
             }
             Decision::Drained => {
                 log::info!("this broker has been drained and has left its cluster");
-                self.end_life();
+                self.end_incarnation();
             }
             Decision::Published { ticket, is_stored } => {
-                cluster.was_published(ticket, is_stored);
-                self.state.resume_ahead_of_cluster();
+                cluster.record_operator_publish(ticket, is_stored);
+                self.state.resume_publishers();
             }
             Decision::NotStored { client, ticket } => self.refuse_not_stored(client, ticket),
             Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
@@ -105,10 +105,10 @@ impl Shard<Clustered> {
             Decision::RetainedSync { ticket } => self.finish_retained_sync(ticket),
             Decision::Arrived(span) => cluster.log.arrived(span),
             Decision::Read { shard: _, number, span } => self.receive_read(number, &span),
-            Decision::Joined { client, group } => self.state.joined(client, group),
+            Decision::Joined { client, group } => self.state.record_joined(client, group),
             Decision::InterestSync { ticket } => {
                 for session in cluster.sync_interest(ticket) {
-                    self.state.go_on_with(Some(session));
+                    self.state.release_pending_acks(Some(session));
                 }
             }
             Decision::NotJoined { client, group, why } => self.refuse_to_join(client, group, why),

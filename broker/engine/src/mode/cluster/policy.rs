@@ -62,7 +62,7 @@ impl Mode for Clustered {
     }
 
     fn unconfirmed(state: &ShardState<Clustered>, index: ConnectionIndex) -> usize {
-        state.awaits_in_cluster(index)
+        state.pending_in_cluster(index)
     }
 
     fn pause_for_acks(state: &mut ShardState<Clustered>, index: ConnectionIndex) -> bool {
@@ -193,12 +193,12 @@ impl Mode for Clustered {
         }
     }
 
-    fn forget_publish(state: &mut ShardState<Clustered>, range: PublishRange) {
+    fn remove_publish_status(state: &mut ShardState<Clustered>, range: PublishRange) {
         state.mode.cluster.remove_operator_publish(range);
     }
 
     fn check_publish(state: &ShardState<Clustered>, message: &MessageRef<'_>) -> Option<Result<(), RouteError>> {
-        goes_by_log(message).then(|| state.admits_into_cluster(message))
+        goes_by_log(message).then(|| state.check_retained_capacity(message))
     }
 
     fn awaits_retained(shard: &mut Shard<Clustered>, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
@@ -214,11 +214,11 @@ impl Mode for Clustered {
     }
 
     fn add_interest(state: &mut ShardState<Clustered>, filter: &str) {
-        state.ask_for(filter, ShardClusterState::add_interest);
+        state.update_interest(filter, ShardClusterState::add_interest);
     }
 
     fn remove_interest(state: &mut ShardState<Clustered>, filter: &str) {
-        state.ask_for(filter, ShardClusterState::remove_interest);
+        state.update_interest(filter, ShardClusterState::remove_interest);
     }
 
     fn await_interest(state: &mut ShardState<Clustered>, session: SessionIndex, filter: &str) {

@@ -219,22 +219,22 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Save { client, number, state } => {
                 write!(f, "save {number} of {client}, {} bytes", state.len())
             }
-            ClusterRequest::SetDisconnectSettings { client, terms } => write!(f, "keep {terms:?} of {client}"),
+            ClusterRequest::SetDisconnectSettings { client, terms } => write!(f, "set {terms:?} of {client}"),
             ClusterRequest::Left { client, state } => write!(f, "left {client}, {} bytes", state.len()),
-            ClusterRequest::Received { partition, until } => write!(f, "took {partition} until {}", until.0),
+            ClusterRequest::Received { partition, until } => write!(f, "received {partition} until {}", until.0),
             ClusterRequest::Read { number, partition, from } => write!(f, "read {number}: {partition} from {}", from.0),
-            ClusterRequest::RetainedSync { ticket } => write!(f, "look {ticket:x}"),
+            ClusterRequest::RetainedSync { ticket } => write!(f, "retained sync {ticket:x}"),
             ClusterRequest::Join { client, epoch, share } => write!(f, "join {client} at {epoch} to {share}"),
             ClusterRequest::Leave { client, share } => write!(f, "leave {client} of {share}"),
-            ClusterRequest::QuitGroup { client, epoch, share } => write!(f, "part {client} at {epoch} from {share}"),
+            ClusterRequest::QuitGroup { client, epoch, share } => write!(f, "quit {client} at {epoch} from {share}"),
             ClusterRequest::Checkpoint { group, leases } => write!(f, "checkpoint {group:?}, {leases:?}"),
             ClusterRequest::Returned { group, partition, next, open } => {
                 write!(f, "returned {partition} of {group:?} at {next:?}, {} open", open.len())
             }
             ClusterRequest::Broadcast { messages, .. } => write!(f, "broadcast {} bytes", messages.len()),
-            ClusterRequest::AddInterest(filter) => write!(f, "listen to {filter}"),
+            ClusterRequest::AddInterest(filter) => write!(f, "add interest {filter}"),
             ClusterRequest::RemoveInterest(filter) => write!(f, "unlisten to {filter}"),
-            ClusterRequest::InterestSync { ticket } => write!(f, "spread {ticket:x}"),
+            ClusterRequest::InterestSync { ticket } => write!(f, "interest sync {ticket:x}"),
         }
     }
 }

@@ -60,19 +60,19 @@ impl Shard<Clustered> {
             self.state.notify_taps(&outgoing.message, publisher);
         }
         let message = outgoing.message;
-        let retain = match self.state.retaining(&message) {
+        let retain = match self.state.retain_info(&message) {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, publisher),
         };
-        let answering = match Clustered::ack_level(&self.state, index, &message) {
+        let ack_timing = match Clustered::ack_level(&self.state, index, &message) {
             _ if message.qos == QoS::AtMostOnce => AckTiming::Never,
             AckLevel::Memory if self.may_send_again(index) => AckTiming::InOrder,
             AckLevel::Memory => AckTiming::Immediate,
             AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => AckTiming::WhenStored,
         };
-        let bytes = stored(outgoing);
+        let bytes = encode_stored(outgoing);
         let packet_id = packet_id.filter(|_| message.qos == QoS::ExactlyOnce);
-        if !self.state.mode.cluster.publish(session, message.topic, answering, packet_id, retain, bytes) {
+        if !self.state.mode.cluster.publish(session, message.topic, ack_timing, packet_id, retain, bytes) {
             let why = "another broker of the cluster serves the session";
             return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, why));
         }
@@ -109,11 +109,11 @@ impl Shard<Clustered> {
             self.state.notify_taps(&outgoing.message, MessageSource::Broker);
         }
         let message = outgoing.message;
-        let retain = match self.state.retaining(&message) {
+        let retain = match self.state.retain_info(&message) {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, MessageSource::Broker).map(|_| None),
         };
-        let bytes = stored(outgoing);
+        let bytes = encode_stored(outgoing);
         Ok(Some(self.state.mode.cluster.publish_as_operator(message.topic, retain, bytes)))
     }
 
@@ -160,12 +160,12 @@ impl Shard<Clustered> {
         self.state.counters().clients_paused_for_cluster.add(1);
         let id = self.state.id(index);
         if self.state.connections[index].pause_reading(PauseReason::RemoteLog) {
-            self.state.mode.cluster.wait_for_room(id);
+            self.state.mode.cluster.add_paused_publisher(id);
         }
     }
 }
 
-fn stored(outgoing: &OutgoingPublish<'_>) -> Vec<u8> {
+fn encode_stored(outgoing: &OutgoingPublish<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(outgoing.message.stored_bytes());
     outgoing.message.append_stored(&mut bytes);
     bytes
@@ -180,16 +180,16 @@ impl ShardState<Clustered> {
     }
 
     /// The number of pending changes that a connection's client waits for.
-    pub(crate) fn awaits_in_cluster(&self, index: ConnectionIndex) -> usize {
+    pub(crate) fn pending_in_cluster(&self, index: ConnectionIndex) -> usize {
         let served = self.connections[index].session().and_then(|session| self.mode.cluster.served(session));
-        served.map_or(0, |served| served.awaits())
+        served.map_or(0, |served| served.pending_events())
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn ask_for(&mut self, filter: &str, what: impl FnOnce(&mut ShardClusterState, &str)) {
+    pub(super) fn update_interest(&mut self, filter: &str, what: impl FnOnce(&mut ShardClusterState, &str)) {
         // A filter of a group, or of the broker itself, stays announced regardless of other subscribers.
-        if filter != NODES_TOPIC && !self.mode.cluster.homes.listen_to(filter) {
+        if filter != NODES_TOPIC && !self.mode.cluster.homes.has_interest(filter) {
             what(&mut self.mode.cluster, filter);
         }
     }
@@ -219,7 +219,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    pub(super) fn resume_ahead_of_cluster(&mut self) {
+    pub(super) fn resume_publishers(&mut self) {
         let cluster = &mut self.mode.cluster;
         for id in cluster.take_unblocked() {
             self.resume_reading(id, PauseReason::RemoteLog);

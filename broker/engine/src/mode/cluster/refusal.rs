@@ -19,18 +19,18 @@ impl Shard<Clustered> {
     /// client whose message was acknowledged before it was stored gets nothing more.
     pub(super) fn refuse_not_stored(&mut self, client: ClientKey, ticket: u64) {
         let cluster = &mut self.state.mode.cluster;
-        let Some((session, answering)) = cluster.not_stored(client, ticket) else { return };
-        match answering {
+        let Some((session, ack_timing)) = cluster.record_not_stored(client, ticket) else { return };
+        match ack_timing {
             AckTiming::Immediate | AckTiming::InOrder => self.state.counters().acknowledged_messages_lost.add(1),
             AckTiming::Never | AckTiming::WhenStored => self.state.counters().publishes_refused.add(1),
         }
         let index = self.state.sessions.connection(session);
-        if answering == AckTiming::WhenStored && index.is_some_and(|index| !self.state.connections[index].is_v5()) {
+        if ack_timing == AckTiming::WhenStored && index.is_some_and(|index| !self.state.connections[index].is_v5()) {
             self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, WHY);
         } else {
-            self.state.go_on_with(Some(session));
+            self.state.release_pending_acks(Some(session));
         }
-        self.state.resume_ahead_of_cluster();
+        self.state.resume_publishers();
     }
 }
 

@@ -30,7 +30,7 @@ impl Shard<Clustered> {
             place: change.record.place,
         };
         let place = |change: &RetainedChange| (at(change), cluster.is_from_before(at(change)));
-        let taken = self.state.mode.mirror.apply_changes(cluster.lives(), changes, place, &self.state.common_store());
+        let taken = self.state.mode.mirror.apply_changes(cluster.incarnation(), changes, place, &self.state.retained_store());
         for (index, outcome) in taken {
             let Some(change) = changes.get(index) else { return };
             let cluster = &self.state.mode.cluster;
@@ -89,7 +89,7 @@ impl Shard<Clustered> {
         if !cluster.retained_searches.has(id) {
             let ticket = cluster.next_number();
             cluster.retained_searches.begin(id, ticket);
-            cluster.ask(ClusterRequest::RetainedSync { ticket });
+            cluster.push_request(ClusterRequest::RetainedSync { ticket });
         }
         self.state.connections[index].pause_reading(PauseReason::RetainedSync);
         true
@@ -99,13 +99,13 @@ impl Shard<Clustered> {
     pub(super) fn finish_retained_sync(&mut self, ticket: u64) {
         let until_ms = self.state.clock.now_ms() + LOG_LAG_MAX_MS;
         let reached = self.state.mode.mirror.reached();
-        self.state.mode.cluster.retained_searches.found(ticket, reached, until_ms);
+        self.state.mode.cluster.retained_searches.record_reached(ticket, reached, until_ms);
         self.state.resume_retained_searches();
     }
 
     /// Removes the search of a closed connection.
     pub(super) fn remove_retained_search(&mut self, id: ConnectionId) {
-        self.state.mode.cluster.retained_searches.forget(id);
+        self.state.mode.cluster.retained_searches.remove(id);
     }
 }
 
@@ -124,17 +124,17 @@ impl ShardState<Clustered> {
     }
 
     /// How the cluster retains a message; `None` without RETAIN.
-    pub(super) fn retaining(&self, message: &MessageRef<'_>) -> Result<Option<RetainInfo>, RouteError> {
+    pub(super) fn retain_info(&self, message: &MessageRef<'_>) -> Result<Option<RetainInfo>, RouteError> {
         if !message.retain {
             return Ok(None);
         }
         let retain = self.retain_for(message);
-        self.admits_into_cluster(message).inspect_err(|_| self.counters().retained_refused.add(1))?;
+        self.check_retained_capacity(message).inspect_err(|_| self.counters().retained_refused.add(1))?;
         Ok(Some(RetainInfo { retain, known: self.mode.mirror.known(message.topic) }))
     }
 
     /// Checks whether the cluster's store has room for a retained message.
-    pub(crate) fn admits_into_cluster(&self, message: &MessageRef<'_>) -> Result<(), RouteError> {
+    pub(crate) fn check_retained_capacity(&self, message: &MessageRef<'_>) -> Result<(), RouteError> {
         if !message.retain || message.payload.is_empty() {
             return Ok(());
         }
@@ -155,7 +155,7 @@ impl ShardState<Clustered> {
     /// Stores a message with RETAIN from the log. Later subscribers get it from the store.
     pub(super) fn apply_retained_from_log(&self, message: &MessageRef<'_>) {
         if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
-            let is_remembered = self.mode.mirror.take_from_log(at, message, &self.common_store());
+            let is_remembered = self.mode.mirror.apply_from_log(at, message, &self.retained_store());
             self.counters().retained_messages_unconfirmed.add(u64::from(!is_remembered));
         }
     }
@@ -167,7 +167,7 @@ impl ShardState<Clustered> {
             // It is retained by this node only.
             return false;
         }
-        let visibility = self.mode.mirror.retained_visibility(message.topic(), &self.common_store());
+        let visibility = self.mode.mirror.retained_visibility(message.topic(), &self.retained_store());
         self.counters().retained_messages_unconfirmed.add(u64::from(visibility == RetainedVisibility::Overdue));
         let (id, now_ms) = (self.id(index), self.clock.now_ms());
         if visibility == RetainedVisibility::Unconfirmed {
@@ -185,7 +185,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    fn common_store(&self) -> SharedRetainedStore<'_> {
+    fn retained_store(&self) -> SharedRetainedStore<'_> {
         SharedRetainedStore {
             exchange: self.context.exchange(),
             ledger: self.memory.ledger(),
@@ -202,17 +202,17 @@ impl ShardState<Clustered> {
         for (partition, place) in tautwire_cluster::names::Partition::all().zip(places.iter_mut()) {
             *place = cluster.next_place(session, partition);
         }
-        Some(Box::new(PlacesLive(places)))
+        Some(Box::new(LogLiveStart(places)))
     }
 }
 
 /// The places from which the log brings messages to a subscription.
 #[derive(Debug)]
-struct PlacesLive(Places);
+struct LogLiveStart(Places);
 
-impl LiveStart for PlacesLive {
+impl LiveStart for LogLiveStart {
     fn brings(&self, retained: MessageId) -> bool {
-        let PlacesLive(places) = self;
+        let LogLiveStart(places) = self;
         let at = LogPlace::of_retained(retained).filter(|_| !is(Mutant::ReplaysWhatComes));
         at.is_some_and(|at| places[at.partition.index()] <= at.place)
     }

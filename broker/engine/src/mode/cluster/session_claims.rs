@@ -34,7 +34,7 @@ impl Shard<Clustered> {
             return Err(Handled::Ended);
         };
         let is_present = match claim.step {
-            Step::Asked | Step::SessionFetch(_) => None,
+            Step::Requested | Step::SessionFetch(_) => None,
             Step::Refused(_) => {
                 self.deny(index, connect);
                 return Err(Handled::Ended);
@@ -76,9 +76,9 @@ impl Shard<Clustered> {
         let ticket = cluster.next_number();
         let start = if connect.clean_start { Start::Clean } else { Start::Resume };
         let client = cluster.client(name);
-        let claim = Claim { ticket, client, epoch: 0, name: name.into(), start, step: Step::Asked };
+        let claim = Claim { ticket, client, epoch: 0, name: name.into(), start, step: Step::Requested };
         cluster.claims.begin(id, claim);
-        cluster.ask(ClusterRequest::Claim { ticket, name: name.into(), start });
+        cluster.push_request(ClusterRequest::Claim { ticket, name: name.into(), start });
         // Reading from the client is paused until the answer arrives.
         self.state.connections[index].set_version(connect.version);
         self.state.connections[index].pause_reading(PauseReason::SessionClaim);
@@ -137,7 +137,7 @@ impl Shard<Clustered> {
         }
         let cluster = &mut self.state.mode.cluster;
         cluster.claims.end(id);
-        cluster.let_in(session);
+        cluster.clear_claim(session);
         self.state.activate_groups(session);
         true
     }
@@ -149,9 +149,9 @@ impl Shard<Clustered> {
         let cluster = &mut self.state.mode.cluster;
         let Some(Claim { ticket, client, step, .. }) = cluster.claims.end(id) else { return };
         match step {
-            Step::Asked => cluster.ask(ClusterRequest::Abandon { client, ticket }),
-            Step::SessionFetch(fetching) => cluster.ask(ClusterRequest::Left { client, state: fetching.into_bytes() }),
-            Step::Served { resumed: None } => cluster.ask(ClusterRequest::Left { client, state: Vec::new() }),
+            Step::Requested => cluster.push_request(ClusterRequest::Abandon { client, ticket }),
+            Step::SessionFetch(fetching) => cluster.push_request(ClusterRequest::Left { client, state: fetching.into_bytes() }),
+            Step::Served { resumed: None } => cluster.push_request(ClusterRequest::Left { client, state: Vec::new() }),
             Step::Served { resumed: Some(session) } | Step::Saving { session, .. } => self.release_unserved(session),
             Step::Refused(_) => {}
         }
@@ -195,15 +195,15 @@ impl Shard<Clustered> {
     /// connection has to end.
     pub(super) fn stop_serving(&mut self, client: ClientKey, denial: Denial) -> Option<SessionIndex> {
         let cluster = &mut self.state.mode.cluster;
-        if let Some(id) = cluster.claims.had(client) {
+        if let Some(id) = cluster.claims.find_acquired(client) {
             match cluster.claims.take_step(id, denial) {
                 Some(Step::SessionFetch(fetching)) => {
-                    cluster.ask(ClusterRequest::Left { client, state: fetching.into_bytes() });
+                    cluster.push_request(ClusterRequest::Left { client, state: fetching.into_bytes() });
                 }
                 Some(Step::Served { resumed: Some(session) } | Step::Saving { session, .. }) => {
                     self.release_unserved(session);
                 }
-                _ => cluster.ask(ClusterRequest::Left { client, state: Vec::new() }),
+                _ => cluster.push_request(ClusterRequest::Left { client, state: Vec::new() }),
             }
             self.state.resume_reading(id, PauseReason::SessionClaim);
             return None;
@@ -212,7 +212,7 @@ impl Shard<Clustered> {
     }
 
     /// Ends a session that another node has taken.
-    pub(super) fn lose(&mut self, client: ClientKey) {
+    pub(super) fn end_lost_session(&mut self, client: ClientKey) {
         let cluster = &mut self.state.mode.cluster;
         let session = cluster.session_of(client);
         // Nothing is returned to the cluster.
@@ -225,7 +225,7 @@ impl Shard<Clustered> {
         }
         self.state.counters().session_claims_lost.add(1);
         let cluster = &mut self.state.mode.cluster;
-        if let Some(id) = cluster.claims.had(client) {
+        if let Some(id) = cluster.claims.find_acquired(client) {
             cluster.claims.take_step(id, Refusal::Unavailable.into());
             if let Some(session) = session {
                 self.end_session(session);

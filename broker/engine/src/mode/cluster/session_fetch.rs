@@ -34,7 +34,7 @@ impl Shard<Clustered> {
         let cluster = &mut self.state.mode.cluster;
         let Some(id) = cluster.claims.with_ticket(ticket) else {
             // Its client has disconnected.
-            cluster.ask(ClusterRequest::Left { client, state: bytes });
+            cluster.push_request(ClusterRequest::Left { client, state: bytes });
             return;
         };
         let mut is_clean = false;
@@ -47,7 +47,7 @@ impl Shard<Clustered> {
                 log::error!(
                     "the record of the client {client} has a state that this broker cannot read [cluster_state]"
                 );
-                cluster.ask(ClusterRequest::Left { client, state: bytes });
+                cluster.push_request(ClusterRequest::Left { client, state: bytes });
                 self.end_claim(id, Refusal::Unreadable);
             }
             Some(Some(state)) if !state.has_expired(now_ms) => {
@@ -62,7 +62,7 @@ impl Shard<Clustered> {
                     self.state.counters().sessions_expired.add(1);
                     let cluster = &mut self.state.mode.cluster;
                     for share in state.shares() {
-                        cluster.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
+                        cluster.push_request(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
                     }
                 }
                 self.begin_clean(id, client, taken);
@@ -74,7 +74,7 @@ impl Shard<Clustered> {
     fn begin_clean(&mut self, id: ConnectionId, client: ClientKey, taken: &[PacketId]) {
         let cluster = &mut self.state.mode.cluster;
         for packet_id in taken {
-            cluster.ask(ClusterRequest::Release { client, packet_id: *packet_id });
+            cluster.push_request(ClusterRequest::Release { client, packet_id: *packet_id });
         }
         if let Some(claim) = cluster.claims.get(id) {
             claim.step = Step::Served { resumed: None };
@@ -96,7 +96,7 @@ impl Shard<Clustered> {
     pub(super) fn receive_fetched(&mut self, id: ConnectionId, span: &Span) {
         let cluster = &mut self.state.mode.cluster;
         let Some(claim) = cluster.claims.get(id) else { return };
-        match std::mem::replace(&mut claim.step, Step::Asked) {
+        match std::mem::replace(&mut claim.step, Step::Requested) {
             Step::SessionFetch(mut fetching) => {
                 fetching.take(span, self.state.memory.ledger());
                 self.fetch_next(id, fetching);
@@ -113,7 +113,7 @@ impl Shard<Clustered> {
         let (client, epoch, name) = (claim.client, claim.epoch, claim.name.clone());
         let Some(session) = self.state.open_session(&name) else {
             let cluster = &mut self.state.mode.cluster;
-            cluster.ask(ClusterRequest::Left { client, state: fetching.bytes });
+            cluster.push_request(ClusterRequest::Left { client, state: fetching.bytes });
             return self.end_claim(id, Refusal::TooMany);
         };
         let next = fetching.state.next;
@@ -147,7 +147,7 @@ impl Shard<Clustered> {
                     session.apply(Change::Subscribed(filter, record));
                 }
                 StatePart::Started(packet_id, pending) => {
-                    go_on_with(&mut session, packet_id);
+                    set_next_packet_id(&mut session, packet_id);
                     let is_once = pending.qos == QoS::ExactlyOnce;
                     match delivery(pending, &found, self.state.memory.ledger()) {
                         Some(delivery) => {
@@ -162,7 +162,7 @@ impl Shard<Clustered> {
                     }
                 }
                 StatePart::AwaitingPubComp(packet_id) => {
-                    go_on_with(&mut session, packet_id);
+                    set_next_packet_id(&mut session, packet_id);
                     session.apply(Change::AwaitingPubComp(packet_id));
                 }
                 StatePart::NextPacketId(packet_id) => {
@@ -194,7 +194,7 @@ fn later_of(one: Places, other: Places) -> Places {
 }
 
 /// Sets the packet identifier of the next message.
-fn go_on_with(session: &mut Session, packet_id: PacketId) {
+fn set_next_packet_id(session: &mut Session, packet_id: PacketId) {
     if session.next_packet_id() != Some(packet_id) {
         session.apply(Change::NextPacketId(packet_id));
     }

@@ -29,9 +29,9 @@ impl Shard<Clustered> {
         self.state.leave_groups(session, state.is_empty());
         let cluster = &mut self.state.mode.cluster;
         if let Some(served) = cluster.leave(session) {
-            cluster.ask(ClusterRequest::Left { client: served.client(), state });
+            cluster.push_request(ClusterRequest::Left { client: served.client(), state });
         }
         self.end_session(session);
-        self.state.resume_ahead_of_cluster();
+        self.state.resume_publishers();
     }
 }

@@ -116,7 +116,7 @@ impl ShardState<Clustered> {
             _ => false,
         };
         if is_at_once || until <= reached && !connection.has_delayed_acks() || leaves_too_early {
-            self.amend(client, &mut ack);
+            self.add_refusals(client, &mut ack);
             self.latency_recorder.record_acknowledged(&ack);
             self.write_delayed_ack(index, &ack);
             return;
@@ -127,14 +127,14 @@ impl ShardState<Clustered> {
     }
 
     /// Adds the filters that the cluster has refused to a SUBACK.
-    fn amend(&mut self, client: ClientKey, ack: &mut Ack) {
+    fn add_refusals(&mut self, client: ClientKey, ack: &mut Ack) {
         if let Ack::Subscribed(packet_id, reasons) = ack {
-            self.mode.cluster.joining.amend(client, *packet_id, reasons);
+            self.mode.cluster.joining.add_refusals(client, *packet_id, reasons);
         }
     }
 
     /// Releases acknowledgements of a session after an event that it waited for.
-    pub(super) fn go_on_with(&mut self, session: Option<SessionIndex>) {
+    pub(super) fn release_pending_acks(&mut self, session: Option<SessionIndex>) {
         let Some(session) = session else { return };
         let cluster = &self.mode.cluster;
         let Some(served) = cluster.served(session) else { return };
@@ -150,7 +150,7 @@ impl ShardState<Clustered> {
             && let Some((ack, since)) = self.connections[index].pop_delayed_ack(|until, _| until <= reached)
         {
             let mut ack = self.refuse_if_not_stored(index, session, until, ack);
-            self.amend(client, &mut ack);
+            self.add_refusals(client, &mut ack);
             self.latency_recorder.record_waited(&ack, since);
             self.write_delayed_ack(index, &ack);
         }
@@ -164,7 +164,7 @@ impl Shard<Clustered> {
         while let Some((session, client, number)) = self.state.mode.cluster.next_save() {
             self.state.send_disconnect_settings(session, false);
             let state = self.state.state_of(session, None);
-            self.state.mode.cluster.ask(ClusterRequest::Save { client, number, state });
+            self.state.mode.cluster.push_request(ClusterRequest::Save { client, number, state });
         }
     }
 }

@@ -32,7 +32,7 @@ impl Shard<Clustered> {
     pub(crate) fn publish_cluster_sys(&mut self, totals: &Totals, interval_ms: u64) {
         let now_ms = self.state.clock.now_ms();
         let cluster = &mut self.state.mode.cluster;
-        if !std::mem::replace(&mut cluster.nodes.is_listening, true) {
+        if !std::mem::replace(&mut cluster.nodes.is_subscribed, true) {
             cluster.add_interest(NODES_TOPIC);
         }
         let name = as_level(&cluster.settings().node_name);

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, ReasonCode};
@@ -10,20 +10,20 @@ use crate::mode::Mode;
 use crate::routing::route::MessageSource;
 use crate::shard::ShardState;
 
-/// Receivers of one message, on each shard, that have a span of their own.
+/// The maximum number of receivers of one message with a span, on each shard.
 const DELIVERIES_MAX: usize = 16;
 
-/// Spans of a shard whose acknowledgement waits for the log.
+/// The maximum number of open spans of a shard.
 const OPEN_MAX: usize = 256;
 
-/// The salt of the span in which a message is published. That of its receivers is above.
+/// The salt of the span for publishing. Those of receivers are higher.
 const PUBLISH_SALT: u64 = 3;
 
-/// What is added to the salt of a receiver for the span in which a message leaves its queue. Shards and sessions have fewer bits.
+/// Added to the salt of a receiver for the span in which a message leaves its queue. Shards and sessions use fewer bits.
 const FROM_QUEUE: u64 = 1 << 62;
 
 impl<M: Mode> ShardState<M> {
-    /// Tells of a message that has been published, and handed to `receivers` of this shard. `reason` is how it is answered.
+    /// Traces a message that was published and delivered to `receivers` of this shard. `reason` is the reason code of its acknowledgement.
     #[cold]
     pub(crate) fn trace(
         &mut self,
@@ -33,7 +33,7 @@ impl<M: Mode> ShardState<M> {
         receivers: impl Iterator<Item = (SessionIndex, QoS)>,
     ) {
         let Some(tracer) = self.tap.traces.tracer.clone() else { return };
-        // What the broker says of itself is no message of anybody.
+        // Messages of the broker itself are not traced.
         if publisher == MessageSource::Broker || message.topic.starts_with("$SYS/") {
             return;
         }
@@ -54,7 +54,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Tells of a message that goes to one receiver, as the member of a shared subscription whose turn it is.
+    /// Traces a message to the next member of a shared subscription.
     #[cold]
     pub(crate) fn trace_member(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         if let Some(tracer) = &self.tap.traces.tracer
@@ -65,16 +65,16 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Tells of a message that leaves the queue of its receiver.
+    /// Traces a message that leaves the queue of its receiver.
     #[cold]
     pub(crate) fn trace_from_queue(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         self.trace_later(Step::Send, FROM_QUEUE, message, session, qos);
     }
 
-    /// Tells of a message that is sent once more: after a reconnection, or because a subscription is owed what its topic retains.
+    /// Traces a message that is sent again after a reconnection, or as a retained message.
     #[cold]
     pub(crate) fn trace_resend(&mut self, step: Step, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
-        // The same session may get it any number of times, in the same millisecond too, and in another run of the broker.
+        // The same session may get it several times, even in one millisecond, and in another run of the broker.
         self.tap.traces.again += 1;
         let salt = mixed(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.again);
         self.trace_later(step, salt, message, session, qos);
@@ -141,7 +141,7 @@ impl<M: Mode> ShardState<M> {
         span
     }
 
-    /// A span of a session, without its place in the trace.
+    /// A span of a session, without identifiers.
     fn span(&self, step: Step, trace: &Trace, message: &MessageRef<'_>, session: SessionIndex) -> Span {
         Span {
             step,
@@ -159,7 +159,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Ends the spans whose acknowledgement has left. To be called when a turn is over.
+    /// Ends the spans whose acknowledgement was sent. Call this at the end of a turn.
     #[cold]
     pub(crate) fn end_spans(&mut self) {
         let Some(tracer) = self.tap.traces.tracer.clone() else { return };

@@ -22,7 +22,7 @@ impl<F> ClusterState<F> {
     pub(crate) fn read(&mut self, purpose: ReadPurpose, partition: Partition, from: Sequence) {
         let number = self.next_number();
         self.reads.insert(number, purpose);
-        self.ask(ClusterRequest::Read { number, partition, from });
+        self.push_request(ClusterRequest::Read { number, partition, from });
     }
 
     /// Ends a read. Returns the claim it was for; a span for lagging sessions is queued for routing.

@@ -24,7 +24,7 @@ pub(crate) struct Claim<F> {
 #[derive(Debug)]
 pub(crate) enum Step<F> {
     /// The claim was sent to the cluster.
-    Asked,
+    Requested,
     /// The node has the session, and reads its in-flight messages.
     SessionFetch(F),
     /// The node has the session.
@@ -98,10 +98,10 @@ impl<F> Claims<F> {
     }
 
     /// The connection of a client that waits for CONNACK although this node has its session.
-    pub(crate) fn had(&self, client: ClientKey) -> Option<ConnectionId> {
-        let is_had = |claim: &Claim<F>| !matches!(claim.step, Step::Asked | Step::Refused(_));
+    pub(crate) fn find_acquired(&self, client: ClientKey) -> Option<ConnectionId> {
+        let is_acquired = |claim: &Claim<F>| !matches!(claim.step, Step::Requested | Step::Refused(_));
         let mut claims = self.by_connection.iter();
-        claims.find(|(_, claim)| claim.client == client && is_had(claim)).map(|(id, _)| *id)
+        claims.find(|(_, claim)| claim.client == client && is_acquired(claim)).map(|(id, _)| *id)
     }
 
     /// All connections with a claim, in order.

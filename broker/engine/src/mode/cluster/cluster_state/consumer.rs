@@ -13,7 +13,7 @@ use super::log_place::{LogPlace, Places};
 #[derive(Debug, Clone)]
 pub(crate) struct RoutingSpan {
     /// Whether it arrived live, or was read for lagging sessions.
-    pub(crate) walk: DeliverySource,
+    pub(crate) source: DeliverySource,
     pub(crate) span: Arc<Span>,
     /// Everything before this place was routed.
     pub(crate) next: Place,
@@ -26,7 +26,7 @@ pub(crate) struct LogConsumer {
     /// The number of slots, and those that are free.
     slots: Slot,
     vacant: Vec<Slot>,
-    passages: VecDeque<RoutingSpan>,
+    spans: VecDeque<RoutingSpan>,
     /// The number of the current message, from 1.
     offer: u64,
 }
@@ -38,7 +38,7 @@ impl LogConsumer {
             receivers: Receivers::new(next),
             slots: 0,
             vacant: Vec::new(),
-            passages: VecDeque::new(),
+            spans: VecDeque::new(),
             offer: 1,
         }
     }
@@ -57,33 +57,33 @@ impl LogConsumer {
     /// Adds a span that arrived live.
     pub(crate) fn arrived(&mut self, span: Arc<Span>) {
         let next = Place { sequence: span.from, index: 0 };
-        self.passages.push_back(RoutingSpan { walk: DeliverySource::Live, span, next });
+        self.spans.push_back(RoutingSpan { source: DeliverySource::Live, span, next });
     }
 
     /// Adds a span that was read for lagging sessions.
     pub(super) fn push_read(&mut self, number: u64, span: Arc<Span>) {
         if self.receivers.begin_walk(number, &span) {
             let next = Place { sequence: span.from, index: 0 };
-            self.passages.push_back(RoutingSpan { walk: DeliverySource::Read, span, next });
+            self.spans.push_back(RoutingSpan { source: DeliverySource::Read, span, next });
         }
     }
 
     pub(crate) fn has_spans(&self) -> bool {
-        !self.passages.is_empty()
+        !self.spans.is_empty()
     }
 
     /// The span that is routed next.
-    pub(crate) fn passage(&self) -> Option<RoutingSpan> {
-        self.passages.front().cloned()
+    pub(crate) fn current_span(&self) -> Option<RoutingSpan> {
+        self.spans.front().cloned()
     }
 
     /// Records that a message of the current span was routed.
     pub(crate) fn record_routed(&mut self, at: LogPlace) {
-        let Some(passage) = self.passages.front_mut() else { return };
+        let Some(routing) = self.spans.front_mut() else { return };
         self.offer += 1;
-        passage.next = at.place.behind();
-        if passage.walk == DeliverySource::Live {
-            self.receivers.pass(at.partition, passage.next);
+        routing.next = at.place.behind();
+        if routing.source == DeliverySource::Live {
+            self.receivers.pass(at.partition, routing.next);
         }
     }
 
@@ -94,15 +94,15 @@ impl LogConsumer {
 
     /// Finishes the current span. Returns how many messages that had to be delivered again to groups are no longer in the log.
     pub(super) fn finish_span(&mut self) -> Option<(RoutingSpan, usize)> {
-        let passage = self.passages.pop_front()?;
-        let lost = match passage.walk {
+        let routing = self.spans.pop_front()?;
+        let lost = match routing.source {
             DeliverySource::Live => {
-                self.receivers.pass(passage.span.partition, passage.span.end());
+                self.receivers.pass(routing.span.partition, routing.span.end());
                 0
             }
-            DeliverySource::Read => self.receivers.end_walk(&passage.span).len(),
+            DeliverySource::Read => self.receivers.end_walk(&routing.span).len(),
         };
-        Some((passage, lost))
+        Some((routing, lost))
     }
 
     /// The next read for lagging sessions.
@@ -127,15 +127,15 @@ impl LogConsumer {
         })
     }
 
-    pub(crate) fn forget(&mut self, slot: Slot) {
+    pub(crate) fn remove_follower(&mut self, slot: Slot) {
         self.receivers.remove(slot);
         self.vacant.push(slot);
     }
 
     /// Whether a session needs this copy of a message.
     pub(crate) fn wants(&self, slot: Slot, at: LogPlace) -> bool {
-        let walk = self.passages.front().map_or(DeliverySource::Live, |passage| passage.walk);
-        self.receivers.wants(slot, at.partition, at.place, walk)
+        let source = self.spans.front().map_or(DeliverySource::Live, |routing| routing.source);
+        self.receivers.wants(slot, at.partition, at.place, source)
     }
 
     /// The first place in a partition that was not offered.
@@ -176,7 +176,7 @@ impl LogConsumer {
     }
 
     /// The groups that need the current message again.
-    pub(crate) fn again(&mut self, at: LogPlace) -> Vec<Slot> {
+    pub(crate) fn take_redeliveries(&mut self, at: LogPlace) -> Vec<Slot> {
         self.receivers.again(at.partition, at.place)
     }
 

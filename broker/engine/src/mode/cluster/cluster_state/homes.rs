@@ -17,7 +17,7 @@ pub(crate) struct GroupHomes {
     groups: HashMap<Slot, HomeGroup>,
     slots: HashMap<GroupKey, Slot>,
     /// Filters of groups, with the number of groups.
-    listening: HashMap<Box<str>, usize>,
+    interest: HashMap<Box<str>, usize>,
     /// Groups with a partition that is being returned.
     returning: BTreeSet<Slot>,
 }
@@ -29,11 +29,11 @@ pub(crate) struct HomeGroup {
     /// `$share/name/filter`.
     share: Arc<str>,
     /// The filter in it.
-    matched: Box<str>,
+    topic_filter: Box<str>,
     /// The partitions that this node delivers, one bit each.
     partitions: u16,
     /// Unacknowledged messages: the member, and the size.
-    had: BTreeMap<LogPlace, (SessionKey, usize)>,
+    in_flight: BTreeMap<LogPlace, (SessionKey, usize)>,
     /// Unacknowledged messages and bytes of each member.
     loads: HashMap<SessionKey, Load>,
     /// Partitions to return when members have settled their messages.
@@ -80,14 +80,14 @@ impl GroupHomes {
         self.groups.get_mut(&slot)
     }
 
-    pub(crate) fn begin(&mut self, slot: Slot, key: GroupKey, share: Arc<str>, matched: &str) {
+    pub(crate) fn begin(&mut self, slot: Slot, key: GroupKey, share: Arc<str>, topic_filter: &str) {
         self.slots.insert(key, slot);
         let group = HomeGroup {
             key,
             share,
-            matched: matched.into(),
+            topic_filter: topic_filter.into(),
             partitions: 0,
-            had: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             loads: HashMap::new(),
             returning: BTreeMap::new(),
         };
@@ -96,7 +96,7 @@ impl GroupHomes {
 
     /// Removes a group with which this node has nothing more to do. Returns whether it did.
     pub(crate) fn remove_if_idle(&mut self, slot: Slot) -> bool {
-        let is_idle = |group: &HomeGroup| group.partitions == 0 && group.had.is_empty() && group.returning.is_empty();
+        let is_idle = |group: &HomeGroup| group.partitions == 0 && group.in_flight.is_empty() && group.returning.is_empty();
         let Some(key) = self.get(slot).filter(|group| is_idle(group)).map(|group| group.key) else { return false };
         self.groups.remove(&slot);
         self.slots.remove(&key);
@@ -104,24 +104,24 @@ impl GroupHomes {
     }
 
     /// Whether a group has this filter.
-    pub(crate) fn listen_to(&self, filter: &str) -> bool {
-        self.listening.contains_key(filter)
+    pub(crate) fn has_interest(&self, filter: &str) -> bool {
+        self.interest.contains_key(filter)
     }
 
     /// Adds a group's filter. Returns whether it is the first.
     pub(crate) fn add_interest(&mut self, filter: &str) -> bool {
-        match self.listening.get_mut(filter) {
+        match self.interest.get_mut(filter) {
             Some(count) => *count += 1,
-            None => return self.listening.insert(filter.into(), 1).is_none(),
+            None => return self.interest.insert(filter.into(), 1).is_none(),
         }
         false
     }
 
     /// Removes a group's filter. Returns whether it was the last.
     pub(crate) fn remove_interest(&mut self, filter: &str) -> bool {
-        let Some(count) = self.listening.get_mut(filter) else { return false };
+        let Some(count) = self.interest.get_mut(filter) else { return false };
         *count -= 1;
-        *count == 0 && self.listening.remove(filter).is_some()
+        *count == 0 && self.interest.remove(filter).is_some()
     }
 
     /// The next partition whose members have settled their messages, or whose wait is over.
@@ -180,8 +180,8 @@ impl HomeGroup {
         &self.share
     }
 
-    pub(crate) fn matched(&self) -> &str {
-        &self.matched
+    pub(crate) fn topic_filter(&self) -> &str {
+        &self.topic_filter
     }
 
     pub(crate) fn partitions(&self) -> u16 {
@@ -201,30 +201,30 @@ impl HomeGroup {
     }
 
     /// Whether a member has so few messages that the group reads on for it.
-    pub(crate) fn has_much_room(&self, member: &SessionKey, settings: &ClusterSettings) -> bool {
+    pub(crate) fn can_resume_reading(&self, member: &SessionKey, settings: &ClusterSettings) -> bool {
         self.loads.get(member).is_none_or(|load| {
             load.messages <= settings.member_messages_max / 2 && load.bytes <= settings.member_max_bytes / 2
         })
     }
 
     /// Whether a member has a message.
-    pub(crate) fn is_had(&self, at: LogPlace) -> bool {
-        self.had.contains_key(&at)
+    pub(crate) fn is_in_flight(&self, at: LogPlace) -> bool {
+        self.in_flight.contains_key(&at)
     }
 
     /// Records that a message was delivered to a member.
-    pub(crate) fn give(&mut self, at: LogPlace, member: SessionKey, bytes: usize) {
-        self.had.insert(at, (member, bytes));
+    pub(crate) fn add_in_flight(&mut self, at: LogPlace, member: SessionKey, bytes: usize) {
+        self.in_flight.insert(at, (member, bytes));
         let load = self.loads.entry(member).or_default();
         load.messages += 1;
         load.bytes += bytes;
     }
 
-    /// Settles a message of a member; `is_done` if it was acknowledged. Returns whether the member had it.
+    /// Settles a message of a member; `is_done` if it was acknowledged. Returns whether the member in_flight it.
     pub(crate) fn settle(&mut self, at: LogPlace, member: SessionKey, is_done: bool) -> bool {
-        let Some((_, bytes)) = self.had.get(&at).filter(|(holder, _)| *holder == member) else { return false };
+        let Some((_, bytes)) = self.in_flight.get(&at).filter(|(holder, _)| *holder == member) else { return false };
         let bytes = *bytes;
-        self.had.remove(&at);
+        self.in_flight.remove(&at);
         if let Some(load) = self.loads.get_mut(&member) {
             load.messages -= 1;
             load.bytes -= bytes;
@@ -241,7 +241,7 @@ impl HomeGroup {
     fn is_ready_to_return(&self, now_ms: u64) -> Option<Partition> {
         let is_ready = |(partition, returning): &(&Partition, &Returning)| {
             let mut places = returning.open.iter().map(|place| LogPlace { partition: **partition, place: *place });
-            returning.until_ms <= now_ms || !places.any(|at| self.is_had(at))
+            returning.until_ms <= now_ms || !places.any(|at| self.is_in_flight(at))
         };
         self.returning.iter().find(is_ready).map(|(partition, _)| *partition)
     }
@@ -279,14 +279,14 @@ mod tests {
         let group = homes.get_mut(7).expect("the group exists");
         let settings = ClusterSettings { member_messages_max: 4, member_max_bytes: 100, ..ClusterSettings::default() };
         assert!(group.has_room(&member(1), 1_000, &settings));
-        group.give(at(1), member(1), 30);
+        group.add_in_flight(at(1), member(1), 30);
         assert!(group.has_room(&member(1), 70, &settings) && !group.has_room(&member(1), 71, &settings));
-        (2..5).for_each(|sequence| group.give(at(sequence), member(1), 10));
+        (2..5).for_each(|sequence| group.add_in_flight(at(sequence), member(1), 10));
         assert!(!group.has_room(&member(1), 0, &settings) && group.has_room(&member(2), 0, &settings));
         assert!(!group.settle(at(1), member(2), true), "another member has it");
         assert!(group.settle(at(1), member(1), true) && !group.settle(at(1), member(1), true));
-        assert!(!group.has_much_room(&member(1), &settings));
-        assert!(group.settle(at(2), member(1), false) && group.has_much_room(&member(1), &settings));
+        assert!(!group.can_resume_reading(&member(1), &settings));
+        assert!(group.settle(at(2), member(1), false) && group.can_resume_reading(&member(1), &settings));
         assert_eq!(group.bytes(&member(1)), 20);
     }
 
@@ -296,7 +296,7 @@ mod tests {
         let partition = at(1).partition;
         assert!(homes.add_lease(7, partition) && !homes.add_lease(7, partition));
         let group = homes.get_mut(7).expect("the group exists");
-        (1..4).for_each(|sequence| group.give(at(sequence), member(1), 1));
+        (1..4).for_each(|sequence| group.add_in_flight(at(sequence), member(1), 1));
         let open = || (1..4).map(|sequence| at(sequence).place).collect();
         homes.return_lease(7, partition, at(9).place, open(), 50);
         let group = homes.get_mut(7).expect("the group exists");
@@ -315,12 +315,12 @@ mod tests {
     #[test]
     fn the_first_and_the_last_group_of_a_filter_count() {
         let mut homes = homes();
-        assert!(homes.add_interest("a") && !homes.add_interest("a") && homes.listen_to("a"));
+        assert!(homes.add_interest("a") && !homes.add_interest("a") && homes.has_interest("a"));
         assert!(
             !homes.remove_interest("a")
                 && homes.remove_interest("a")
                 && !homes.remove_interest("a")
-                && !homes.listen_to("a")
+                && !homes.has_interest("a")
         );
     }
 }

@@ -6,7 +6,7 @@ use crate::index::SessionIndex;
 impl<F> ClusterState<F> {
     /// Announces a filter: matching messages of QoS 0 from other nodes are sent to this one.
     pub(crate) fn add_interest(&mut self, filter: &str) {
-        self.ask(ClusterRequest::AddInterest(filter.into()));
+        self.push_request(ClusterRequest::AddInterest(filter.into()));
         let ClusterState { interest_syncs, last_number, .. } = self;
         interest_syncs.add_interest(filter, || {
             *last_number += 1;
@@ -16,7 +16,7 @@ impl<F> ClusterState<F> {
 
     /// Withdraws a filter.
     pub(crate) fn remove_interest(&mut self, filter: &str) {
-        self.ask(ClusterRequest::RemoveInterest(filter.into()));
+        self.push_request(ClusterRequest::RemoveInterest(filter.into()));
         self.interest_syncs.remove_interest(filter);
     }
 
@@ -34,7 +34,7 @@ impl<F> ClusterState<F> {
     /// Handles the answer that all nodes know the filters of a request. Returns the sessions that waited for it.
     pub(crate) fn sync_interest(&mut self, ticket: u64) -> Vec<SessionIndex> {
         let mut sessions = Vec::new();
-        for client in self.interest_syncs.answered(ticket) {
+        for client in self.interest_syncs.finish(ticket) {
             if let Some(session) = self.session_of(client)
                 && let Some(served) = self.served_mut(session)
             {

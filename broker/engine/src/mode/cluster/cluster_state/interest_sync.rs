@@ -15,7 +15,7 @@ struct InterestSyncRequest {
 pub(crate) struct InterestSyncs {
     /// The pending request that contains each filter.
     by_filter: HashMap<Box<str>, u64>,
-    asked: HashMap<u64, InterestSyncRequest>,
+    requests: HashMap<u64, InterestSyncRequest>,
     /// The request of this turn.
     next: Option<u64>,
 }
@@ -25,7 +25,7 @@ impl InterestSyncs {
     pub(super) fn add_interest(&mut self, filter: &str, ticket: impl FnOnce() -> u64) {
         let ticket = *self.next.get_or_insert_with(ticket);
         self.by_filter.insert(filter.into(), ticket);
-        self.asked.entry(ticket).or_default().filters.push(filter.into());
+        self.requests.entry(ticket).or_default().filters.push(filter.into());
     }
 
     /// Removes a withdrawn filter.
@@ -39,7 +39,7 @@ impl InterestSyncs {
     }
 
     pub(super) fn wait(&mut self, ticket: u64, client: ClientKey) {
-        if let Some(request) = self.asked.get_mut(&ticket) {
+        if let Some(request) = self.requests.get_mut(&ticket) {
             request.waiting.push(client);
         }
     }
@@ -50,14 +50,14 @@ impl InterestSyncs {
     }
 
     /// Ends an answered request. Returns the clients that waited for it.
-    pub(super) fn answered(&mut self, ticket: u64) -> Vec<ClientKey> {
-        let InterestSyncRequest { filters, waiting } = self.asked.remove(&ticket).unwrap_or_default();
+    pub(super) fn finish(&mut self, ticket: u64) -> Vec<ClientKey> {
+        let InterestSyncRequest { filters, waiting } = self.requests.remove(&ticket).unwrap_or_default();
         for filter in filters {
             if self.by_filter.get(&filter) == Some(&ticket) {
                 self.by_filter.remove(&filter);
             }
         }
-        if self.asked.is_empty() {
+        if self.requests.is_empty() {
             *self = InterestSyncs { next: self.next, ..InterestSyncs::default() };
         }
         waiting
@@ -80,10 +80,10 @@ mod tests {
         interest_syncs.remove_interest("b");
         assert_eq!(interest_syncs.ticket_of("b"), None);
         interest_syncs.add_interest("b", || 3);
-        assert_eq!(interest_syncs.answered(1), [ClientKey(7)]);
+        assert_eq!(interest_syncs.finish(1), [ClientKey(7)]);
         assert_eq!((interest_syncs.ticket_of("a"), interest_syncs.ticket_of("b")), (None, Some(3)));
         assert_eq!(interest_syncs.take_next(), Some(3));
-        assert!(interest_syncs.answered(3).is_empty() && interest_syncs.answered(1).is_empty());
+        assert!(interest_syncs.finish(3).is_empty() && interest_syncs.finish(1).is_empty());
         assert_eq!(interest_syncs.ticket_of("b"), None);
     }
 }

@@ -10,41 +10,41 @@ pub(crate) type SubscribeFilter = (PacketId, usize);
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingJoins {
-    asked: HashMap<(ClientKey, GroupKey), SubscribeFilter>,
+    requests: HashMap<(ClientKey, GroupKey), SubscribeFilter>,
     /// Refused filters of packets without a SUBACK yet.
     refused: Vec<(ClientKey, SubscribeFilter, SubscribeReason)>,
 }
 
 impl PendingJoins {
-    pub(crate) fn begin(&mut self, client: ClientKey, group: GroupKey, asked: SubscribeFilter) {
-        self.asked.insert((client, group), asked);
+    pub(crate) fn begin(&mut self, client: ClientKey, group: GroupKey, request: SubscribeFilter) {
+        self.requests.insert((client, group), request);
     }
 
     /// Ends a join; returns the filter that requested it.
     pub(crate) fn end(&mut self, client: ClientKey, group: GroupKey) -> Option<SubscribeFilter> {
-        self.asked.remove(&(client, group))
+        self.requests.remove(&(client, group))
     }
 
     /// Records the reason code for a refused filter.
-    pub(crate) fn refuse(&mut self, client: ClientKey, asked: SubscribeFilter, reason: SubscribeReason) {
-        self.refused.push((client, asked, reason));
+    pub(crate) fn refuse(&mut self, client: ClientKey, request: SubscribeFilter, reason: SubscribeReason) {
+        self.refused.push((client, request, reason));
     }
 
     /// Writes the refusals of a packet into the reason codes of its SUBACK.
-    pub(crate) fn amend(&mut self, client: ClientKey, packet_id: PacketId, reasons: &mut [SubscribeReason]) {
+    pub(crate) fn add_refusals(&mut self, client: ClientKey, packet_id: PacketId, reasons: &mut [SubscribeReason]) {
         self.refused.retain(|(refused, (of, nth), reason)| {
-            let is_meant = *refused == client && *of == packet_id;
-            if is_meant && let Some(place) = reasons.get_mut(*nth) {
+            let is_match = *refused == client && *of == packet_id;
+            if is_match && let Some(place) = reasons.get_mut(*nth) {
                 *place = *reason;
             }
-            !is_meant
+            !is_match
         });
     }
 
     /// Removes the joins of a session that is no longer served.
     pub(super) fn leave(&mut self, client: ClientKey) {
-        if !self.asked.is_empty() {
-            self.asked.retain(|(asked, _), _| *asked != client);
+        if !self.requests.is_empty() {
+            self.requests.retain(|(joining, _), _| *joining != client);
         }
         self.refused.retain(|(refused, ..)| *refused != client);
     }

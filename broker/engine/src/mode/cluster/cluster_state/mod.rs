@@ -61,7 +61,7 @@ const SHARD_SHIFT: u32 = 56;
 
 /// The state of the node's incarnation, as reported to this shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum NodeState {
     /// No incarnation has begun.
     None,
     /// It has begun, and has no lease yet.
@@ -85,9 +85,9 @@ pub(crate) enum ReadPurpose {
 pub(crate) struct ClusterState<F> {
     seed: Seed,
     settings: ClusterSettings,
-    life: Life,
+    node_state: NodeState,
     /// The number of the current incarnation.
-    lives: u64,
+    incarnation: u64,
     /// The last request number; each is used once.
     last_number: u64,
     pub(crate) claims: Claims<F>,
@@ -106,7 +106,7 @@ pub(crate) struct ClusterState<F> {
     interest_syncs: InterestSyncs,
     pub(crate) nodes: NodeReports,
     /// The number of live spans that were routed.
-    passed: u64,
+    routed_spans: u64,
     requests: VecDeque<ClusterRequest>,
     /// Messages of QoS 0 of this turn.
     broadcasts: Broadcasts,
@@ -116,13 +116,13 @@ pub(crate) struct ClusterState<F> {
     operator_publishes: OperatorPublishes,
     publishing_bytes: usize,
     /// Publishers that wait until fewer bytes are being stored.
-    ahead: Vec<ConnectionId>,
+    paused_publishers: Vec<ConnectionId>,
     /// Sessions with a requested save.
     to_save: Vec<SessionIndex>,
     /// Sessions with unsaved acknowledgements, by the time of their save.
     checkpoints: DueQueue,
     /// The scan for sessions whose position only advanced past messages for others.
-    rounds: SessionScan,
+    session_scan: SessionScan,
     reads: HashMap<u64, ReadPurpose>,
 }
 
@@ -131,8 +131,8 @@ impl<F> ClusterState<F> {
         ClusterState {
             seed,
             settings,
-            life: Life::None,
-            lives: 0,
+            node_state: NodeState::None,
+            incarnation: 0,
             last_number: u64::from(shard) << SHARD_SHIFT,
             claims: Claims::default(),
             retained_searches: RetainedSearches::default(),
@@ -146,39 +146,39 @@ impl<F> ClusterState<F> {
             joining: PendingJoins::default(),
             interest_syncs: InterestSyncs::default(),
             nodes: NodeReports::default(),
-            passed: 0,
+            routed_spans: 0,
             requests: VecDeque::new(),
             broadcasts: Broadcasts::default(),
             broadcast_bytes: 0,
             operator_publishes: OperatorPublishes::default(),
             publishing_bytes: 0,
-            ahead: Vec::new(),
+            paused_publishers: Vec::new(),
             to_save: Vec::new(),
             checkpoints: DueQueue::default(),
-            rounds: SessionScan::default(),
+            session_scan: SessionScan::default(),
             reads: HashMap::new(),
         }
     }
 
     // The node's incarnation.
 
-    pub(crate) fn begin_life(&mut self, next: [Place; PARTITIONS as usize], state_max_bytes: usize) {
-        self.life = Life::Beginning;
+    pub(crate) fn begin_incarnation(&mut self, next: [Place; PARTITIONS as usize], state_max_bytes: usize) {
+        self.node_state = NodeState::Beginning;
         self.state_max_bytes = state_max_bytes;
-        self.lives += 1;
-        self.publishing_bytes -= self.operator_publishes.end_life();
+        self.incarnation += 1;
+        self.publishing_bytes -= self.operator_publishes.end_incarnation();
         self.began = next;
         self.log = LogConsumer::new(&next);
     }
 
     /// Ends the incarnation and drops its state.
-    pub(crate) fn end_life(&mut self) {
+    pub(crate) fn end_incarnation(&mut self) {
         let requests = std::mem::take(&mut self.requests);
         let nodes = std::mem::take(&mut self.nodes);
         let fresh = ClusterState::new(self.seed, 0, self.settings.clone());
         let mut operator_publishes = std::mem::take(&mut self.operator_publishes);
-        let _ = operator_publishes.end_life();
-        *self = ClusterState { last_number: self.last_number, lives: self.lives, nodes, operator_publishes, ..fresh };
+        let _ = operator_publishes.end_incarnation();
+        *self = ClusterState { last_number: self.last_number, incarnation: self.incarnation, nodes, operator_publishes, ..fresh };
         // Changes of filters outlive an incarnation; waiting clients do not.
         let stays = |request: &ClusterRequest| {
             matches!(request, ClusterRequest::AddInterest(_) | ClusterRequest::RemoveInterest(_))
@@ -188,37 +188,37 @@ impl<F> ClusterState<F> {
 
     /// Suspends or resumes service; returns whether that is a change.
     pub(crate) fn suspend(&mut self, is_suspended: bool) -> bool {
-        let life = match self.life {
-            Life::None => Life::None,
-            Life::Beginning if is_suspended => Life::Beginning,
-            Life::Serving | Life::Suspended if is_suspended => Life::Suspended,
-            Life::Beginning | Life::Serving | Life::Suspended => Life::Serving,
+        let node_state = match self.node_state {
+            NodeState::None => NodeState::None,
+            NodeState::Beginning if is_suspended => NodeState::Beginning,
+            NodeState::Serving | NodeState::Suspended if is_suspended => NodeState::Suspended,
+            NodeState::Beginning | NodeState::Serving | NodeState::Suspended => NodeState::Serving,
         };
-        std::mem::replace(&mut self.life, life) != life
+        std::mem::replace(&mut self.node_state, node_state) != node_state
     }
 
     #[inline]
     pub(crate) fn is_suspended(&self) -> bool {
-        self.life == Life::Suspended
+        self.node_state == NodeState::Suspended
     }
 
     /// Whether the lease is valid. Without one, nothing is claimed: a node that the others do not know could not be removed.
     pub(crate) fn is_serving(&self) -> bool {
-        self.life == Life::Serving
+        self.node_state == NodeState::Serving
     }
 
-    pub(crate) fn has_life(&self) -> bool {
-        self.life != Life::None
+    pub(crate) fn is_started(&self) -> bool {
+        self.node_state != NodeState::None
     }
 
     /// Whether a message was in the log before this incarnation began, and becomes retained while clients are served.
     pub(crate) fn is_from_before(&self, at: LogPlace) -> bool {
-        matches!(self.life, Life::Serving | Life::Suspended) && at.place < self.began[at.partition.index()]
+        matches!(self.node_state, NodeState::Serving | NodeState::Suspended) && at.place < self.began[at.partition.index()]
     }
 
     /// The number of the current incarnation in this shard.
-    pub(crate) fn lives(&self) -> u64 {
-        self.lives
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
     /// The seed of the cluster's keys and partitions.
@@ -249,7 +249,7 @@ impl<F> ClusterState<F> {
 
     // Requests.
 
-    pub(crate) fn ask(&mut self, request: ClusterRequest) {
+    pub(crate) fn push_request(&mut self, request: ClusterRequest) {
         self.requests.push_back(request);
     }
 
@@ -257,7 +257,7 @@ impl<F> ClusterState<F> {
     pub(crate) fn requests(&mut self) -> &mut VecDeque<ClusterRequest> {
         // Behind the filters that it covers.
         if let Some(ticket) = self.interest_syncs.take_next() {
-            self.ask(ClusterRequest::InterestSync { ticket });
+            self.push_request(ClusterRequest::InterestSync { ticket });
         }
         self.broadcast_bytes += self.broadcasts.bytes();
         let batches = self.broadcasts.take();
@@ -300,11 +300,11 @@ impl<F> ClusterState<F> {
     ) {
         let slot = self.log.follow(next.as_ref());
         let mut served = Box::new(ServedSession::new(client, claimed_by, slot));
-        served.saving.passed = self.passed;
+        served.saving.routed_spans = self.routed_spans;
         if self.served.len() <= session.number() {
             self.served.resize_with(session.number() + 1, || None);
         }
-        self.rounds.begin(now_ms, self.settings.passed_save_ms);
+        self.session_scan.begin(now_ms, self.settings.passed_save_ms);
         self.served[session.number()] = Some(served);
         self.directory.insert(client, session, &self.served);
     }
@@ -313,7 +313,7 @@ impl<F> ClusterState<F> {
     pub(crate) fn leave(&mut self, session: SessionIndex) -> Option<Box<ServedSession>> {
         let served = self.served.get_mut(session.number())?.take()?;
         self.directory.remove(served.client, session);
-        self.log.forget(served.slot);
+        self.log.remove_follower(served.slot);
         self.joining.leave(served.client);
         self.publishing_bytes -= served.publishing_bytes();
         Some(served)
@@ -368,9 +368,9 @@ impl<F> ClusterState<F> {
     }
 
     /// Ends the claim of a session, whose client is accepted.
-    pub(crate) fn let_in(&mut self, session: SessionIndex) {
+    pub(crate) fn clear_claim(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
-            served.let_in();
+            served.clear_claim();
         }
     }
 
@@ -388,16 +388,16 @@ impl<F> ClusterState<F> {
     }
 
     /// Adds a publisher that waits for room.
-    pub(crate) fn wait_for_room(&mut self, id: ConnectionId) {
-        self.ahead.push(id);
+    pub(crate) fn add_paused_publisher(&mut self, id: ConnectionId) {
+        self.paused_publishers.push(id);
     }
 
     /// The waiting publishers, if there is room again.
     pub(crate) fn take_unblocked(&mut self) -> Vec<ConnectionId> {
-        if self.ahead.is_empty() || self.publishing_bytes > self.settings.publishing_max_bytes / 2 {
+        if self.paused_publishers.is_empty() || self.publishing_bytes > self.settings.publishing_max_bytes / 2 {
             return Vec::new();
         }
-        std::mem::take(&mut self.ahead)
+        std::mem::take(&mut self.paused_publishers)
     }
 
     /// Publishes a message to the log; one of QoS 2 with its packet identifier.
@@ -405,7 +405,7 @@ impl<F> ClusterState<F> {
         &mut self,
         session: SessionIndex,
         topic: &str,
-        answering: AckTiming,
+        ack_timing: AckTiming,
         packet_id: Option<PacketId>,
         retain: Option<RetainInfo>,
         message: Vec<u8>,
@@ -413,10 +413,10 @@ impl<F> ClusterState<F> {
         let Some(served) = self.served_mut(session) else { return false };
         let (client, ticket, bytes) = (served.client, served.next_ticket(), message.len());
         // A message that was acknowledged at once is not sent again, nor are those before it.
-        let refusal_seen = if answering == AckTiming::Immediate { ticket } else { served.last_refused() };
-        served.push_pending(PendingEvent::Stored { ticket, bytes, answering });
+        let refusal_seen = if ack_timing == AckTiming::Immediate { ticket } else { served.last_refused() };
+        served.push_pending(PendingEvent::Stored { ticket, bytes, ack_timing });
         self.publishing_bytes += bytes;
-        self.ask(ClusterRequest::Publish {
+        self.push_request(ClusterRequest::Publish {
             client,
             ticket,
             refusal_seen,
@@ -438,17 +438,17 @@ impl<F> ClusterState<F> {
         let ticket = self.next_number();
         self.publishing_bytes += message.len();
         let range = self.operator_publishes.begin(ticket, message.len());
-        self.ask(ClusterRequest::PublishFromOperator { ticket, topic: topic.into(), retain, message });
+        self.push_request(ClusterRequest::PublishFromOperator { ticket, topic: topic.into(), retain, message });
         range
     }
 
     /// Records that a message of an operator was stored, or never will be.
-    pub(crate) fn was_published(&mut self, ticket: u64, is_stored: bool) {
+    pub(crate) fn record_operator_publish(&mut self, ticket: u64, is_stored: bool) {
         self.publishing_bytes -= self.operator_publishes.end(ticket, is_stored);
     }
 
     pub(crate) fn operator_publish_outcome(&self, range: PublishRange) -> OperatorPublishOutcome {
-        self.operator_publishes.fate(range)
+        self.operator_publishes.outcome(range)
     }
 
     /// Forgets outcomes that were reported to the operator.
@@ -461,23 +461,23 @@ impl<F> ClusterState<F> {
         if let Some(served) = self.served_mut(session) {
             served.push_pending(PendingEvent::Completed(packet_id));
             let client = served.client;
-            self.ask(ClusterRequest::Release { client, packet_id });
+            self.push_request(ClusterRequest::Release { client, packet_id });
         }
     }
 
-    pub(crate) fn stored(&mut self, client: ClientKey, ticket: u64) -> Option<SessionIndex> {
+    pub(crate) fn record_stored(&mut self, client: ClientKey, ticket: u64) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
-        let bytes = self.served_mut(session)?.stored(ticket);
+        let bytes = self.served_mut(session)?.record_stored(ticket);
         self.publishing_bytes -= bytes;
         Some(session)
     }
 
     /// Records that a message will never be in the log; returns its publisher's session, and when it is or was acknowledged.
-    pub(crate) fn not_stored(&mut self, client: ClientKey, ticket: u64) -> Option<(SessionIndex, AckTiming)> {
+    pub(crate) fn record_not_stored(&mut self, client: ClientKey, ticket: u64) -> Option<(SessionIndex, AckTiming)> {
         let session = self.session_of(client)?;
-        let (bytes, answering) = self.served_mut(session)?.not_stored(ticket);
+        let (bytes, ack_timing) = self.served_mut(session)?.record_not_stored(ticket);
         self.publishing_bytes -= bytes;
-        Some((session, answering))
+        Some((session, ack_timing))
     }
 
     /// The number of messages of all served clients that were acknowledged and may not be in the log.
@@ -490,9 +490,9 @@ impl<F> ClusterState<F> {
         self.served_mut(session).is_some_and(|served| served.take_refused(until))
     }
 
-    pub(crate) fn completed(&mut self, client: ClientKey, packet_id: PacketId) -> Option<SessionIndex> {
+    pub(crate) fn record_completed(&mut self, client: ClientKey, packet_id: PacketId) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
-        self.served_mut(session)?.completed(packet_id);
+        self.served_mut(session)?.record_completed(packet_id);
         Some(session)
     }
 
@@ -529,7 +529,7 @@ impl<F> ClusterState<F> {
     /// Ends the wait for a join, which succeeded or failed.
     pub(crate) fn end_join(&mut self, client: ClientKey, group: GroupKey) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
-        self.served_mut(session)?.joined(group);
+        self.served_mut(session)?.record_joined(group);
         Some(session)
     }
 
@@ -539,13 +539,13 @@ impl<F> ClusterState<F> {
         if !group.settle(at, member, is_done) {
             return;
         }
-        let goes_on = group.has_much_room(&member, &self.settings);
+        let resumes = group.can_resume_reading(&member, &self.settings);
         if is_done {
             self.log.complete(slot, at, now_ms);
         } else {
             self.log.requeue(slot, at);
         }
-        if goes_on {
+        if resumes {
             self.log.unblock(slot);
         }
         self.remove_group_if_idle(slot);
@@ -554,7 +554,7 @@ impl<F> ClusterState<F> {
     /// Removes a group with which this node has nothing more to do.
     pub(crate) fn remove_group_if_idle(&mut self, slot: Slot) {
         if self.homes.remove_if_idle(slot) {
-            self.log.forget(slot);
+            self.log.remove_follower(slot);
         }
     }
 
@@ -575,10 +575,10 @@ impl<F> ClusterState<F> {
             }
         }
         let places = if self.directory.is_empty() { 0 } else { self.served.len() };
-        let places = self.rounds.next(places, now_ms, self.settings.passed_save_ms);
+        let places = self.session_scan.next(places, now_ms, self.settings.passed_save_ms);
         for session in places.filter_map(SessionIndex::new) {
-            let is_passed = |served: &&ServedSession| served.is_persisted && served.saving.passed < self.passed;
-            if self.served(session).filter(is_passed).is_some() {
+            let has_unsaved_position = |served: &&ServedSession| served.is_persisted && served.saving.routed_spans < self.routed_spans;
+            if self.served(session).filter(has_unsaved_position).is_some() {
                 self.request_save(session);
             }
         }
@@ -586,20 +586,20 @@ impl<F> ClusterState<F> {
 
     /// When the next task is due.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        let sessions = [self.checkpoints.first_ms(), self.rounds.next_ms()].into_iter().flatten();
+        let sessions = [self.checkpoints.first_ms(), self.session_scan.next_ms()].into_iter().flatten();
         let groups = self.log.next_due_ms().into_iter().chain(self.homes.next_due_ms());
         sessions.chain(groups).chain(self.retained_searches.next_due_ms()).chain(self.stalled.next_due_ms()).min()
     }
 
     /// The next session to save, and the number of the save.
     pub(crate) fn next_save(&mut self) -> Option<(SessionIndex, ClientKey, u64)> {
-        let passed = self.passed;
+        let routed_spans = self.routed_spans;
         while let Some(session) = self.to_save.pop() {
             if let Some(served) = self.served_mut(session)
                 && served.saving.is_wanted
                 && !served.saving.is_under_way
             {
-                return Some((session, served.client, served.begin_save(passed)));
+                return Some((session, served.client, served.begin_save(routed_spans)));
             }
         }
         None
@@ -609,10 +609,10 @@ impl<F> ClusterState<F> {
         !self.to_save.is_empty()
     }
 
-    pub(crate) fn saved(&mut self, client: ClientKey, number: u64) -> Option<SessionIndex> {
+    pub(crate) fn record_saved(&mut self, client: ClientKey, number: u64) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
         let served = self.served_mut(session)?;
-        served.saved(number);
+        served.record_saved(number);
         if served.saving.is_wanted {
             self.to_save.push(session);
         }
@@ -623,10 +623,10 @@ impl<F> ClusterState<F> {
 
     /// Finishes the current span. Returns how many messages were lost.
     pub(crate) fn finish_span(&mut self) -> u64 {
-        let Some((RoutingSpan { walk, span, .. }, lost)) = self.log.finish_span() else { return 0 };
-        if walk == DeliverySource::Live {
-            self.passed += 1;
-            self.ask(ClusterRequest::Received { partition: span.partition, until: span.until });
+        let Some((RoutingSpan { source, span, .. }, lost)) = self.log.finish_span() else { return 0 };
+        if source == DeliverySource::Live {
+            self.routed_spans += 1;
+            self.push_request(ClusterRequest::Received { partition: span.partition, until: span.until });
         }
         span.lost + lost as u64
     }
@@ -669,14 +669,14 @@ impl<F> ClusterState<F> {
     pub(crate) fn count_deliveries(&mut self, session: SessionIndex, at: LogPlace) {
         let offer = self.log.offer();
         if let Some(served) = self.served_mut(session) {
-            served.last_given = offer;
+            served.last_delivered = offer;
             let slot = served.slot;
             self.log.take(slot, at);
         }
     }
 
     /// Whether a session got a copy of the current message: a session accepts either all copies of a message or none.
-    pub(crate) fn was_already_given(&self, session: SessionIndex) -> bool {
-        self.served(session).is_some_and(|served| served.last_given == self.log.offer())
+    pub(crate) fn was_already_delivered(&self, session: SessionIndex) -> bool {
+        self.served(session).is_some_and(|served| served.last_delivered == self.log.offer())
     }
 }

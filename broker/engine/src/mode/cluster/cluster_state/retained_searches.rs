@@ -9,7 +9,7 @@ use crate::index::ConnectionId;
 #[derive(Debug)]
 enum Step {
     /// The cluster was asked for the position that the store has to reach.
-    Asked(u64),
+    Requested(u64),
     /// The store has reached it, and the shard waits until it has routed as much of the log, so that no retained message is delivered
     /// twice. The wait ends at this time at the latest.
     Lagging(Box<Places>, u64),
@@ -29,14 +29,14 @@ impl RetainedSearches {
     }
 
     pub(crate) fn begin(&mut self, id: ConnectionId, ticket: u64) {
-        self.forget(id);
+        self.remove(id);
         self.by_ticket.insert(ticket, id);
-        self.steps.insert(id, Step::Asked(ticket));
+        self.steps.insert(id, Step::Requested(ticket));
     }
 
     /// Whether the client still waits.
     pub(crate) fn has(&self, id: ConnectionId) -> bool {
-        matches!(self.steps.get(&id), Some(Step::Asked(_) | Step::Lagging(..)))
+        matches!(self.steps.get(&id), Some(Step::Requested(_) | Step::Lagging(..)))
     }
 
     /// Returns whether the client's search can begin, and removes it if so.
@@ -49,7 +49,7 @@ impl RetainedSearches {
     }
 
     /// Records that the store has everything that was retained at the time of the request.
-    pub(crate) fn found(&mut self, ticket: u64, reached: Places, until_ms: u64) {
+    pub(crate) fn record_reached(&mut self, ticket: u64, reached: Places, until_ms: u64) {
         if let Some(id) = self.by_ticket.remove(&ticket) {
             self.steps.insert(id, Step::Lagging(Box::new(reached), until_ms));
         }
@@ -77,8 +77,8 @@ impl RetainedSearches {
     }
 
     /// Removes a disconnected client.
-    pub(crate) fn forget(&mut self, id: ConnectionId) {
-        if let Some(Step::Asked(ticket)) = self.steps.remove(&id) {
+    pub(crate) fn remove(&mut self, id: ConnectionId) {
+        if let Some(Step::Requested(ticket)) = self.steps.remove(&id) {
             self.by_ticket.remove(&ticket);
         }
     }
@@ -103,7 +103,7 @@ mod tests {
                 && !retained_searches.has(id(3))
                 && retained_searches.release(&at(99), 99).is_empty()
         );
-        retained_searches.found(10, at(5), 1_000);
+        retained_searches.record_reached(10, at(5), 1_000);
         assert_eq!((retained_searches.release(&at(5), 0), retained_searches.next_due_ms()), (Vec::new(), Some(1_000)));
         assert_eq!(retained_searches.release(&at(6), 0), [(id(1), false)]);
         assert!(
@@ -111,16 +111,16 @@ mod tests {
                 && retained_searches.take_ready(id(1))
                 && !retained_searches.take_ready(id(1))
         );
-        retained_searches.found(11, at(5), 1_000);
+        retained_searches.record_reached(11, at(5), 1_000);
         assert_eq!(retained_searches.release(&at(5), 1_000), [(id(2), true)]);
         // A removed search is not completed, and the next search of the connection is another one.
         retained_searches.begin(id(3), 12);
-        retained_searches.forget(id(3));
+        retained_searches.remove(id(3));
         retained_searches.begin(id(3), 13);
-        retained_searches.found(12, at(1), 0);
+        retained_searches.record_reached(12, at(1), 0);
         assert!(retained_searches.has(id(3)) && retained_searches.release(&at(9), 9).is_empty());
-        retained_searches.forget(id(3));
-        retained_searches.forget(id(2));
+        retained_searches.remove(id(3));
+        retained_searches.remove(id(2));
         assert!(retained_searches.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use crate::index::ConnectionId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PendingEvent {
     /// The message with this ticket and size is in the log.
-    Stored { ticket: u64, bytes: usize, answering: AckTiming },
+    Stored { ticket: u64, bytes: usize, ack_timing: AckTiming },
     /// The packet identifier of a QoS 2 message is free.
     Completed(PacketId),
     /// The save with this number is complete.
@@ -61,10 +61,10 @@ pub(crate) struct ServedSession {
     /// The number of the last pending event.
     last: u64,
     /// State that few sessions have at a time.
-    unsettled: Option<Box<PendingState>>,
+    pending_state: Option<Box<PendingState>>,
     pub(super) saving: SaveState,
     /// The number of the last message that the session got.
-    pub(super) last_given: u64,
+    pub(super) last_delivered: u64,
 }
 
 const _: () = assert!(size_of::<ServedSession>() <= 88);
@@ -95,7 +95,7 @@ pub(super) struct SaveState {
     /// Acknowledgements of the client since the last save.
     pub(super) unsaved: u32,
     /// The number of live spans that this shard had routed at the last save.
-    pub(super) passed: u64,
+    pub(super) routed_spans: u64,
 }
 
 impl ServedSession {
@@ -108,9 +108,9 @@ impl ServedSession {
             are_disconnect_settings_changed: false,
             filter_bytes: None,
             last: 0,
-            unsettled: Some(Box::new(PendingState { claimed_by: Some(connection), ..PendingState::default() })),
+            pending_state: Some(Box::new(PendingState { claimed_by: Some(connection), ..PendingState::default() })),
             saving: SaveState::default(),
-            last_given: 0,
+            last_delivered: 0,
         }
     }
 
@@ -138,13 +138,13 @@ impl ServedSession {
 
     /// The connection whose CONNECT waits for the session.
     pub(super) fn claimed_by(&self) -> Option<ConnectionId> {
-        self.unsettled.as_ref()?.claimed_by
+        self.pending_state.as_ref()?.claimed_by
     }
 
     /// Clears the connection whose CONNECT waited.
-    pub(super) fn let_in(&mut self) {
-        if let Some(unsettled) = &mut self.unsettled {
-            unsettled.claimed_by = None;
+    pub(super) fn clear_claim(&mut self) {
+        if let Some(pending_state) = &mut self.pending_state {
+            pending_state.claimed_by = None;
             self.settle();
         }
     }
@@ -152,7 +152,7 @@ impl ServedSession {
     // Pending events.
 
     fn awaited(&self) -> impl Iterator<Item = &(u64, PendingEvent, bool)> {
-        self.unsettled.iter().flat_map(|unsettled| &unsettled.awaited)
+        self.pending_state.iter().flat_map(|pending_state| &pending_state.awaited)
     }
 
     /// The position that a new acknowledgement waits for.
@@ -166,8 +166,8 @@ impl ServedSession {
     }
 
     /// The number of events that have not occurred, or follow one that has not.
-    pub(crate) fn awaits(&self) -> usize {
-        self.unsettled.as_ref().map_or(0, |unsettled| unsettled.awaited.len())
+    pub(crate) fn pending_events(&self) -> usize {
+        self.pending_state.as_ref().map_or(0, |pending_state| pending_state.awaited.len())
     }
 
     /// The ticket of the next message.
@@ -177,57 +177,57 @@ impl ServedSession {
 
     /// The last ticket that was refused.
     pub(super) fn last_refused(&self) -> u64 {
-        self.unsettled.as_ref().map_or(0, |unsettled| unsettled.last_refused)
+        self.pending_state.as_ref().map_or(0, |pending_state| pending_state.last_refused)
     }
 
     pub(super) fn push_pending(&mut self, awaited: PendingEvent) {
         self.last += 1;
-        self.unsettled.get_or_insert_default().awaited.push_back((self.last, awaited, false));
+        self.pending_state.get_or_insert_default().awaited.push_back((self.last, awaited, false));
     }
 
     /// Records that the message with this ticket is in the log; returns its size in bytes.
-    pub(super) fn stored(&mut self, stored: u64) -> usize {
+    pub(super) fn record_stored(&mut self, stored: u64) -> usize {
         self.complete_pending(|awaited| matches!(awaited, PendingEvent::Stored { ticket, .. } if *ticket == stored))
             .map_or(0, |awaited| awaited.bytes())
     }
 
     /// Records that the message with this ticket will never be in the log; returns its size in bytes, and when it is or was acknowledged.
-    pub(super) fn not_stored(&mut self, refused: u64) -> (usize, AckTiming) {
-        let found = self.awaited().find_map(|(number, awaited, is_true)| match awaited {
-            PendingEvent::Stored { ticket, answering, .. } if *ticket == refused && !is_true => {
-                Some((*number, *answering))
+    pub(super) fn record_not_stored(&mut self, refused: u64) -> (usize, AckTiming) {
+        let found = self.awaited().find_map(|(number, awaited, has_occurred)| match awaited {
+            PendingEvent::Stored { ticket, ack_timing, .. } if *ticket == refused && !has_occurred => {
+                Some((*number, *ack_timing))
             }
             _ => None,
         });
-        let unsettled = self.unsettled.get_or_insert_default();
-        let sends_refusal = found.filter(|(_, answering)| *answering == AckTiming::WhenStored);
-        unsettled.refused.extend(sends_refusal.map(|(number, _)| number));
-        unsettled.last_refused = unsettled.last_refused.max(refused);
-        (self.stored(refused), found.map_or(AckTiming::Never, |(_, answering)| answering))
+        let pending_state = self.pending_state.get_or_insert_default();
+        let sends_refusal = found.filter(|(_, ack_timing)| *ack_timing == AckTiming::WhenStored);
+        pending_state.refused.extend(sends_refusal.map(|(number, _)| number));
+        pending_state.last_refused = pending_state.last_refused.max(refused);
+        (self.record_stored(refused), found.map_or(AckTiming::Never, |(_, ack_timing)| ack_timing))
     }
 
     /// The number of messages that were acknowledged and may not be in the log.
     pub(crate) fn acknowledged_before_stored(&self) -> u64 {
-        let is_meant = |(_, awaited, is_true): &&(u64, PendingEvent, bool)| {
-            !is_true
-                && matches!(awaited, PendingEvent::Stored { answering: AckTiming::Immediate | AckTiming::InOrder, .. })
+        let is_match = |(_, awaited, has_occurred): &&(u64, PendingEvent, bool)| {
+            !has_occurred
+                && matches!(awaited, PendingEvent::Stored { ack_timing: AckTiming::Immediate | AckTiming::InOrder, .. })
         };
-        self.awaited().filter(is_meant).count() as u64
+        self.awaited().filter(is_match).count() as u64
     }
 
     /// Returns once whether the message with this position was refused.
     pub(super) fn take_refused(&mut self, until: LogPosition) -> bool {
-        let Some(unsettled) = &mut self.unsettled else { return false };
-        pop_front_if(&mut unsettled.refused, |number| LogPosition(*number) == until).is_some()
+        let Some(pending_state) = &mut self.pending_state else { return false };
+        pop_front_if(&mut pending_state.refused, |number| LogPosition(*number) == until).is_some()
     }
 
     /// Records that a packet identifier is free.
-    pub(super) fn completed(&mut self, packet_id: PacketId) {
+    pub(super) fn record_completed(&mut self, packet_id: PacketId) {
         self.complete_pending(|awaited| *awaited == PendingEvent::Completed(packet_id));
     }
 
     /// Records that the save with this number is complete, and all earlier ones.
-    pub(super) fn saved(&mut self, number: u64) {
+    pub(super) fn record_saved(&mut self, number: u64) {
         self.saving.is_under_way = false;
         let is_saved = |awaited: &PendingEvent| matches!(awaited, PendingEvent::Saved(saved) if *saved <= number);
         while self.complete_pending(is_saved).is_some() {}
@@ -235,7 +235,7 @@ impl ServedSession {
     }
 
     /// Records that the session is a member of a group, for all pending joins of it.
-    pub(super) fn joined(&mut self, group: GroupKey) {
+    pub(super) fn record_joined(&mut self, group: GroupKey) {
         while self.complete_pending(|awaited| *awaited == PendingEvent::Joined(group)).is_some() {}
         self.settle();
     }
@@ -257,26 +257,26 @@ impl ServedSession {
 
     /// Frees the pending state: most sessions have none after their first save.
     fn settle(&mut self) {
-        let is_settled = |unsettled: &mut Box<PendingState>| {
-            let PendingState { claimed_by, awaited, refused, last_refused } = &**unsettled;
+        let is_settled = |pending_state: &mut Box<PendingState>| {
+            let PendingState { claimed_by, awaited, refused, last_refused } = &**pending_state;
             claimed_by.is_none() && awaited.is_empty() && refused.is_empty() && *last_refused == 0
         };
-        self.unsettled.take_if(is_settled);
+        self.pending_state.take_if(is_settled);
     }
 
     /// Marks the first matching event as occurred.
-    fn complete_pending(&mut self, is_meant: impl Fn(&PendingEvent) -> bool) -> Option<PendingEvent> {
-        let events = &mut self.unsettled.as_mut()?.awaited;
-        let found = events.iter_mut().find(|(_, awaited, is_true)| !*is_true && is_meant(awaited))?;
+    fn complete_pending(&mut self, is_match: impl Fn(&PendingEvent) -> bool) -> Option<PendingEvent> {
+        let events = &mut self.pending_state.as_mut()?.awaited;
+        let found = events.iter_mut().find(|(_, awaited, has_occurred)| !*has_occurred && is_match(awaited))?;
         found.2 = true;
         let awaited = found.1;
-        while pop_front_if(events, |(_, _, is_true)| *is_true).is_some() {}
+        while pop_front_if(events, |(_, _, has_occurred)| *has_occurred).is_some() {}
         Some(awaited)
     }
 
     /// Bytes of messages that are not in the log yet.
     pub(super) fn publishing_bytes(&self) -> usize {
-        self.awaited().filter(|(_, _, is_true)| !is_true).map(|(_, awaited, _)| awaited.bytes()).sum()
+        self.awaited().filter(|(_, _, has_occurred)| !has_occurred).map(|(_, awaited, _)| awaited.bytes()).sum()
     }
 
     // Saves.
@@ -290,9 +290,9 @@ impl ServedSession {
     }
 
     /// Begins a `Save` and returns its number.
-    pub(super) fn begin_save(&mut self, passed: u64) -> u64 {
+    pub(super) fn begin_save(&mut self, routed_spans: u64) -> u64 {
         let last = self.saving.last + 1;
-        self.saving = SaveState { last, is_under_way: true, passed, ..SaveState::default() };
+        self.saving = SaveState { last, is_under_way: true, routed_spans, ..SaveState::default() };
         last
     }
 }

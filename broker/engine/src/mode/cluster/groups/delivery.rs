@@ -36,14 +36,14 @@ impl Shard<Clustered> {
         let cluster = &mut self.state.mode.cluster;
         let slot = cluster.homes.slot(key).unwrap_or_else(|| {
             let slot = cluster.log.new_slot();
-            cluster.homes.begin(slot, key, share.clone(), matched(share));
+            cluster.homes.begin(slot, key, share.clone(), topic_filter(share));
             slot
         });
         cluster.log.lease(slot, partition, next, open, now_ms);
         let is_first = cluster.homes.add_lease(slot, partition);
         self.state.publish_group_home(slot);
         if is_first {
-            self.listen_for_group(matched(share));
+            self.add_group_interest(topic_filter(share));
         }
     }
 
@@ -56,26 +56,26 @@ impl Shard<Clustered> {
         let until_ms = now_ms + cluster.settings().return_wait_ms;
         cluster.homes.return_lease(slot, partition, next, open, until_ms);
         let Some(group) = cluster.homes.get(slot) else { return };
-        let (is_last, matched) = (group.partitions() == 0, Box::<str>::from(group.matched()));
+        let (is_last, topic_filter) = (group.partitions() == 0, Box::<str>::from(group.topic_filter()));
         self.state.publish_group_home(slot);
         if is_last {
-            self.unlisten_for_group(&matched);
+            self.remove_group_interest(&topic_filter);
         }
     }
 
     /// Announces a group's filter, so that messages of QoS 0 from other nodes reach its home while this node delivers to the group.
-    fn listen_for_group(&mut self, filter: &str) {
-        let is_listened_to = self.has_subscribers(filter);
+    fn add_group_interest(&mut self, filter: &str) {
+        let is_announced = self.has_subscribers(filter);
         let cluster = &mut self.state.mode.cluster;
-        if cluster.homes.add_interest(filter) && !is_listened_to {
+        if cluster.homes.add_interest(filter) && !is_announced {
             cluster.add_interest(filter);
         }
     }
 
-    fn unlisten_for_group(&mut self, filter: &str) {
-        let is_listened_to = self.has_subscribers(filter);
+    fn remove_group_interest(&mut self, filter: &str) {
+        let is_announced = self.has_subscribers(filter);
         let cluster = &mut self.state.mode.cluster;
-        if cluster.homes.remove_interest(filter) && !is_listened_to {
+        if cluster.homes.remove_interest(filter) && !is_announced {
             cluster.remove_interest(filter);
         }
     }
@@ -90,10 +90,10 @@ impl Shard<Clustered> {
         let slots = self.state.mode.cluster.homes.all();
         for slot in slots {
             let Some(group) = self.state.mode.cluster.homes.get(slot) else { continue };
-            let (share, matched) = (group.share().clone(), Box::<str>::from(group.matched()));
+            let (share, topic_filter) = (group.share().clone(), Box::<str>::from(group.topic_filter()));
             if group.partitions() > 0 {
-                self.state.context.exchange().set_coordinator(&share, &matched, None);
-                self.unlisten_for_group(&matched);
+                self.state.context.exchange().set_coordinator(&share, &topic_filter, None);
+                self.remove_group_interest(&topic_filter);
             }
         }
     }
@@ -105,12 +105,12 @@ impl Shard<Clustered> {
         while let Some(slot) = cluster.log.next_due(now_ms) {
             if let Some(group) = cluster.homes.get(slot).map(|group| group.key()) {
                 let leases = cluster.log.leases(slot);
-                cluster.ask(ClusterRequest::Checkpoint { group, leases });
+                cluster.push_request(ClusterRequest::Checkpoint { group, leases });
             }
         }
         while let Some((slot, group, partition, returning)) = cluster.homes.next_returned(now_ms) {
             let (next, open) = (returning.next, returning.open.into_iter().collect());
-            cluster.ask(ClusterRequest::Returned { group, partition, next, open });
+            cluster.push_request(ClusterRequest::Returned { group, partition, next, open });
             cluster.remove_group_if_idle(slot);
         }
     }
@@ -122,7 +122,7 @@ impl ShardState<Clustered> {
         let Some(group) = self.mode.cluster.homes.get(slot) else { return };
         let (shard, partitions) = (self.context.shard(), group.partitions());
         let home = (partitions > 0).then_some(GroupCoordinator { shard, slot, partitions });
-        self.context.exchange().set_coordinator(group.share(), group.matched(), home);
+        self.context.exchange().set_coordinator(group.share(), group.topic_filter(), home);
     }
 
     /// Whether this node delivers messages of a topic to a group that do not come through the log: exactly one node does. Messages that are
@@ -163,17 +163,17 @@ impl ShardState<Clustered> {
     }
 
     /// Offers a message again to groups where it is open: another node had delivered it, or a member is gone.
-    pub(in crate::mode::cluster) fn offer_again(
+    pub(in crate::mode::cluster) fn redeliver_to_groups(
         &mut self,
         at: LogPlace,
         contract: Option<&Contract>,
         outgoing: &mut OutgoingPublish<'_>,
     ) {
-        let slots = self.mode.cluster.log.again(at);
+        let slots = self.mode.cluster.log.take_redeliveries(at);
         for slot in slots {
             let group = self.mode.cluster.homes.get(slot);
             // A member may have had it since before its partition moved.
-            let Some(share) = group.filter(|group| !group.is_had(at)).map(|group| group.share().clone()) else {
+            let Some(share) = group.filter(|group| !group.is_in_flight(at)).map(|group| group.share().clone()) else {
                 continue;
             };
             if let Some(group) = self.context.exchange().group(&share) {
@@ -222,7 +222,7 @@ impl ShardState<Clustered> {
         if delivery.qos == QoS::AtMostOnce || is(Mutant::SettlesWhenGiven) {
             cluster.log.complete(slot, at, now_ms);
         } else if let Some(home) = cluster.homes.get_mut(slot) {
-            home.give(at, member.session, bytes);
+            home.add_in_flight(at, member.session, bytes);
         }
         self.send_to_member(group, &member, here, delivery, Pick::AtPublish);
     }
@@ -282,7 +282,7 @@ impl ShardState<Clustered> {
 }
 
 /// The filter in `$share/name/filter`.
-fn matched(share: &str) -> &str {
+fn topic_filter(share: &str) -> &str {
     let filter = TopicFilter::new(share).ok();
     let wanted = filter.and_then(|filter| transcoding::requested_format(filter, None).ok());
     // An invalid filter has no subscribers.

@@ -20,28 +20,28 @@ impl ShardState<Clustered> {
     /// Joins the group of `$share/name/filter`: SUBACK waits until the session is a member in the cluster.
     #[cold]
     #[inline(never)]
-    pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, asked: SubscribeFilter) {
+    pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, request: SubscribeFilter) {
         let cluster = &mut self.mode.cluster;
         let Some(client) = cluster.served(session).map(|served| served.client()) else { return };
         let group = cluster.seed().group(share);
-        cluster.joining.begin(client, group, asked);
+        cluster.joining.begin(client, group, request);
         cluster.await_join(session, group);
-        self.ask_to_join(session, share);
+        self.request_join(session, share);
         self.notify_home(share, self.sessions.key(session), GroupUpdate::Ready);
     }
 
-    fn ask_to_join(&mut self, session: SessionIndex, share: &str) {
+    fn request_join(&mut self, session: SessionIndex, share: &str) {
         let cluster = &mut self.mode.cluster;
         let Some((client, epoch)) = cluster.served(session).map(|served| (served.client(), served.epoch())) else {
             return;
         };
-        cluster.ask(ClusterRequest::Join { client, epoch, share: share.into() });
+        cluster.push_request(ClusterRequest::Join { client, epoch, share: share.into() });
     }
 
     /// Joins the groups of a resumed session again.
     pub(in crate::mode::cluster) fn join_groups_again(&mut self, session: SessionIndex) {
         for share in self.shares_of(session) {
-            self.ask_to_join(session, &share);
+            self.request_join(session, &share);
         }
     }
 
@@ -61,7 +61,7 @@ impl ShardState<Clustered> {
             return;
         };
         for share in shares {
-            cluster.ask(match ends {
+            cluster.push_request(match ends {
                 true => ClusterRequest::QuitGroup { client, epoch, share },
                 false => ClusterRequest::Leave { client, share },
             });
@@ -79,16 +79,16 @@ impl ShardState<Clustered> {
         let group = cluster.seed().group(share);
         cluster.joining.end(client, group);
         cluster.end_join(client, group);
-        cluster.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
-        self.go_on_with(Some(session));
+        cluster.push_request(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
+        self.release_pending_acks(Some(session));
     }
 
     /// Completes a join, and releases a SUBACK that waited for it.
-    pub(in crate::mode::cluster) fn joined(&mut self, client: ClientKey, group: GroupKey) {
+    pub(in crate::mode::cluster) fn record_joined(&mut self, client: ClientKey, group: GroupKey) {
         let cluster = &mut self.mode.cluster;
         cluster.joining.end(client, group);
         let session = cluster.end_join(client, group);
-        self.go_on_with(session);
+        self.release_pending_acks(session);
     }
 
     fn shares_of(&self, session: SessionIndex) -> Vec<Box<str>> {
@@ -101,17 +101,17 @@ impl Shard<Clustered> {
     /// Refuses a join with a reason code in SUBACK. A resumed session keeps its subscription.
     pub(in crate::mode::cluster) fn refuse_to_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
         let cluster = &mut self.state.mode.cluster;
-        let (seed, asked) = (cluster.seed(), cluster.joining.end(client, group));
+        let (seed, request) = (cluster.seed(), cluster.joining.end(client, group));
         let Some(session) = cluster.end_join(client, group) else { return };
-        let Some(asked) = asked else {
+        let Some(request) = request else {
             log::error!(
                 "the client {client} gets no messages of a shared subscription: its group refused it ({why:?})"
             );
             return;
         };
         let subscriptions = self.state.sessions[session].subscriptions();
-        let is_meant = |filter: &str| filter.starts_with(SHARE) && seed.group(filter) == group;
-        let held = subscriptions.iter().find(|(filter, _)| is_meant(filter));
+        let is_of_group = |filter: &str| filter.starts_with(SHARE) && seed.group(filter) == group;
+        let held = subscriptions.iter().find(|(filter, _)| is_of_group(filter));
         let held = held.map(|(filter, record)| (Box::<str>::from(filter), record));
         if let Some((share, record)) = held
             && let Ok(filter) = TopicFilter::new(&share)
@@ -127,8 +127,8 @@ impl Shard<Clustered> {
                 Refusal::TooMany => SubscribeReason::QuotaExceeded,
                 _ => SubscribeReason::ImplementationSpecificError,
             };
-            self.state.mode.cluster.joining.refuse(client, asked, reason);
+            self.state.mode.cluster.joining.refuse(client, request, reason);
         }
-        self.state.go_on_with(Some(session));
+        self.state.release_pending_acks(Some(session));
     }
 }
