@@ -92,17 +92,17 @@ impl<M: Mode> ShardState<M> {
 
     /// Records an action of a client that the access rules deny.
     #[cold]
-    pub(crate) fn audit_denied(&self, index: ConnectionIndex, what: &str, topic: &str) {
-        self.audit_denied_client(index, self.client_id_of(index), what, topic);
+    pub(crate) fn audit_denied(&self, index: ConnectionIndex, action: &str, topic: &str) {
+        self.audit_denied_client(index, self.client_id_of(index), action, topic);
     }
 
     /// The same for a client without a session.
     #[cold]
-    pub(crate) fn audit_denied_client(&self, index: ConnectionIndex, client_id: &str, what: &str, topic: &str) {
+    pub(crate) fn audit_denied_client(&self, index: ConnectionIndex, client_id: &str, action: &str, topic: &str) {
         let AuditedClient { user, listener, address } = self.audited_client(index);
         log::error!(
             target: TARGET,
-            event = "denied", action = what, topic = topic, client_id = client_id, user = user, listener = listener,
+            event = "denied", action = action, topic = topic, client_id = client_id, user = user, listener = listener,
             address = &*address, reason_code = ReasonCode::NotAuthorized.as_u8();
             ""
         );

@@ -91,9 +91,9 @@ impl ViolationReport {
     }
 
     /// Merges the reports of several shards.
-    pub fn merge(books: impl IntoIterator<Item = ViolationReport>) -> ViolationReport {
+    pub fn merge(reports: impl IntoIterator<Item = ViolationReport>) -> ViolationReport {
         let mut all = ViolationReport::default();
-        for (name, violations) in books.into_iter().flat_map(|book| book.0) {
+        for (name, violations) in reports.into_iter().flat_map(|report| report.0) {
             Arc::make_mut(all.0.entry(name).or_default()).add(&violations);
         }
         all
@@ -123,7 +123,7 @@ mod tests {
         ViolationSample { rule: "type", path: path.into(), expected: "a number".into(), topic, count: 1, last_ms }
     }
 
-    fn book(samples: impl IntoIterator<Item = ViolationSample>) -> ViolationReport {
+    fn report(samples: impl IntoIterator<Item = ViolationSample>) -> ViolationReport {
         let samples: VecDeque<_> = samples.into_iter().collect();
         let violations = ContractViolations { count: 100, samples };
         ViolationReport([("c".into(), Arc::new(violations))].into())
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn what_shards_know_is_put_together_in_the_order_of_time() {
-        let first = book((0..8).map(|at| sample("a", 2 * at)));
-        let second = book((0..8).map(|at| sample("b", 2 * at + 1)));
+        let first = report((0..8).map(|at| sample("a", 2 * at)));
+        let second = report((0..8).map(|at| sample("b", 2 * at + 1)));
         let merged = ViolationReport::merge([first, second, ViolationReport::default()]);
         let found = merged.of("c").expect("the contract was violated");
         assert_eq!(found.count, 200);

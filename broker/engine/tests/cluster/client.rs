@@ -131,7 +131,7 @@ impl Client {
     }
 
     fn send(&mut self, packet: &Packet<'_>) {
-        packet.append_to(self.version(), &mut self.output).expect("our packets are valid");
+        packet.append_to(self.version(), &mut self.output).expect("a valid packet");
     }
 
     fn version(&self) -> ProtocolVersion {
@@ -246,7 +246,7 @@ impl Client {
             properties: Properties::from_list(&properties),
             payload: sent.payload.as_bytes(),
         };
-        publish.append_to(self.version(), &mut self.output).expect("our packets are valid");
+        publish.append_to(self.version(), &mut self.output).expect("a valid packet");
     }
 
     /// Handles bytes from its node.
@@ -255,13 +255,13 @@ impl Client {
         let input = std::mem::take(&mut self.input);
         let mut rest = &input[..];
         while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(self.version())) {
-            self.take(&packet);
+            self.handle_packet(&packet);
             rest = &rest[length..];
         }
         self.input = rest.to_vec();
     }
 
-    fn take(&mut self, packet: &Packet<'_>) {
+    fn handle_packet(&mut self, packet: &Packet<'_>) {
         match packet {
             Packet::ConnAck(connack) => {
                 self.connack = Some((connack.reason, connack.session_present));
@@ -304,7 +304,7 @@ impl Client {
                     self.complete(release.packet_id);
                 }
             }
-            Packet::Publish(publish) => self.take_publish(publish),
+            Packet::Publish(publish) => self.handle_publish(publish),
             _ => {}
         }
     }
@@ -347,7 +347,7 @@ impl Client {
         self.send(&Packet::PubComp(complete));
     }
 
-    fn take_publish(&mut self, publish: &Publish<'_>) {
+    fn handle_publish(&mut self, publish: &Publish<'_>) {
         let packet_id = publish.packet_id().map_or(0, PacketId::get);
         let is_dup = match publish.delivery {
             Delivery::AtMostOnce => false,
@@ -355,7 +355,7 @@ impl Client {
         };
         let received = Received {
             topic: publish.topic.map_or("", |topic| topic.as_str()).to_owned(),
-            payload: String::from_utf8(publish.payload.to_vec()).expect("our payloads are text"),
+            payload: String::from_utf8(publish.payload.to_vec()).expect("a payload in UTF-8"),
             qos: publish.qos(),
             is_dup,
             is_retained: publish.retain,

@@ -30,7 +30,7 @@ fn clients_of_a_node_that_is_drained_are_told_where_to_go() {
         assert_eq!(world.clients[client].reference.as_deref(), Some("node-1"), "[MQTT 5.0 section 3.14.2.2.5]");
         world.publish_and_wait(publisher, "a", "1", QoS::AtLeastOnce);
         assert!(world.connect(client, 1, false, HOUR_S));
-        world.run_until("it has come", |world| world.clients[client].payloads() == ["1"]);
+        world.run_until("the message has arrived", |world| world.clients[client].payloads() == ["1"]);
     }
 }
 
@@ -45,7 +45,7 @@ fn who_comes_to_a_node_that_takes_nobody_is_told_where_to_go() {
     world.clients[client].withholds_acks = true;
     drain(&mut world, 0, false);
     world.begin_connecting(client, 0, false, HOUR_S);
-    world.run_until("it is answered", |world| world.clients[client].connack.is_some());
+    world.run_until("CONNACK has arrived", |world| world.clients[client].connack.is_some());
     assert_eq!(world.clients[client].connack, Some((ConnectReason::UseAnotherServer, false)));
     let reference = world.clients[client].reference.clone().expect("[MQTT 5.0 section 3.2.2.3.16]");
     assert!(reference == "node-1" || reference == "node-2", "{reference}");

@@ -56,7 +56,7 @@ fn each_message_goes_to_one_member_of_all_nodes() {
         publish(&mut world, publisher, range, qos);
     }
     world.run(1_000);
-    assert_eq!(received(&world, &members), numbers(0..200), "each once");
+    assert_eq!(received(&world, &members), numbers(0..200), "each message must arrive once");
     for member in members {
         let client = &world.clients[member];
         assert!(client.received.len() > 5, "{} got {}", client.name, client.received.len());
@@ -73,7 +73,7 @@ fn a_message_of_qos_0_goes_to_one_member_of_all_nodes() {
     world.connect(publisher, 2, true, 0);
     publish(&mut world, publisher, 0..100, QoS::AtMostOnce);
     world.run(1_000);
-    assert_eq!(received(&world, &members), numbers(0..100), "each once");
+    assert_eq!(received(&world, &members), numbers(0..100), "each message must arrive once");
     let nodes = members.iter().filter(|member| !world.clients[**member].received.is_empty());
     assert!(nodes.count() > 3, "members of all nodes get messages");
     // With the last member, all announced filters are withdrawn.
@@ -111,9 +111,13 @@ fn what_a_member_has_not_acknowledged_when_it_goes_is_for_another() {
     let unacknowledged = world.clients[silent].received.len();
     assert!(unacknowledged > 5, "it got {unacknowledged}");
     let others: Vec<_> = members.iter().copied().filter(|member| *member != silent).collect();
-    assert_eq!(received(&world, &others).len(), 60 - unacknowledged, "while it is connected, its messages go to no other member");
+    assert_eq!(
+        received(&world, &others).len(),
+        60 - unacknowledged,
+        "while it is connected, its messages go to no other member"
+    );
     world.cut_off(silent);
-    world.run_until("others have them", |world| received(world, &others) == numbers(0..60));
+    world.run_until("other members have the messages", |world| received(world, &others) == numbers(0..60));
     // It gets none of them when it connects again to any node.
     world.clients[silent].received.clear();
     world.clients[silent].withholds_acks = false;
@@ -137,7 +141,7 @@ fn nothing_is_lost_when_a_node_with_members_dies() {
     publish(&mut world, publisher, 0..60, QoS::AtLeastOnce);
     world.kill(1);
     let others = [members[0], members[2]];
-    world.run_until("others have all", |world| {
+    world.run_until("other members have all messages", |world| {
         received(world, &others).into_iter().collect::<BTreeSet<_>>().len() == 60
     });
 }
@@ -162,9 +166,9 @@ fn wait_for_a_member(qos: QoS) {
     publish(&mut world, publisher, 0..40, QoS::AtLeastOnce);
     world.run(1_000);
     world.connect(members[0], 1, false, HOUR_S);
-    world.run_until("it has all", |world| received(world, &members) == numbers(0..40));
+    world.run_until("the member has all messages", |world| received(world, &members) == numbers(0..40));
     wait_for_partitions(&mut world);
-    assert_eq!(received(&world, &members), numbers(0..40), "each once");
+    assert_eq!(received(&world, &members), numbers(0..40), "each message must arrive once");
 }
 
 #[test]
@@ -176,7 +180,7 @@ fn a_member_who_is_slow_has_no_more_than_it_may() {
     world.connect(publisher, 0, true, 0);
     world.clients[members[0]].withholds_acks = true;
     publish(&mut world, publisher, 0..100, QoS::AtLeastOnce);
-    world.run_until("the others have the rest", |world| received(world, &members[1..]).len() >= 95);
+    world.run_until("the other members have the rest", |world| received(world, &members[1..]).len() >= 95);
     assert_eq!(world.clients[members[0]].received.len(), 5);
     // If all members are slow, the rest waits in the log.
     (1..3).for_each(|member| world.clients[members[member]].withholds_acks = true);
@@ -191,7 +195,7 @@ fn a_member_who_is_slow_has_no_more_than_it_may() {
         world.clients[*member].withholds_acks = false;
         world.clients[*member].acknowledge();
     }
-    world.run_until("all is delivered", |world| received(world, &members) == numbers(0..200));
+    world.run_until("all messages are delivered", |world| received(world, &members) == numbers(0..200));
 }
 
 #[test]
@@ -211,7 +215,7 @@ fn a_member_that_unsubscribes_gets_nothing_more_and_a_group_without_members_ends
     publish(&mut world, publisher, 30..60, QoS::AtLeastOnce);
     world.subscribe(members[0], SHARE, QoS::AtLeastOnce);
     wait_for_partitions(&mut world);
-    assert_eq!(received(&world, &members), numbers(0..30), "a group begins with its first member");
+    assert_eq!(received(&world, &members), numbers(0..30), "a group must begin with its first member");
     publish(&mut world, publisher, 60..80, QoS::AtLeastOnce);
     world.run(1_000);
     assert_eq!(received(&world, &members[..1]), numbers(60..80));
@@ -276,7 +280,7 @@ fn what_members_have_goes_to_no_other_node_before_they_have_had_time_for_it() {
     wait_for_partitions(&mut world);
     publish(&mut world, publisher, 30..90, QoS::AtLeastOnce);
     world.run(1_000);
-    assert_eq!(received(&world, &members), numbers(0..90), "each once");
+    assert_eq!(received(&world, &members), numbers(0..90), "each message must arrive once");
     assert!(world.clients[members[1]].received.len() > 10, "{}", world.clients[members[1]].received.len());
 }
 

@@ -197,7 +197,7 @@ impl Run {
         let received = self.world.clients[WRITERS + reader].received.clone();
         let reading = &mut self.readings[reader];
         for message in &received[reading.checked..] {
-            let topic: usize = message.topic[2..].parse().expect("a topic of ours");
+            let topic: usize = message.topic[2..].parse().expect("a topic of this test");
             let seen = reading.seen[topic];
             let description = format!("reader {reader} got {message:?} behind {seen:?}");
             let number = match message.payload.parse::<usize>() {
@@ -229,7 +229,11 @@ impl Run {
                 let expiry_s = [0, u32::MAX][self.world.random.below(2)];
                 let payload = format!("{will_client} {}", self.will_connections[will_client].len());
                 let will = WillMessage { delay_s, qos: QoS::ExactlyOnce, ..WillMessage::new("w/x", &payload) };
-                self.will_connections[will_client].push(WillConnection { delay_s: delay_s.min(expiry_s), was_accepted: false, disconnect: None });
+                self.will_connections[will_client].push(WillConnection {
+                    delay_s: delay_s.min(expiry_s),
+                    was_accepted: false,
+                    disconnect: None,
+                });
                 self.world.clients[client].will = Some(will);
                 let place = self.world.random.below(NODES);
                 self.world.begin_connecting(client, place, expiry_s == 0, expiry_s);
@@ -285,7 +289,8 @@ impl Run {
         for (will_client, connections) in self.will_connections.iter().enumerate() {
             for (number, connection) in connections.iter().enumerate() {
                 let count = counts.get(&*format!("{will_client} {number}")).copied().unwrap_or(0);
-                let description = format!("the will {number} of will_client {will_client}, {connection:?}, came {count} times");
+                let description =
+                    format!("the will {number} of will_client {will_client}, {connection:?}, came {count} times");
                 assert!(count <= 1, "{description}");
                 match connection.disconnect {
                     Some((place, at_ms)) => {
@@ -342,7 +347,8 @@ impl Run {
 
 /// Whether this was a client's last connection. An earlier abandoned CONNECT may still be waiting, and then counts as a later one.
 fn is_last(connections: &[WillConnection], number: usize) -> bool {
-    number + 1 == connections.len() && connections[..number].iter().rev().take(4).all(|connection| connection.was_accepted)
+    number + 1 == connections.len()
+        && connections[..number].iter().rev().take(4).all(|connection| connection.was_accepted)
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn a_node_that_is_cut_off_serves_nobody_and_begins_anew() {
     world.run(5_000);
     assert!(!world.clients[publisher].is_idle(), "the message must not be acknowledged");
     world.run(3_000);
-    assert_eq!(world.broker_totals(0).cluster_lease_expirations, 2, "one for each shard");
+    assert_eq!(world.broker_totals(0).cluster_lease_expirations, 2, "one expiration for each shard");
     // Messages of QoS 0 are not delivered either.
     world.publish(publisher, "a", "0", QoS::AtMostOnce);
     world.run(100);
@@ -26,7 +26,7 @@ fn a_node_that_is_cut_off_serves_nobody_and_begins_anew() {
     // A client that connects here now is refused, and one that connects to another node is served.
     let late = world.client("late");
     world.begin_connecting(late, 0, false, HOUR_S);
-    world.run_until("it is answered", |world| world.clients[late].connack.is_some());
+    world.run_until("CONNACK has arrived", |world| world.clients[late].connack.is_some());
     assert_eq!(world.clients[late].connack, Some((ConnectReason::ServerUnavailable, false)));
     let moved = world.client("c");
     assert!(world.connect(moved, 1, false, HOUR_S));
@@ -38,8 +38,8 @@ fn a_node_that_is_cut_off_serves_nobody_and_begins_anew() {
     assert_eq!(world.broker_totals(0).sessions, 0);
     // The same shards serve in the next incarnation.
     world.connect(publisher, 0, false, HOUR_S);
-    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
-    world.run_until("it has come", |world| world.clients[moved].payloads() == ["1"]);
+    world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("the message has arrived", |world| world.clients[moved].payloads() == ["1"]);
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn a_node_whose_lease_is_renewed_in_time_goes_on() {
     world.publish(publisher, "a", "2", QoS::ExactlyOnce);
     world.run(100);
     world.places[0].is_cut = false;
-    world.run_until("both have come", |world| world.clients[client].payloads() == ["1", "2"]);
-    world.run_until("both are done", |world| world.clients[publisher].is_idle());
+    world.run_until("both messages have arrived", |world| world.clients[client].payloads() == ["1", "2"]);
+    world.run_until("both messages are complete", |world| world.clients[publisher].is_idle());
     assert!(world.clients[client].is_connected() && world.clients[publisher].is_connected());
 }
 
@@ -73,7 +73,7 @@ fn a_node_that_was_paused_does_nothing_for_clients_that_others_may_have() {
     let moved = world.client("c");
     assert!(world.connect(moved, 2, false, HOUR_S));
     world.publish_and_wait(publisher, "a", "1", QoS::AtLeastOnce);
-    world.run_until("it has come", |world| world.clients[moved].payloads() == ["1"]);
+    world.run_until("the message has arrived", |world| world.clients[moved].payloads() == ["1"]);
     world.places[0].is_paused = false;
     world.run(10_000);
     assert!(world.clients[client].received.is_empty());

@@ -51,7 +51,7 @@ fn at_memory_alone_a_message_is_acknowledged_before_the_log_has_it() {
     world.run(1_000);
     assert_eq!(world.clients[publisher].done, ["memory"], "the others must wait for the quorum");
     world.places[0].is_cut = false;
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     world.run(500);
     let mut payloads = world.clients[reader].payloads();
     payloads.sort_unstable();
@@ -70,7 +70,7 @@ fn answers_keep_the_order_of_the_messages_whatever_their_levels() {
         world.run(1_000);
         assert_eq!(world.clients[publisher].answers, 1, "only the first does not wait for others [MQTT-4.6.0-2]");
         world.places[0].is_cut = false;
-        world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+        world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
         assert_eq!(world.clients[publisher].done, ["0", "1", "2", "3", "4"]);
         assert_eq!(world.clients[publisher].answers, 5);
     }
@@ -87,7 +87,7 @@ fn an_answer_waits_for_no_completion_of_an_earlier_message() {
     // PUBCOMP means that the packet identifier is free in the whole cluster.
     assert_eq!(world.clients[publisher].done, ["once"]);
     world.store.is_log_closed = false;
-    world.run_until("all is done", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are complete", |world| world.clients[publisher].is_idle());
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn what_was_acknowledged_and_the_log_does_not_take_is_counted_and_disturbs_nothi
         world.publish(publisher, "memory/a", "lost, too", QoS::ExactlyOnce);
         world.run(100);
         assert_eq!(world.clients[publisher].done, ["first", "lost"]);
-        assert_eq!(world.clients[publisher].in_flight(), 1, "one waits for PUBCOMP");
+        assert_eq!(world.clients[publisher].in_flight(), 1, "one message must wait for PUBCOMP");
         world.run(4_000);
         world.store.is_log_closed = false;
         world.run_until("the last message is complete", |world| world.clients[publisher].is_idle());
@@ -142,7 +142,7 @@ fn a_refusal_is_told_although_an_earlier_one_was_not() {
     }
     world.run(4_000);
     world.store.is_log_closed = false;
-    world.run_until("all is answered", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     assert_eq!(world.clients[publisher].done, ["memory first", "memory lost", "quorum first"]);
     assert_eq!(world.clients[publisher].refused, ["quorum refused"]);
     assert_eq!(world.clients[publisher].reasons, [ReasonCode::ImplementationSpecificError]);
@@ -168,7 +168,7 @@ fn what_is_acknowledged_at_once_behind_a_refusal_that_is_not_told_yet_is_not_ref
     }
     world.run(100);
     world.store.is_log_closed = false;
-    world.run_until("all is done", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are complete", |world| world.clients[publisher].is_idle());
     world.run(500);
     assert_eq!(world.clients[reader].payloads(), ["first", "later", "later, too"]);
     assert_eq!(world.broker_totals(0).acknowledged_messages_lost, 1);
@@ -193,9 +193,9 @@ fn send_again_behind_a_refused_message() {
     world.run(100);
     assert_eq!(world.clients[publisher].done, ["first"]);
     world.store.is_log_closed = false;
-    world.run_until("it is disconnected", |world| world.clients[publisher].at.is_none());
+    world.run_until("the client is disconnected", |world| world.clients[publisher].at.is_none());
     world.connect(publisher, 0, false, HOUR_S);
-    world.run_until("both are sent again", |world| world.clients[publisher].is_idle());
+    world.run_until("both messages are sent again and acknowledged", |world| world.clients[publisher].is_idle());
     world.run(500);
     assert_eq!(world.clients[reader].payloads(), ["first", &large, "later"]);
 }
@@ -222,7 +222,7 @@ fn what_memory_acknowledges_is_lost_with_its_node_and_no_other_level_is() {
     world.kill(0);
     world.run(8_000);
     world.connect(publisher, 1, false, HOUR_S);
-    world.run_until("the other one is sent again", |world| world.clients[publisher].is_idle());
+    world.run_until("the other message is sent again and acknowledged", |world| world.clients[publisher].is_idle());
     world.run(500);
     assert_eq!(world.clients[reader].payloads(), ["quorum"]);
 }
@@ -255,7 +255,7 @@ fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
     assert_eq!(world.broker_totals(0).clients_paused_for_cluster, 1);
     world.store.is_log_closed = false;
     world.run_until("reading from it is resumed", |world| world.clients[publisher].is_idle());
-    world.run_until("all have come", |world| world.clients[reader].received.len() == published);
+    world.run_until("all messages have arrived", |world| world.clients[reader].received.len() == published);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_message_that_may_be_too_large_for_the_log_is_not_acknowledged_before_that_i
     world.run(500);
     assert_eq!(world.clients[publisher].done, [small]);
     world.store.is_log_closed = false;
-    world.run_until("both are done", |world| world.clients[publisher].is_idle());
+    world.run_until("both messages are complete", |world| world.clients[publisher].is_idle());
 }
 
 #[test]
@@ -288,5 +288,5 @@ fn what_is_told_of_a_session_waits_for_its_record_at_any_level() {
     assert_eq!(world.clients[client].done, ["x"], "messages have their own level");
     assert_eq!(world.clients[client].unsubacks, 0);
     world.places[0].is_cut = false;
-    world.run_until("UNSUBACK comes", |world| world.clients[client].unsubacks == 1);
+    world.run_until("UNSUBACK has arrived", |world| world.clients[client].unsubacks == 1);
 }

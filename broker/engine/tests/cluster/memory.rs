@@ -43,7 +43,7 @@ fn name(number: usize) -> String {
 }
 
 /// The bytes that a node and its shards hold for this many idle sessions.
-fn of_cluster(sessions: usize, filters: Filters) -> (i64, i64) {
+fn cluster_bytes(sessions: usize, filters: Filters) -> (i64, i64) {
     let mut world = World::new(1);
     for number in 0..sessions {
         let client = world.client(&name(number));
@@ -68,7 +68,7 @@ fn of_cluster(sessions: usize, filters: Filters) -> (i64, i64) {
 }
 
 /// The bytes that the shards of a single broker hold for the same.
-fn of_single_broker(sessions: usize, filters: Filters) -> i64 {
+fn single_broker_bytes(sessions: usize, filters: Filters) -> i64 {
     let retained = RetainedLimits { messages: 100, bytes: 1 << 20 };
     let mut broker = SimulatedBroker::new(SHARDS, Settings::default(), retained, |_| Volatile);
     let connect = |number| {
@@ -98,8 +98,8 @@ fn of_single_broker(sessions: usize, filters: Filters) -> i64 {
 fn an_idle_session_takes_little() {
     let each = |none: i64, all: i64| (all - none) / SESSIONS as i64;
     for filters in [Filters::None, Filters::Same, Filters::OneEach] {
-        let (none, all) = (of_cluster(0, filters), of_cluster(SESSIONS, filters));
-        let alone = each(of_single_broker(0, filters), of_single_broker(SESSIONS, filters));
+        let (none, all) = (cluster_bytes(0, filters), cluster_bytes(SESSIONS, filters));
+        let alone = each(single_broker_bytes(0, filters), single_broker_bytes(SESSIONS, filters));
         let (node, shards) = (each(none.0, all.0), each(none.1, all.1) - alone);
         let pattern_max_bytes = if matches!(filters, Filters::OneEach) { PATTERN_MAX_BYTES } else { 0 };
         assert!(node <= NODE_MAX_BYTES + pattern_max_bytes, "{node} bytes in the node for each session");
@@ -125,22 +125,24 @@ fn a_session_that_has_rested_goes_on() {
         world.publish_and_wait(client, "b", &format!("from {round}"), QoS::ExactlyOnce);
         world.run(10_000);
         world.publish_and_wait(other, "a/1", &format!("to {round}"), QoS::ExactlyOnce);
-        world.run_until("it has come", |world| world.clients[client].received.len() == round + 1);
+        world.run_until("the message has arrived", |world| world.clients[client].received.len() == round + 1);
     }
     world.run(10_000);
     // The next node finds the last saved state, and the will.
     world.cut_off(client);
     world.publish_and_wait(other, "a/1", "while it was offline", QoS::ExactlyOnce);
-    world.run_until("the will has come", |world| world.clients[watcher].payloads().contains(&"gone"));
+    world.run_until("the will has arrived", |world| world.clients[watcher].payloads().contains(&"gone"));
     world.clients[client].will = None;
     assert!(world.connect(client, 1, false, DAY_S), "the session was not resumed");
-    world.run_until("it has come", |world| world.clients[client].payloads().contains(&"while it was offline"));
+    world.run_until("the message has arrived", |world| {
+        world.clients[client].payloads().contains(&"while it was offline")
+    });
     // An idle session moves to the node to which its client connects.
     world.run(10_000);
     let again = world.client("c");
     assert!(world.connect(again, 0, false, DAY_S), "the session was not resumed");
     world.publish_and_wait(other, "a/1", "at last", QoS::ExactlyOnce);
-    world.run_until("it has come", |world| world.clients[again].payloads().contains(&"at last"));
+    world.run_until("the message has arrived", |world| world.clients[again].payloads().contains(&"at last"));
     let seen = world.clients[watcher].payloads();
     assert_eq!(seen.iter().filter(|payload| payload.starts_with("from")).count(), 3, "{seen:?}");
 }

@@ -142,7 +142,7 @@ impl Node {
             }
             ClusterRequest::Broadcast { messages, .. } => effects.push(Effect::Broadcast(messages.into())),
             ClusterRequest::Claim { ticket, name, start } => {
-                assert_eq!(ticket >> 56, shard as u64, "a ticket names its shard");
+                assert_eq!(ticket >> 56, shard as u64, "the highest byte of a ticket must be its shard");
                 self.homes.insert(SEED.client(&name), shard);
                 self.member.claim(now_ms, ticket, &name, start);
             }
@@ -187,7 +187,7 @@ impl Node {
             }
             ClusterRequest::RemoveInterest(filter) => {
                 self.member.remove_interest(now_ms, &filter);
-                assert!(self.interest[shard].remove(&filter), "it was interest to");
+                assert!(self.interest[shard].remove(&filter), "the filter was not announced");
             }
             ClusterRequest::InterestSync { ticket } => self.member.sync_interest(now_ms, ticket),
         }

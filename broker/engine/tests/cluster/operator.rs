@@ -41,7 +41,7 @@ fn status(world: &mut World, place: usize, promise: PublishConfirm) -> ConfirmSt
 }
 
 fn promise(published: Result<Published, PublishFailure>) -> PublishConfirm {
-    let Published { matched, promise } = published.expect("it is published");
+    let Published { matched, promise } = published.expect("the message was not published");
     assert!(matched, "a publish to the log always counts as matched");
     promise.expect("the message goes to the log")
 }
@@ -71,7 +71,7 @@ fn they_reach_subscribers_of_all_nodes_and_are_promised_when_the_log_has_them() 
     world.connect(late, 1, true, 0);
     world.subscribe(late, "a", QoS::ExactlyOnce);
     world.run(100);
-    assert_eq!(world.clients[late].payloads(), ["x"], "it is retained");
+    assert_eq!(world.clients[late].payloads(), ["x"], "the message must be retained");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn why_a_client_is_not_read_from_is_told_where_the_cluster_is_behind() {
         });
         node.broker.wake_all();
         world.run(0);
-        answer.try_iter().flatten().next().expect("one shard has it").reading_paused_for
+        answer.try_iter().flatten().next().expect("a shard with the client").reading_paused_for
     };
     assert_eq!(reading_paused_for(&mut world), [""; 0]);
     // Acknowledgements are sent at once, and the log stores nothing.

@@ -66,13 +66,14 @@ fn messages_of_one_publisher_topic_and_qos_stay_in_order_across_nodes() {
             let qos = if number % 2 == 0 { QoS::AtLeastOnce } else { QoS::ExactlyOnce };
             world.publish(publisher, "a/b", &format!("{:03}", round * 20 + number), qos);
         }
-        world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+        world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     }
     world.run(500);
     for parity in 0..2 {
         let has_parity = |number: &usize| number % 2 == parity;
         let payloads = world.clients[subscriber].payloads().into_iter();
-        let received: Vec<usize> = payloads.map(|payload| payload.parse().expect("a number")).filter(has_parity).collect();
+        let received: Vec<usize> =
+            payloads.map(|payload| payload.parse().expect("a number")).filter(has_parity).collect();
         assert_eq!(received, (0..80).filter(has_parity).collect::<Vec<_>>());
     }
 }
@@ -111,7 +112,7 @@ fn a_queue_that_is_full_leaves_the_rest_in_the_log() {
     for number in 0..200 {
         world.publish(publisher, &format!("a/{}", number % 7), &format!("{number:03}"), QoS::AtLeastOnce);
         if number % 10 == 9 {
-            world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
         }
     }
     world.run(200);
@@ -121,7 +122,7 @@ fn a_queue_that_is_full_leaves_the_rest_in_the_log() {
     assert_eq!(totals.dropped_queue_full, 0);
     world.clients[slow].withholds_acks = false;
     world.clients[slow].acknowledge();
-    world.run_until("all have come", |world| world.clients[slow].received.len() >= 200);
+    world.run_until("all messages have arrived", |world| world.clients[slow].received.len() >= 200);
     // Later messages arrive live again.
     world.publish_and_wait(publisher, "a/0", "last", QoS::AtLeastOnce);
     world.run(300);
@@ -131,7 +132,7 @@ fn a_queue_that_is_full_leaves_the_rest_in_the_log() {
         let of_topic = |number: &usize| number % 7 == topic;
         let received: Vec<usize> =
             payloads.iter().map(|payload| payload.parse().expect("a number")).filter(of_topic).collect();
-        assert_eq!(received, (0..200).filter(of_topic).collect::<Vec<_>>(), "each once, in order");
+        assert_eq!(received, (0..200).filter(of_topic).collect::<Vec<_>>(), "each message must arrive once, in order");
     }
 }
 
@@ -148,7 +149,7 @@ fn publishers_who_are_ahead_of_the_log_are_not_read_from() {
     }
     world.settle(0);
     assert!(world.broker_totals(0).clients_paused_for_cluster > 0);
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     world.run(100);
     assert_eq!(world.clients[subscriber].received.len(), 20);
 }
@@ -166,7 +167,7 @@ fn a_message_that_was_sent_twice_is_delivered_once_at_qos_2_although_its_node_ha
         world.kill(0);
         world.run(8_000);
         world.connect(publisher, 2, false, HOUR_S);
-        world.run_until("it is done", |world| world.clients[publisher].is_idle());
+        world.run_until("the message is complete", |world| world.clients[publisher].is_idle());
         world.run(500);
         assert_eq!(world.clients[subscriber].payloads(), ["once"], "after {after_ms} ms");
     }
@@ -184,7 +185,7 @@ fn what_has_aged_out_of_the_log_is_counted() {
     world.store.age_out();
     world.publish_and_wait(publisher, "a", "new", QoS::AtLeastOnce);
     world.connect(client, 1, false, HOUR_S);
-    world.run_until("the new message has come", |world| world.clients[client].payloads() == ["new"]);
+    world.run_until("the new message has arrived", |world| world.clients[client].payloads() == ["new"]);
     assert!(world.broker_totals(1).dropped_log_retention > 0);
 }
 

@@ -33,10 +33,14 @@ fn a_message_that_the_log_does_not_take_is_refused_and_the_connection_goes_on() 
         world.run(4_000);
         assert!(!world.clients[publisher].is_idle(), "the outcome of earlier messages is not known");
         world.places[0].is_cut = false;
-        world.run_until("all is answered", |world| world.clients[publisher].is_idle());
+        world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
         assert!(world.clients[publisher].is_connected());
         assert_eq!(world.clients[publisher].done, ["first"]);
-        assert_eq!(world.clients[publisher].refused, ["1", "3"], "in the order of the packets [MQTT-4.6.0-2]");
+        assert_eq!(
+            world.clients[publisher].refused,
+            ["1", "3"],
+            "refusals must keep the order of the packets [MQTT-4.6.0-2]"
+        );
         assert_eq!(world.clients[publisher].reasons, [ReasonCode::ImplementationSpecificError; 2]);
         // Publishing continues, and the packet identifiers are free. The pending messages have been routed from the log before the reader
         // subscribes.
@@ -74,7 +78,7 @@ fn a_qos_2_message_that_is_refused_leaves_its_identifier_free() {
     world.run(5_000);
     assert_eq!(world.clients[publisher].in_flight(), 6);
     world.store.is_log_closed = false;
-    world.run_until("the first is done", |world| world.clients[publisher].is_idle());
+    world.run_until("the messages are complete", |world| world.clients[publisher].is_idle());
     assert_eq!(world.clients[publisher].done, ["first"]);
     assert_eq!(world.clients[publisher].refused, ["0", "1", "2", "3", "4"]);
     for number in 0..30 {
@@ -101,7 +105,7 @@ fn a_client_of_3_1_1_is_disconnected() {
     assert!(world.clients[publisher].is_connected());
     world.store.is_log_closed = false;
     world.connect(old, 0, false, HOUR_S);
-    world.run_until("both are done", |world| world.clients[old].is_idle());
+    world.run_until("both messages are complete", |world| world.clients[old].is_idle());
 }
 
 #[test]
@@ -123,9 +127,9 @@ fn what_a_client_of_3_1_1_sends_again_comes_in_its_order() {
         // open.
         world.run(100);
         world.store.is_log_closed = false;
-        world.run_until("it is disconnected", |world| world.clients[old].at.is_none());
+        world.run_until("the client is disconnected", |world| world.clients[old].at.is_none());
         world.connect(old, 1, false, HOUR_S);
-        world.run_until("all is done", |world| world.clients[old].is_idle());
+        world.run_until("all messages are complete", |world| world.clients[old].is_idle());
         world.run(1_000);
         let mut first: Vec<&str> = Vec::new();
         for payload in world.clients[reader].payloads() {

@@ -40,13 +40,13 @@ fn what_is_retained_on_one_node_is_retained_on_all() {
     for (number, qos) in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce].into_iter().enumerate() {
         world.clients[publisher].publish(&format!("a/{number}"), &number.to_string(), qos, true);
     }
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     for place in 0..3 {
         assert_eq!(retained(&mut world, place, "a/+"), as_retained(&["0", "1", "2"]), "[MQTT-3.3.1-5]");
     }
     world.clients[publisher].publish("a/1", "", QoS::AtLeastOnce, true);
     world.clients[publisher].publish("a/2", "new", QoS::AtLeastOnce, true);
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     for place in 0..3 {
         assert_eq!(retained(&mut world, place, "a/+"), as_retained(&["0", "new"]), "[MQTT-3.3.1-6]");
     }
@@ -69,7 +69,7 @@ fn who_is_subscribed_gets_each_message_once_and_not_as_a_retained_one() {
         world.clients[publisher].publish("a", &number.to_string(), qos, true);
     }
     // Messages of different QoS are not ordered.
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     world.clients[publisher].publish("a", "", QoS::AtLeastOnce, true);
     world.run(300);
     assert_eq!(world.clients[subscriber].payloads(), ["0", "1", "2", ""]);
@@ -77,11 +77,11 @@ fn who_is_subscribed_gets_each_message_once_and_not_as_a_retained_one() {
     // Messages of QoS 0 are not queued for offline clients.
     world.cut_off(subscriber);
     world.clients[publisher].publish("a", "lost", QoS::AtMostOnce, true);
-    world.clients[publisher].publish("a", "kept", QoS::AtLeastOnce, true);
-    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.clients[publisher].publish("a", "queued", QoS::AtLeastOnce, true);
+    world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
     world.connect(subscriber, 1, false, HOUR_S);
     world.run(300);
-    assert_eq!(world.clients[subscriber].payloads()[4..], ["kept"]);
+    assert_eq!(world.clients[subscriber].payloads()[4..], ["queued"]);
 }
 
 #[test]
@@ -92,14 +92,14 @@ fn a_message_that_is_being_retained_comes_to_a_new_subscriber_by_one_way_and_not
             let (publisher, subscriber) = (world.client("p"), world.client("s"));
             world.connect(publisher, 0, true, 0);
             world.clients[publisher].publish("a", "old", QoS::ExactlyOnce, true);
-            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
             world.connect(subscriber, 1, true, 0);
             world.plan = Plan { late: if is_slow { 20 } else { 0 }, ..Plan::default() };
             world.clients[publisher].publish("a", "new", QoS::ExactlyOnce, true);
             world.run(after_ms);
             world.subscribe(subscriber, "a", QoS::ExactlyOnce);
             world.plan = Plan::default();
-            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
             world.run(5_000);
             let payloads = world.clients[subscriber].payloads();
             assert!(matches!(payloads[..], ["old", "new"] | ["new"]), "{payloads:?} after {after_ms} ms, {is_slow}");
@@ -121,7 +121,7 @@ fn publish_and_search(seed: u64) {
         world.plan = Plan { late: world.random.below(10), ..Plan::default() };
         let payload = if number % 5 == 4 { String::new() } else { number.to_string() };
         world.clients[publisher].publish("a", &payload, QoS::AtLeastOnce, true);
-        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+        world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
         world.plan = Plan::default();
         let place = 1 + number % 2;
         let before = world.broker_totals(place).subscriptions_before_catch_up;
@@ -145,7 +145,7 @@ fn what_was_acknowledged_comes_by_the_log_where_that_is_late() {
     world.without_log = Some(1);
     world.run(FOLLOW_MS);
     world.clients[publisher].publish("a", "late", QoS::AtLeastOnce, true);
-    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
     let began_ms = world.now_ms;
     world.subscribe(reader, "a", QoS::ExactlyOnce);
     let waited_ms = world.now_ms - began_ms;
@@ -165,7 +165,7 @@ fn a_retained_message_expires_on_all_nodes() {
     world.connect(publisher, 0, true, 0);
     world.clients[publisher].message_expiry_s = Some(10);
     world.clients[publisher].publish("a", "short", QoS::AtLeastOnce, true);
-    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
     world.run(5_000);
     // A node that starts now counts from the time of writing.
     world.kill(1);
@@ -188,12 +188,12 @@ fn what_was_cleared_long_ago_does_not_come_back_with_a_node_that_was_cut_off() {
         let publisher = world.client("p");
         world.connect(publisher, 1, true, 0);
         world.clients[publisher].publish("a", "old", QoS::AtLeastOnce, true);
-        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+        world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
         assert_eq!(retained(&mut world, 0, "a"), as_retained(&["old"]));
         world.places[0].is_cut = true;
         world.run(10_000);
         world.clients[publisher].publish("a", "", QoS::AtLeastOnce, true);
-        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+        world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
         // The stream drops the record that it was cleared.
         world.run(3_700_000);
         world.places[0].is_cut = false;
@@ -219,7 +219,7 @@ fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_mes
         world.connect(publisher, 1, true, 0);
         for number in 0..60 {
             world.clients[publisher].publish("a/x", &format!("{number:02}"), QoS::ExactlyOnce, true);
-            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
         }
         world.run(200);
         assert!(world.broker_totals(0).messages_deferred_to_log > 0);
@@ -244,7 +244,7 @@ fn no_more_is_retained_than_may_be() {
     world.connect(publisher, 0, true, 0);
     for number in 0..crate::node::RETAINED_MAX + 5 {
         world.clients[publisher].publish(&format!("a/{number}"), "x", QoS::AtLeastOnce, true);
-        world.run_until("it is answered", |world| world.clients[publisher].is_idle());
+        world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
     }
     assert_eq!(world.clients[publisher].refused.len(), 5);
     assert_eq!(world.clients[publisher].reasons.last(), Some(&ReasonCode::QuotaExceeded));

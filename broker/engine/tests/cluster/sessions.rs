@@ -18,15 +18,15 @@ fn a_session_goes_to_the_node_to_which_its_client_goes() {
         world.publish_and_wait(other, &format!("a/{}", number % 5), &number.to_string(), QoS::AtLeastOnce);
     }
     assert!(world.connect(client, 1, false, HOUR_S), "the session was not resumed");
-    world.run_until("all have come", |world| world.clients[client].received.len() >= 30);
+    world.run_until("all messages have arrived", |world| world.clients[client].received.len() >= 30);
     world.run(500);
     let mut numbers: Vec<u32> =
         world.clients[client].payloads().iter().map(|payload| payload.parse().expect("a number")).collect();
     numbers.sort_unstable();
-    assert_eq!(numbers, (0..30).collect::<Vec<_>>(), "each once");
+    assert_eq!(numbers, (0..30).collect::<Vec<_>>(), "each message must arrive once");
     // It also gets new messages.
     world.publish_and_wait(other, "a/x", "live", QoS::AtLeastOnce);
-    world.run_until("it has come", |world| world.clients[client].payloads().contains(&"live"));
+    world.run_until("the message has arrived", |world| world.clients[client].payloads().contains(&"live"));
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn a_session_that_has_begun_is_there_after_its_node_has_died() {
     world.kill(0);
     world.connect(other, 1, true, 0);
     world.publish_and_wait(other, "a", "1", QoS::AtLeastOnce);
-    // A client that connects before the lease has expired is told to try again.
+    // A client that connects before the lease has expired is refused for now.
     world.begin_connecting(client, 1, false, HOUR_S);
-    world.run_until("it is answered", |world| world.clients[client].connack.is_some());
+    world.run_until("CONNACK has arrived", |world| world.clients[client].connack.is_some());
     assert_eq!(world.clients[client].connack, Some((ConnectReason::ServerUnavailable, false)));
     world.run(8_000);
     assert!(world.connect(client, 2, false, HOUR_S));
-    world.run_until("the message has come", |world| world.clients[client].payloads() == ["1"]);
+    world.run_until("the message has arrived", |world| world.clients[client].payloads() == ["1"]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_clean_session_ends_with_its_node() {
     world.kill(0);
     world.run(10_000);
     assert!(!world.connect(client, 1, false, 0), "the session was not removed");
-    world.run_until("its message is accepted again", |world| world.clients[client].is_idle());
+    world.run_until("its message is acknowledged", |world| world.clients[client].is_idle());
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
         let qos = if number % 2 == 0 { QoS::AtLeastOnce } else { QoS::ExactlyOnce };
         world.publish_and_wait(other, &format!("a/{}", number % 3), &number.to_string(), qos);
     }
-    world.run_until("all have come", |world| world.clients[client].received.len() == 8);
+    world.run_until("all messages have arrived", |world| world.clients[client].received.len() == 8);
     let before: Vec<_> =
         world.clients[client].received.iter().map(|one| (one.packet_id, one.payload.clone())).collect();
     world.clients[client].received.clear();
@@ -138,7 +138,7 @@ fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
     world.clients[client] = crate::client::Client::new("c");
     world.clients[client].withholds_acks = true;
     assert!(world.connect(client, 1, false, HOUR_S));
-    world.run_until("all have come again", |world| world.clients[client].received.len() == 8);
+    world.run_until("all messages have arrived again", |world| world.clients[client].received.len() == 8);
     let after: Vec<_> = world.clients[client].received.iter().map(|one| (one.packet_id, one.payload.clone())).collect();
     assert_eq!(after, before, "[MQTT-4.4.0-1], [MQTT-4.6.0-1]");
     assert!(world.clients[client].received.iter().all(|one| one.is_dup));
@@ -146,7 +146,7 @@ fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
     world.clients[client].acknowledge();
     world.run(500);
     world.publish_and_wait(other, "a/0", "last", QoS::ExactlyOnce);
-    world.run_until("the next message has come", |world| world.clients[client].payloads().last() == Some(&"last"));
+    world.run_until("the next message has arrived", |world| world.clients[client].payloads().last() == Some(&"last"));
     assert_eq!(world.clients[client].received.len(), 9);
 }
 
@@ -159,15 +159,15 @@ fn what_has_been_received_is_released_on_the_next_node() {
     world.connect(other, 1, true, 0);
     world.clients[client].withholds_acks = true;
     world.publish_and_wait(other, "a", "1", QoS::ExactlyOnce);
-    world.run_until("it has come", |world| world.clients[client].received.len() == 1);
+    world.run_until("the message has arrived", |world| world.clients[client].received.len() == 1);
     // PUBREC is sent; PUBREL is not answered.
     world.clients[client].acknowledge();
-    world.run_until("PUBREL has come", |world| world.clients[client].releases.len() == 1);
+    world.run_until("PUBREL has arrived", |world| world.clients[client].releases.len() == 1);
     world.cut_off(client);
     world.connect(client, 1, false, HOUR_S);
-    world.run_until("PUBREL has come again", |world| world.clients[client].releases.len() == 2);
+    world.run_until("PUBREL has arrived again", |world| world.clients[client].releases.len() == 2);
     assert_eq!(world.clients[client].releases[0], world.clients[client].releases[1]);
-    assert_eq!(world.clients[client].received.len(), 1, "PUBLISH does not come again");
+    assert_eq!(world.clients[client].received.len(), 1, "PUBLISH must not arrive again");
 }
 
 #[test]
@@ -218,13 +218,13 @@ fn subscriptions_that_were_given_up_stay_so() {
     world.subscribe(client, "a", QoS::AtLeastOnce);
     world.subscribe(client, "b", QoS::AtLeastOnce);
     world.clients[client].unsubscribe("a");
-    world.run_until("UNSUBACK has come", |world| world.clients[client].unsubacks == 1);
+    world.run_until("UNSUBACK has arrived", |world| world.clients[client].unsubacks == 1);
     world.kill(0);
     world.run(8_000);
     assert!(world.connect(client, 1, false, HOUR_S));
     world.publish_and_wait(client, "a", "1", QoS::AtLeastOnce);
     world.publish_and_wait(client, "b", "2", QoS::AtLeastOnce);
-    world.run_until("it has come", |world| !world.clients[client].payloads().is_empty());
+    world.run_until("the message has arrived", |world| !world.clients[client].payloads().is_empty());
     world.run(100);
     assert_eq!(world.clients[client].payloads(), ["2"]);
 }
@@ -238,14 +238,14 @@ fn whoever_subscribes_anew_on_a_node_that_lags_gets_nothing_again() {
     world.subscribe(client, "a", QoS::ExactlyOnce);
     world.without_log = Some(1);
     world.publish_and_wait(other, "a", "1", QoS::ExactlyOnce);
-    world.run_until("it has come", |world| world.clients[client].payloads() == ["1"]);
+    world.run_until("the message has arrived", |world| world.clients[client].payloads() == ["1"]);
     world.clients[client].unsubscribe("a");
-    world.run_until("UNSUBACK has come", |world| world.clients[client].unsubacks == 1);
+    world.run_until("UNSUBACK has arrived", |world| world.clients[client].unsubacks == 1);
     world.disconnect(client);
     assert!(world.connect(client, 1, false, HOUR_S), "the session was not resumed");
     world.subscribe(client, "a", QoS::ExactlyOnce);
     world.without_log = None;
     world.publish_and_wait(other, "a", "2", QoS::ExactlyOnce);
-    world.run_until("it has come", |world| world.clients[client].payloads().contains(&"2"));
-    assert_eq!(world.clients[client].payloads(), ["1", "2"], "each once");
+    world.run_until("the message has arrived", |world| world.clients[client].payloads().contains(&"2"));
+    assert_eq!(world.clients[client].payloads(), ["1", "2"], "each message must arrive once");
 }

@@ -56,9 +56,10 @@ fn subscribe_and_receive(seed: u64) {
     }
     for (number, client) in clients.iter().enumerate().take(3) {
         let is_same = |other: usize| other % 3 == number;
-        world.run_until("they are acknowledged", |world| !world.clients[*client].suback.is_empty());
-        let last = clients.iter().enumerate().rfind(|(other, _)| is_same(*other)).expect("at least the client itself").1;
-        world.run_until("they are acknowledged", |world| !world.clients[*last].suback.is_empty());
+        world.run_until("SUBACK has arrived", |world| !world.clients[*client].suback.is_empty());
+        let last =
+            clients.iter().enumerate().rfind(|(other, _)| is_same(*other)).expect("at least the client itself").1;
+        world.run_until("SUBACK has arrived", |world| !world.clients[*last].suback.is_empty());
         world.clients[*last].received.clear();
         assert_receives(&mut world, *client, &format!("a/{number}"), &publishers);
         assert_eq!(world.clients[*last].received.len(), if last == client { 0 } else { 2 });

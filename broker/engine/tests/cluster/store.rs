@@ -127,7 +127,7 @@ impl Store {
     /// Computes the ages when an answer reaches a node, however long it took.
     pub(crate) fn compute_ages(&self, mut answer: Answer) -> Answer {
         if let Answer::Mirrored { kept, .. } = &mut answer {
-            kept.iter_mut().for_each(|kept| kept.age_ms = self.now_ms.saturating_sub(kept.age_ms));
+            kept.iter_mut().for_each(|entry| entry.age_ms = self.now_ms.saturating_sub(entry.age_ms));
         }
         answer
     }
@@ -192,8 +192,8 @@ impl Store {
     }
 
     fn mirror(&self, after: Sequence, max: usize) -> Answer {
-        let kept = self.retained.values().filter(|(sequence, _)| after < *sequence);
-        let mut kept: Vec<_> = kept
+        let entries = self.retained.values().filter(|(sequence, _)| after < *sequence);
+        let mut entries: Vec<_> = entries
             .map(|(sequence, value)| RetainedEntry {
                 sequence: *sequence,
                 // The time of writing, which `compute_ages` converts to an age.
@@ -201,11 +201,11 @@ impl Store {
                 value: value.bytes.clone(),
             })
             .collect();
-        kept.sort_by_key(|kept| kept.sequence);
-        let is_end = kept.len() <= max;
-        kept.truncate(max);
-        let last = kept.last().map_or(after, |kept| kept.sequence);
-        Answer::Mirrored { through: if is_end { self.retained_end.max(after) } else { last }, kept, is_end }
+        entries.sort_by_key(|entry| entry.sequence);
+        let is_end = entries.len() <= max;
+        entries.truncate(max);
+        let last = entries.last().map_or(after, |entry| entry.sequence);
+        Answer::Mirrored { through: if is_end { self.retained_end.max(after) } else { last }, kept: entries, is_end }
     }
 
     fn nodes(&self) -> Vec<(Incarnation, Revision, Vec<u8>)> {

@@ -34,7 +34,11 @@ fn values_of_all_nodes_are_told_everywhere_and_added_up() {
     let client = &world.clients[clients[0]];
     assert_eq!(last_value(client, "$SYS/cluster/nodes"), Some("2"));
     assert_eq!(last_value(client, "$SYS/cluster/clients/connected"), Some("2"));
-    assert_eq!(last_value(client, "$SYS/nodes/node-2/clients/connected"), Some(""), "its retained values must be cleared");
+    assert_eq!(
+        last_value(client, "$SYS/nodes/node-2/clients/connected"),
+        Some(""),
+        "its retained values must be cleared"
+    );
 }
 
 #[test]

@@ -30,9 +30,9 @@ fn the_will_of_a_connection_that_breaks_is_published() {
         world.run(1_000);
         assert!(world.clients[watcher].received.is_empty());
         world.cut_off(client);
-        world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+        world.run_until("the will has arrived", |world| world.clients[watcher].payloads() == ["gone"]);
         world.run(20_000);
-        assert_eq!(world.clients[watcher].payloads(), ["gone"], "once [MQTT-3.1.2-10]");
+        assert_eq!(world.clients[watcher].payloads(), ["gone"], "the will must arrive once [MQTT-3.1.2-10]");
     }
 }
 
@@ -60,7 +60,7 @@ fn a_client_that_asks_for_it_has_its_will_published_with_its_goodbye() {
     world.connect(client, 0, false, HOUR_S);
     world.clients[client].send_disconnect_reason(DisconnectReason::DisconnectWithWillMessage);
     world.settle(0);
-    world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+    world.run_until("the will has arrived", |world| world.clients[watcher].payloads() == ["gone"]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_will_with_a_delay_is_published_after_it_unless_the_client_comes_back_anywhe
     world.cut_off(client);
     world.run(9_900);
     assert!(world.clients[watcher].received.is_empty());
-    world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+    world.run_until("the will has arrived", |world| world.clients[watcher].payloads() == ["gone"]);
 }
 
 #[test]

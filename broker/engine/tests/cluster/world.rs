@@ -152,7 +152,7 @@ impl World {
     }
 
     /// A world with this many nodes, on a store with this maximum size of a session's state.
-    pub(crate) fn with_states_of(nodes: usize, state_max_bytes: usize) -> World {
+    pub(crate) fn with_state_limit(nodes: usize, state_max_bytes: usize) -> World {
         let mut world = World::new(0);
         world.state_max_bytes = state_max_bytes;
         world.places = (0..nodes).map(|_| Place::default()).collect();
@@ -174,21 +174,21 @@ impl World {
         while let Some(Reverse((at_ms, number))) = self.queue.peek().copied().filter(|next| next.0.0 <= until_ms) {
             self.queue.pop();
             self.now_ms = at_ms;
-            let event = self.events.remove(&number).expect("each event happens once");
+            let event = self.events.remove(&number).expect("an event happened twice");
             self.handle_event(event);
         }
         self.now_ms = until_ms;
     }
 
     /// Advances the time until a condition is met, for a minute at most.
-    pub(crate) fn run_until(&mut self, what: &str, is_met: impl Fn(&World) -> bool) {
+    pub(crate) fn run_until(&mut self, condition: &str, is_met: impl Fn(&World) -> bool) {
         for _ in 0..6000 {
             if is_met(self) {
                 return;
             }
             self.run(10);
         }
-        panic!("timed out: {what}");
+        panic!("timed out before {condition:?}");
     }
 
     // Nodes.
@@ -318,7 +318,7 @@ impl World {
         match change {
             Change::Nothing => {}
             Change::Key(Key::Node(node), revision, value) => {
-                for watcher in self.living() {
+                for watcher in self.reachable_nodes() {
                     if let Some(latency_ms) = self.latency_ms() {
                         self.after(latency_ms, Event::Watch(watcher, node, revision, value.clone()));
                     }
@@ -341,7 +341,7 @@ impl World {
     }
 
     /// The nodes with a network.
-    fn living(&self) -> Vec<Incarnation> {
+    fn reachable_nodes(&self) -> Vec<Incarnation> {
         let reachable = self.places.iter().filter(|place| !place.is_cut);
         reachable.filter_map(|place| Some(place.node.as_ref()?.member.incarnation())).collect()
     }
@@ -426,8 +426,8 @@ impl World {
             Effect::AddInterest(pattern, is_subscribed) => {
                 let at_ms = self.now_ms + 1 + self.random.below(5) as u64;
                 let at_ms = self.bus.arrives_ms(place, from, at_ms);
-                let listen = Event::AddInterest(from, Subject::Pattern(pattern), is_subscribed);
-                self.after(at_ms - self.now_ms, listen);
+                let event = Event::AddInterest(from, Subject::Pattern(pattern), is_subscribed);
+                self.after(at_ms - self.now_ms, event);
             }
             Effect::Probe(number) => self.after(0, Event::AddInterest(from, Subject::Probe(number), true)),
             Effect::Echo(to, number, bytes) => {
@@ -439,7 +439,7 @@ impl World {
             }
             Effect::Broadcast(message) => {
                 let subject = subject_of(topic_of(&message), SEED);
-                for node in self.living().into_iter().filter(|node| *node != from && !is_cut) {
+                for node in self.reachable_nodes().into_iter().filter(|node| *node != from && !is_cut) {
                     if !self.bus.forwards(place, node, &subject) {
                         continue;
                     }
@@ -522,7 +522,7 @@ impl World {
     }
 
     /// Limits the size of session states that the store accepts from a node, which does not know the limit.
-    pub(crate) fn limit_states(&mut self, place: usize, state_max_bytes: usize) {
+    pub(crate) fn limit_state_size(&mut self, place: usize, state_max_bytes: usize) {
         if let Some(node) = &mut self.places[place].node {
             node.state_max_bytes = state_max_bytes;
         }

@@ -30,7 +30,10 @@ impl ShardState<Clustered> {
         let expiry_s = state.expiry_interval_s();
         let disconnected_at_ms = is_leaving.then_some(now_ms);
         let will = state.will().map(|will| will_for_record(will, expiry_s, disconnected_at_ms));
-        cluster.push_request(ClusterRequest::SetDisconnectSettings { client, terms: DisconnectSettings { expiry_s, will } });
+        cluster.push_request(ClusterRequest::SetDisconnectSettings {
+            client,
+            terms: DisconnectSettings { expiry_s, will },
+        });
     }
 
     /// Removes the will of a session: the cluster publishes it, or the client has withdrawn it.

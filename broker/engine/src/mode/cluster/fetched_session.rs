@@ -36,7 +36,7 @@ impl SessionFetch {
         for (place, message) in span.messages_from(first.place) {
             let at = LogPlace { partition: span.partition, place };
             if self.wanted.binary_search_by(|wanted| at.cmp(wanted)).is_ok()
-                && let Some(message) = read(at, message.stored)
+                && let Some(message) = read_message(at, message.stored)
             {
                 self.found.insert(at, message.to_message_in(ledger));
             }
@@ -46,7 +46,7 @@ impl SessionFetch {
 }
 
 /// Reads a message of the log, whose identity is its place; `None` if it is invalid.
-pub(super) fn read(at: LogPlace, stored: &[u8]) -> Option<MessageRef<'_>> {
+pub(super) fn read_message(at: LogPlace, stored: &[u8]) -> Option<MessageRef<'_>> {
     let Some(parts) = MessageRef::read_stored(stored) else {
         log::error!("skipped an unreadable message in the log of the cluster at {at:?}");
         return None;

@@ -9,7 +9,7 @@ use tautwire_protocol::QoS;
 use tautwire_session::PendingMessage;
 
 use super::cluster_state::{LogPlace, RoutingSpan, messages_of};
-use super::fetched_session::read;
+use super::fetched_session::read_message;
 use super::sys::NODES_TOPIC;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::{Acceptance, Clustered};
@@ -38,7 +38,7 @@ impl Shard<Clustered> {
             let mut is_over = true;
             for (place, message) in span.messages_from(next) {
                 let at = LogPlace { partition: span.partition, place };
-                if let Some(parts) = read(at, message.stored) {
+                if let Some(parts) = read_message(at, message.stored) {
                     let publisher = self.publisher_of(message.publisher.client);
                     match source {
                         DeliverySource::Live => self.route_from_log(parts, publisher),
@@ -73,7 +73,9 @@ impl Shard<Clustered> {
         let lost = self.state.mode.cluster.finish_span();
         if lost > 0 {
             self.state.counters().dropped_log_retention.add(lost);
-            log::warn!("{lost} groups of messages of partition {partition} were removed from the log before they were delivered");
+            log::warn!(
+                "{lost} groups of messages of partition {partition} were removed from the log before they were delivered"
+            );
         }
     }
 
@@ -161,7 +163,7 @@ impl ShardState<Clustered> {
         let is_taken = self.has_room_from_log(session, delivery);
         let cluster = &mut self.mode.cluster;
         if is_taken {
-            cluster.count_deliveries(session, at);
+            cluster.record_delivery(session, at);
             Acceptance::Yes
         } else {
             if !is(Mutant::DropsWhatIsHeld) {

@@ -103,7 +103,7 @@ impl Shard<Clustered> {
             Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
             Decision::Migrate { client, to } => self.migrate(client, to),
             Decision::RetainedSync { ticket } => self.finish_retained_sync(ticket),
-            Decision::Arrived(span) => cluster.log.arrived(span),
+            Decision::Arrived(span) => cluster.log.push_live(span),
             Decision::Read { shard: _, number, span } => self.receive_read(number, &span),
             Decision::Joined { client, group } => self.state.record_joined(client, group),
             Decision::InterestSync { ticket } => {
@@ -111,7 +111,7 @@ impl Shard<Clustered> {
                     self.state.release_pending_acks(Some(session));
                 }
             }
-            Decision::NotJoined { client, group, why } => self.refuse_to_join(client, group, why),
+            Decision::NotJoined { client, group, why } => self.refuse_join(client, group, why),
             Decision::Lease { group, share, partition, next, open } => {
                 self.lease_group(group, &share, partition, next, open);
             }

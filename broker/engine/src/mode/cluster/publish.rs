@@ -66,7 +66,7 @@ impl Shard<Clustered> {
         };
         let ack_timing = match Clustered::ack_level(&self.state, index, &message) {
             _ if message.qos == QoS::AtMostOnce => AckTiming::Never,
-            AckLevel::Memory if self.may_send_again(index) => AckTiming::InOrder,
+            AckLevel::Memory if self.may_resend(index) => AckTiming::InOrder,
             AckLevel::Memory => AckTiming::Immediate,
             AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => AckTiming::WhenStored,
         };
@@ -82,7 +82,7 @@ impl Shard<Clustered> {
 
     /// Whether the client would send this message again if an earlier one were refused. It is then not acknowledged before the earlier one,
     /// because 3.1.1 has no reason code for a refusal.
-    fn may_send_again(&self, index: ConnectionIndex) -> bool {
+    fn may_resend(&self, index: ConnectionIndex) -> bool {
         let connection = &self.state.connections[index];
         !connection.is_v5() && connection.has_delayed_ack(Ack::is_publish_ack)
     }
@@ -187,10 +187,10 @@ impl ShardState<Clustered> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn update_interest(&mut self, filter: &str, what: impl FnOnce(&mut ShardClusterState, &str)) {
+    pub(super) fn update_interest(&mut self, filter: &str, update: impl FnOnce(&mut ShardClusterState, &str)) {
         // A filter of a group, or of the broker itself, stays announced regardless of other subscribers.
         if filter != NODES_TOPIC && !self.mode.cluster.homes.has_interest(filter) {
-            what(&mut self.mode.cluster, filter);
+            update(&mut self.mode.cluster, filter);
         }
     }
 
@@ -199,8 +199,8 @@ impl ShardState<Clustered> {
     #[inline(never)]
     pub(crate) fn await_interest_sync(&mut self, session: SessionIndex, filter: &str) {
         // Topics below $SYS are local to each node.
-        let is_own = filter.starts_with("$SYS/") || is(Mutant::AcknowledgesBeforeSpread);
-        if !is_own {
+        let is_local = filter.starts_with("$SYS/") || is(Mutant::AcknowledgesBeforeSpread);
+        if !is_local {
             self.mode.cluster.await_interest_sync(session, filter);
         }
     }

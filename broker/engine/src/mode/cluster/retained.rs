@@ -29,8 +29,9 @@ impl Shard<Clustered> {
             partition: cluster.partition(&change.record.topic),
             place: change.record.place,
         };
-        let place = |change: &RetainedChange| (at(change), cluster.is_from_before(at(change)));
-        let taken = self.state.mode.mirror.apply_changes(cluster.incarnation(), changes, place, &self.state.retained_store());
+        let place = |change: &RetainedChange| (at(change), cluster.predates_incarnation(at(change)));
+        let taken =
+            self.state.mode.mirror.apply_changes(cluster.incarnation(), changes, place, &self.state.retained_store());
         for (index, outcome) in taken {
             let Some(change) = changes.get(index) else { return };
             let cluster = &self.state.mode.cluster;
@@ -43,8 +44,8 @@ impl Shard<Clustered> {
                 ),
             }
         }
-        let forgotten = self.state.mode.mirror.take_evicted();
-        self.state.counters().retained_tombstones_evicted.add(forgotten);
+        let evicted = self.state.mode.mirror.take_evicted();
+        self.state.counters().retained_tombstones_evicted.add(evicted);
         self.state.resume_replays();
     }
 

@@ -42,7 +42,7 @@ impl Shard<Clustered> {
             Step::Served { resumed } => Some(resumed.is_some()),
             Step::Saving { session, is_present } => {
                 let served = cluster.served(session);
-                served.is_some_and(|served| served.reached() == served.promise()).then_some(is_present)
+                served.is_some_and(|served| served.reached() == served.last_position()).then_some(is_present)
             }
         };
         is_present.filter(|_| is_serving).ok_or_else(|| {
@@ -127,7 +127,7 @@ impl Shard<Clustered> {
             if resumed.is_some() && expiry_s > 0 && expiry_s != u32::MAX {
                 cluster.await_save(session);
             }
-            if cluster.served(session).is_some_and(|served| served.reached() < served.promise()) {
+            if cluster.served(session).is_some_and(|served| served.reached() < served.last_position()) {
                 if let Some(claim) = cluster.claims.get(id) {
                     claim.step = Step::Saving { session, is_present: resumed.is_some() };
                 }
@@ -150,7 +150,9 @@ impl Shard<Clustered> {
         let Some(Claim { ticket, client, step, .. }) = cluster.claims.end(id) else { return };
         match step {
             Step::Requested => cluster.push_request(ClusterRequest::Abandon { client, ticket }),
-            Step::SessionFetch(fetching) => cluster.push_request(ClusterRequest::Left { client, state: fetching.into_bytes() }),
+            Step::SessionFetch(fetching) => {
+                cluster.push_request(ClusterRequest::Left { client, state: fetching.into_bytes() })
+            }
             Step::Served { resumed: None } => cluster.push_request(ClusterRequest::Left { client, state: Vec::new() }),
             Step::Served { resumed: Some(session) } | Step::Saving { session, .. } => self.release_unserved(session),
             Step::Refused(_) => {}
@@ -196,7 +198,7 @@ impl Shard<Clustered> {
     pub(super) fn stop_serving(&mut self, client: ClientKey, denial: Denial) -> Option<SessionIndex> {
         let cluster = &mut self.state.mode.cluster;
         if let Some(id) = cluster.claims.find_acquired(client) {
-            match cluster.claims.take_step(id, denial) {
+            match cluster.claims.fail_claim(id, denial) {
                 Some(Step::SessionFetch(fetching)) => {
                     cluster.push_request(ClusterRequest::Left { client, state: fetching.into_bytes() });
                 }
@@ -226,7 +228,7 @@ impl Shard<Clustered> {
         self.state.counters().session_claims_lost.add(1);
         let cluster = &mut self.state.mode.cluster;
         if let Some(id) = cluster.claims.find_acquired(client) {
-            cluster.claims.take_step(id, Refusal::Unavailable.into());
+            cluster.claims.fail_claim(id, Refusal::Unavailable.into());
             if let Some(session) = session {
                 self.end_session(session);
             }

@@ -126,11 +126,11 @@ impl Shard<Clustered> {
         let next = if has_subscriptions { next } else { later_of(next, cluster.positions()) };
         let has_place = !is(Mutant::ForgetsOwnPlace);
         cluster.serve(session, client, (id, epoch), has_place.then_some(next), now_ms);
-        cluster.keep(session, expiry_s > 0);
+        cluster.set_persistent(session, expiry_s > 0);
         if let Some(claim) = cluster.claims.get(id) {
             claim.step = Step::Served { resumed: Some(session) };
         }
-        self.state.join_groups_again(session);
+        self.state.rejoin_groups(session);
         self.state.await_all_interest_syncs(session);
         self.state.resume_reading(id, PauseReason::SessionClaim);
     }
@@ -149,7 +149,7 @@ impl Shard<Clustered> {
                 StatePart::Started(packet_id, pending) => {
                     set_next_packet_id(&mut session, packet_id);
                     let is_once = pending.qos == QoS::ExactlyOnce;
-                    match delivery(pending, &found, self.state.memory.ledger()) {
+                    match pending_message(pending, &found, self.state.memory.ledger()) {
                         Some(delivery) => {
                             session.apply(Change::Started(delivery));
                         }
@@ -169,7 +169,7 @@ impl Shard<Clustered> {
                     session.apply(Change::NextPacketId(packet_id));
                 }
                 StatePart::Queued(pending) => {
-                    if let Some(delivery) = delivery(pending, &found, self.state.memory.ledger()) {
+                    if let Some(delivery) = pending_message(pending, &found, self.state.memory.ledger()) {
                         session.apply(Change::Queued(delivery));
                     }
                 }
@@ -180,7 +180,9 @@ impl Shard<Clustered> {
         }
         if aged_out > 0 {
             self.state.counters().dropped_log_retention.add(aged_out);
-            log::warn!("{aged_out} unacknowledged messages of the client {name:?} were removed from the log before they could be sent again");
+            log::warn!(
+                "{aged_out} unacknowledged messages of the client {name:?} were removed from the log before they could be sent again"
+            );
         }
         self.state.sessions.entry(index).set_state(session);
         self.state.count_stored(index);
@@ -200,7 +202,7 @@ fn set_next_packet_id(session: &mut Session, packet_id: PacketId) {
     }
 }
 
-fn delivery(
+fn pending_message(
     pending: Pending,
     found: &HashMap<LogPlace, Message>,
     ledger: &Arc<MemoryLedger>,

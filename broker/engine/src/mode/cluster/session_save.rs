@@ -38,7 +38,7 @@ impl ShardState<Clustered> {
         match change {
             Change::ExpiryInterval(seconds) => {
                 if *seconds != self.sessions[session].expiry_interval_s() {
-                    cluster.keep(session, *seconds > 0);
+                    cluster.set_persistent(session, *seconds > 0);
                     cluster.record_disconnect_settings(session);
                     cluster.await_save(session);
                 }
@@ -108,7 +108,7 @@ impl ShardState<Clustered> {
         let is_at_once = level == AckLevel::Memory && !connection.has_delayed_ack(Ack::is_publish_ack);
         let until = match level {
             AckLevel::Memory => connection.delayed_positions().map_or_else(LogPosition::default, |(_, last)| last),
-            AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => served.promise(),
+            AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => served.last_position(),
         };
         let leaves_too_early = match ack {
             Ack::Published(..) | Ack::Received(..) => is(Mutant::AcknowledgesBeforeStored),
@@ -138,9 +138,10 @@ impl ShardState<Clustered> {
         let Some(session) = session else { return };
         let cluster = &self.mode.cluster;
         let Some(served) = cluster.served(session) else { return };
-        let (client, reached, is_all) = (served.client(), served.reached(), served.reached() == served.promise());
+        let (client, reached, is_settled) =
+            (served.client(), served.reached(), served.reached() == served.last_position());
         if let Some(id) = cluster.claimed_by(session) {
-            if is_all {
+            if is_settled {
                 self.resume_reading(id, PauseReason::SessionClaim);
             }
             return;

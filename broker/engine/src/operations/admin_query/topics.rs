@@ -101,7 +101,7 @@ mod tests {
                 retain: true,
                 expires_at_ms: None,
             };
-            exchange.retain(&message, || message.to_message()).expect("there is room");
+            exchange.retain(&message, || message.to_message()).expect("a retained message");
         }
         exchange
     }

@@ -98,7 +98,9 @@ impl<M: Mode> Shard<M> {
             .retained_message(topic)
             .is_some_and(|held| held.loaded().is_some_and(|held| held.payload() == message.payload));
         if !unchanged && self.publish(&mut OutgoingPublish::new(message), MessageSource::Broker).is_err() {
-            log::warn!("{topic} was not published: the limit of retained messages is reached; raise it in the configuration");
+            log::warn!(
+                "{topic} was not published: the limit of retained messages is reached; raise it in the configuration"
+            );
         }
     }
 }

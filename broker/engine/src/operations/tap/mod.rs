@@ -105,7 +105,7 @@ impl TapState {
     pub(crate) fn apply(&mut self, taps: &Arc<[Arc<Tap>]>, tracer: Option<Arc<Tracer>>) {
         self.taps = taps.clone();
         self.traces.apply(tracer);
-        self.is_open = !self.taps.is_empty() || self.traces.is_wanted();
+        self.is_open = !self.taps.is_empty() || self.traces.has_tracer();
     }
 
     /// Whether there is a tap or a tracer.
@@ -144,7 +144,7 @@ mod tests {
         offered(999_000);
         assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (10, 3));
         offered(2_000_000);
-        assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (15, 6), "there was no room for three of them");
+        assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (15, 6), "the sink accepts 12 messages in all");
         assert_eq!(tap.take_skipped(), 0);
     }
 }

@@ -110,8 +110,8 @@ impl Tracer {
                     states.next().filter(|state| state.len() <= TRACE_STATE_MAX_BYTES && states.next().is_none());
                 Some(Trace { trace_id, parent_id: Some(parent_id), state: state.map(Box::from) })
             }
-            None if mixed(message.id, 0) % ALL < self.millionths => {
-                let [high, low] = [1, 2].map(|salt| mixed(message.id, salt).to_be_bytes());
+            None if mix_id(message.id, 0) % ALL < self.millionths => {
+                let [high, low] = [1, 2].map(|salt| mix_id(message.id, salt).to_be_bytes());
                 let mut trace_id = [0; 16];
                 trace_id[..8].copy_from_slice(&high);
                 trace_id[8..].copy_from_slice(&low);
@@ -136,7 +136,7 @@ struct Trace {
 }
 
 /// A pseudorandom number that is the same on all shards; the run of a message is random.
-fn mixed(id: MessageId, salt: u64) -> u64 {
+fn mix_id(id: MessageId, salt: u64) -> u64 {
     // The finalizer of SplitMix64, twice.
     let mix = |number: u64| {
         let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -148,7 +148,7 @@ fn mixed(id: MessageId, salt: u64) -> u64 {
 
 /// The identifier of a span; never 0, which means none.
 fn span_id(id: MessageId, salt: u64) -> [u8; 8] {
-    mixed(id, salt).max(1).to_be_bytes()
+    mix_id(id, salt).max(1).to_be_bytes()
 }
 
 /// The tracer and the open spans of a shard.
@@ -157,7 +157,7 @@ pub(crate) struct TraceState {
     tracer: Option<Arc<Tracer>>,
     open: Vec<OpenSpan>,
     /// The number of messages that were sent again.
-    again: u64,
+    resends: u64,
 }
 
 #[derive(Debug)]
@@ -176,7 +176,7 @@ impl TraceState {
         self.tracer = tracer;
     }
 
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn has_tracer(&self) -> bool {
         self.tracer.is_some()
     }
 
@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn whose_publisher_wants_it_is_followed_in_its_trace() {
-        let found = trace(0, 1, &[("a", "b"), ("traceparent", PARENT), ("tracestate", "x=1")]).expect("the message is traced");
+        let found =
+            trace(0, 1, &[("a", "b"), ("traceparent", PARENT), ("tracestate", "x=1")]).expect("the message is traced");
         assert_eq!((found.trace_id[0], found.parent_id.map(|id| id[0])), (0x0a, Some(0xb7)));
         assert_eq!(found.state.as_deref(), Some("x=1"));
     }

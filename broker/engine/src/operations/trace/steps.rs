@@ -4,7 +4,7 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, ReasonCode};
 use tautwire_session::{Outbound, split_session_name};
 
-use super::{OpenSpan, Span, Step, Trace, Tracer, mixed, span_id};
+use super::{OpenSpan, Span, Step, Trace, Tracer, mix_id, span_id};
 use crate::index::SessionIndex;
 use crate::mode::Mode;
 use crate::routing::route::MessageSource;
@@ -42,7 +42,7 @@ impl<M: Mode> ShardState<M> {
         for (number, (session, qos)) in receivers.enumerate() {
             if number >= DELIVERIES_MAX {
                 skipped += 1;
-            } else if let Some(span) = self.delivery(&trace, message, session, qos) {
+            } else if let Some(span) = self.span_for_delivery(&trace, message, session, qos) {
                 tracer.sink.take(span);
             }
         }
@@ -59,7 +59,7 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn trace_member(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         if let Some(tracer) = &self.tap.traces.tracer
             && let Some(trace) = tracer.trace_of(message)
-            && let Some(span) = self.delivery(&trace, message, session, qos)
+            && let Some(span) = self.span_for_delivery(&trace, message, session, qos)
         {
             tracer.sink.take(span);
         }
@@ -75,8 +75,8 @@ impl<M: Mode> ShardState<M> {
     #[cold]
     pub(crate) fn trace_resend(&mut self, step: Step, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         // The same session may get it several times, even in one millisecond, and in another run of the broker.
-        self.tap.traces.again += 1;
-        let salt = mixed(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.again);
+        self.tap.traces.resends += 1;
+        let salt = mix_id(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.resends);
         self.trace_later(step, salt, message, session, qos);
     }
 
@@ -112,13 +112,19 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    fn delivery(&self, trace: &Trace, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) -> Option<Span> {
+    fn span_for_delivery(
+        &self,
+        trace: &Trace,
+        message: &MessageRef<'_>,
+        session: SessionIndex,
+        qos: QoS,
+    ) -> Option<Span> {
         let last = self.sessions[session].outbound().and_then(Outbound::back);
         let waits = qos != QoS::AtMostOnce && last.is_some_and(|last| last.message.id() == message.id);
         let step = match self.sessions.connection(session) {
             _ if waits => Step::Queue,
             Some(_) => Step::Send,
-            // QoS 0 is not kept for those who are away, and a queue may be full.
+            // Messages of QoS 0 are not queued for offline clients, and a queue may be full.
             None => return None,
         };
         Some(self.delivery_span(step, 0, trace, message, session, qos))
@@ -164,7 +170,7 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn end_spans(&mut self) {
         let Some(tracer) = self.tap.traces.tracer.clone() else { return };
         for mut open in std::mem::take(&mut self.tap.traces.open) {
-            // The oldest and the youngest acknowledgement that wait: they leave one after the other.
+            // The oldest and the newest delayed acknowledgement: they are sent in order.
             let waiting = self.connections.get(open.connection).and_then(|connection| connection.delayed_positions());
             let until = open.until.or(waiting.map(|(_, last)| last));
             if waiting.zip(until).is_some_and(|((first, _), until)| first <= until) {

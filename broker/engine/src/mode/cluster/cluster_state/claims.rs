@@ -81,7 +81,7 @@ impl<F> Claims<F> {
     }
 
     /// Fails a claim; its client gets the reason when its CONNECT is handled again. Returns the claim's progress.
-    pub(crate) fn take_step(&mut self, id: ConnectionId, why: Denial) -> Option<Step<F>> {
+    pub(crate) fn fail_claim(&mut self, id: ConnectionId, why: Denial) -> Option<Step<F>> {
         let claim = self.by_connection.get_mut(&id)?;
         Some(std::mem::replace(&mut claim.step, Step::Refused(why)))
     }

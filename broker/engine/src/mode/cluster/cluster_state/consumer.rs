@@ -28,7 +28,7 @@ pub(crate) struct LogConsumer {
     vacant: Vec<Slot>,
     spans: VecDeque<RoutingSpan>,
     /// The number of the current message, from 1.
-    offer: u64,
+    current_number: u64,
 }
 
 impl LogConsumer {
@@ -39,7 +39,7 @@ impl LogConsumer {
             slots: 0,
             vacant: Vec::new(),
             spans: VecDeque::new(),
-            offer: 1,
+            current_number: 1,
         }
     }
 
@@ -55,7 +55,7 @@ impl LogConsumer {
     // Routing.
 
     /// Adds a span that arrived live.
-    pub(crate) fn arrived(&mut self, span: Arc<Span>) {
+    pub(crate) fn push_live(&mut self, span: Arc<Span>) {
         let next = Place { sequence: span.from, index: 0 };
         self.spans.push_back(RoutingSpan { source: DeliverySource::Live, span, next });
     }
@@ -80,7 +80,7 @@ impl LogConsumer {
     /// Records that a message of the current span was routed.
     pub(crate) fn record_routed(&mut self, at: LogPlace) {
         let Some(routing) = self.spans.front_mut() else { return };
-        self.offer += 1;
+        self.current_number += 1;
         routing.next = at.place.behind();
         if routing.source == DeliverySource::Live {
             self.receivers.pass(at.partition, routing.next);
@@ -88,8 +88,8 @@ impl LogConsumer {
     }
 
     /// The number of the current message, which differs when the same message is offered again.
-    pub(super) fn offer(&self) -> u64 {
-        self.offer
+    pub(super) fn current_number(&self) -> u64 {
+        self.current_number
     }
 
     /// Finishes the current span. Returns how many messages that had to be delivered again to groups are no longer in the log.

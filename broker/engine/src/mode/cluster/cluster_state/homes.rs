@@ -96,7 +96,8 @@ impl GroupHomes {
 
     /// Removes a group with which this node has nothing more to do. Returns whether it did.
     pub(crate) fn remove_if_idle(&mut self, slot: Slot) -> bool {
-        let is_idle = |group: &HomeGroup| group.partitions == 0 && group.in_flight.is_empty() && group.returning.is_empty();
+        let is_idle =
+            |group: &HomeGroup| group.partitions == 0 && group.in_flight.is_empty() && group.returning.is_empty();
         let Some(key) = self.get(slot).filter(|group| is_idle(group)).map(|group| group.key) else { return false };
         self.groups.remove(&slot);
         self.slots.remove(&key);

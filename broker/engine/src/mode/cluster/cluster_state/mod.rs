@@ -178,12 +178,18 @@ impl<F> ClusterState<F> {
         let fresh = ClusterState::new(self.seed, 0, self.settings.clone());
         let mut operator_publishes = std::mem::take(&mut self.operator_publishes);
         let _ = operator_publishes.end_incarnation();
-        *self = ClusterState { last_number: self.last_number, incarnation: self.incarnation, nodes, operator_publishes, ..fresh };
+        *self = ClusterState {
+            last_number: self.last_number,
+            incarnation: self.incarnation,
+            nodes,
+            operator_publishes,
+            ..fresh
+        };
         // Changes of filters outlive an incarnation; waiting clients do not.
-        let stays = |request: &ClusterRequest| {
+        let is_interest_change = |request: &ClusterRequest| {
             matches!(request, ClusterRequest::AddInterest(_) | ClusterRequest::RemoveInterest(_))
         };
-        self.requests.extend(requests.into_iter().filter(stays));
+        self.requests.extend(requests.into_iter().filter(is_interest_change));
     }
 
     /// Suspends or resumes service; returns whether that is a change.
@@ -212,8 +218,9 @@ impl<F> ClusterState<F> {
     }
 
     /// Whether a message was in the log before this incarnation began, and becomes retained while clients are served.
-    pub(crate) fn is_from_before(&self, at: LogPlace) -> bool {
-        matches!(self.node_state, NodeState::Serving | NodeState::Suspended) && at.place < self.began[at.partition.index()]
+    pub(crate) fn predates_incarnation(&self, at: LogPlace) -> bool {
+        matches!(self.node_state, NodeState::Serving | NodeState::Suspended)
+            && at.place < self.began[at.partition.index()]
     }
 
     /// The number of the current incarnation in this shard.
@@ -337,7 +344,7 @@ impl<F> ClusterState<F> {
         self.served(session).is_some_and(|served| served.is_persisted)
     }
 
-    pub(crate) fn keep(&mut self, session: SessionIndex, is_persisted: bool) {
+    pub(crate) fn set_persistent(&mut self, session: SessionIndex, is_persisted: bool) {
         if let Some(served) = self.served_mut(session) {
             served.is_persisted = is_persisted;
         }
@@ -577,7 +584,8 @@ impl<F> ClusterState<F> {
         let places = if self.directory.is_empty() { 0 } else { self.served.len() };
         let places = self.session_scan.next(places, now_ms, self.settings.passed_save_ms);
         for session in places.filter_map(SessionIndex::new) {
-            let has_unsaved_position = |served: &&ServedSession| served.is_persisted && served.saving.routed_spans < self.routed_spans;
+            let has_unsaved_position =
+                |served: &&ServedSession| served.is_persisted && served.saving.routed_spans < self.routed_spans;
             if self.served(session).filter(has_unsaved_position).is_some() {
                 self.request_save(session);
             }
@@ -666,10 +674,10 @@ impl<F> ClusterState<F> {
     }
 
     /// Records that a session gets a copy of the current message.
-    pub(crate) fn count_deliveries(&mut self, session: SessionIndex, at: LogPlace) {
-        let offer = self.log.offer();
+    pub(crate) fn record_delivery(&mut self, session: SessionIndex, at: LogPlace) {
+        let number = self.log.current_number();
         if let Some(served) = self.served_mut(session) {
-            served.last_delivered = offer;
+            served.last_delivered = number;
             let slot = served.slot;
             self.log.take(slot, at);
         }
@@ -677,6 +685,6 @@ impl<F> ClusterState<F> {
 
     /// Whether a session got a copy of the current message: a session accepts either all copies of a message or none.
     pub(crate) fn was_already_delivered(&self, session: SessionIndex) -> bool {
-        self.served(session).is_some_and(|served| served.last_delivered == self.log.offer())
+        self.served(session).is_some_and(|served| served.last_delivered == self.log.current_number())
     }
 }

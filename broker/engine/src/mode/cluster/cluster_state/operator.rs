@@ -132,7 +132,10 @@ mod tests {
         let (one, other) = (publishes.begin(1, 1), publishes.begin(2, 1));
         publishes.end(1, true);
         assert_eq!(publishes.end_incarnation(), 1);
-        assert_eq!((publishes.outcome(one), publishes.outcome(other)), (OperatorPublishOutcome::Stored, OperatorPublishOutcome::Unknown));
+        assert_eq!(
+            (publishes.outcome(one), publishes.outcome(other)),
+            (OperatorPublishOutcome::Stored, OperatorPublishOutcome::Unknown)
+        );
     }
 
     #[test]
@@ -146,7 +149,10 @@ mod tests {
         publishes.remove_reported(one.with(third));
         assert_eq!((publishes.failed, publishes.outcome(other)), (3, OperatorPublishOutcome::Refused));
         publishes.remove_reported(one.with(other));
-        assert_eq!((publishes.failed, publishes.messages.len(), publishes.outcome(third)), (1, 1, OperatorPublishOutcome::Refused));
+        assert_eq!(
+            (publishes.failed, publishes.messages.len(), publishes.outcome(third)),
+            (1, 1, OperatorPublishOutcome::Refused)
+        );
         publishes.remove_reported(third);
         assert_eq!((publishes.failed, publishes.messages.len()), (0, 0));
         // A pending message stays.

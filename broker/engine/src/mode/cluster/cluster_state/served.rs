@@ -156,7 +156,7 @@ impl ServedSession {
     }
 
     /// The position that a new acknowledgement waits for.
-    pub(crate) fn promise(&self) -> LogPosition {
+    pub(crate) fn last_position(&self) -> LogPosition {
         LogPosition(self.last)
     }
 

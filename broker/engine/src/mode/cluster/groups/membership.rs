@@ -39,7 +39,7 @@ impl ShardState<Clustered> {
     }
 
     /// Joins the groups of a resumed session again.
-    pub(in crate::mode::cluster) fn join_groups_again(&mut self, session: SessionIndex) {
+    pub(in crate::mode::cluster) fn rejoin_groups(&mut self, session: SessionIndex) {
         for share in self.shares_of(session) {
             self.request_join(session, &share);
         }
@@ -99,7 +99,7 @@ impl ShardState<Clustered> {
 
 impl Shard<Clustered> {
     /// Refuses a join with a reason code in SUBACK. A resumed session keeps its subscription.
-    pub(in crate::mode::cluster) fn refuse_to_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
+    pub(in crate::mode::cluster) fn refuse_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
         let cluster = &mut self.state.mode.cluster;
         let (seed, request) = (cluster.seed(), cluster.joining.end(client, group));
         let Some(session) = cluster.end_join(client, group) else { return };

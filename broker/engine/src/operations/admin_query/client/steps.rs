@@ -91,7 +91,8 @@ impl<M: Mode> ShardState<M> {
             PauseReason::Acks => M::ACKS_WAIT_FOR,
             _ => name,
         };
-        let mut reading_paused_for: Vec<_> = REASONS.iter().filter(|(reason, _)| is_paused_for(*reason)).map(name_of).collect();
+        let mut reading_paused_for: Vec<_> =
+            REASONS.iter().filter(|(reason, _)| is_paused_for(*reason)).map(name_of).collect();
         reading_paused_for.dedup();
         ClientDetail {
             summary: self.client_summary(session),

@@ -119,7 +119,7 @@ mod tests {
         let topic = TopicName::new(topic).expect("a valid topic");
         let publication = Publication { topic, content_type: None, payload, qos: QoS::AtMostOnce, retain: true };
         let message = publication.to_message();
-        shard.state.context.exchange().retain(&message.as_ref(), || message.clone()).expect("there is room");
+        shard.state.context.exchange().retain(&message.as_ref(), || message.clone()).expect("a retained message");
     }
 
     fn ask<T: Send + 'static>(shard: &mut Shard<Volatile>, query: impl FnOnce(Reply<T>) -> AdminQuery) -> Receiver<T> {
@@ -237,7 +237,7 @@ mod tests {
         }
         .to_message();
         let old = tautwire_message::MessageRef { expires_at_ms: Some(NOW_MS - 1), ..message.as_ref() };
-        shard.state.context.exchange().retain(&old, || old.to_message()).expect("there is room");
+        shard.state.context.exchange().retain(&old, || old.to_message()).expect("a retained message");
         assert!(matches!(fetch(&mut shard, "old"), FetchedMessage::Nothing));
         assert_eq!(list(&mut shard, "old", None, 1).0.matched, 0);
     }

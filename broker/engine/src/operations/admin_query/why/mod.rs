@@ -223,7 +223,7 @@ impl Explanation {
 }
 
 /// How similar a filter is to one that matches the topic.
-fn likeness(filter: &str, topic: &str) -> usize {
+fn similarity(filter: &str, topic: &str) -> usize {
     let levels = filter.split('/').zip(topic.split('/'));
     let alike = |level: &str, name: &str| level == "+" || level == "#" || level.eq_ignore_ascii_case(name);
     let first = levels.clone().take_while(|(level, name)| alike(level, name)).count();
@@ -231,10 +231,10 @@ fn likeness(filter: &str, topic: &str) -> usize {
     4 * first + levels.filter(|(level, name)| alike(level, name)).count()
 }
 
-fn insert_nearest(nearest: &mut Vec<(usize, Box<str>)>, likeness: usize, filter: &str) {
-    let at = nearest.partition_point(|(other, _)| *other >= likeness);
+fn insert_nearest(nearest: &mut Vec<(usize, Box<str>)>, similarity: usize, filter: &str) {
+    let at = nearest.partition_point(|(other, _)| *other >= similarity);
     if at < NEAREST_MAX {
-        nearest.insert(at, (likeness, filter.into()));
+        nearest.insert(at, (similarity, filter.into()));
         nearest.truncate(NEAREST_MAX);
     }
 }
@@ -247,7 +247,7 @@ mod tests {
     fn the_nearest_filters_are_those_that_lead_furthest() {
         let mut nearest = Vec::new();
         for filter in ["z/y", "a/+/x", "a/B/d", "b/b/c", "q"] {
-            insert_nearest(&mut nearest, likeness(filter, "a/b/c"), filter);
+            insert_nearest(&mut nearest, similarity(filter, "a/b/c"), filter);
         }
         let filters: Vec<&str> = nearest.iter().map(|(_, filter)| &**filter).collect();
         assert_eq!(filters, ["a/+/x", "a/B/d", "b/b/c"]);

@@ -6,7 +6,7 @@ use tautwire_router::{Dispatch, SessionKey, ShareGroup};
 use tautwire_session::{Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, split_session_name};
 
 use super::{
-    DeliveryOutcome, Explanation, OtherTurns, QueryResult, SubscriptionScan, WhyQuery, insert_nearest, likeness,
+    DeliveryOutcome, Explanation, OtherTurns, QueryResult, SubscriptionScan, WhyQuery, insert_nearest, similarity,
 };
 use crate::connection::mount::MountPoint;
 use crate::index::SessionIndex;
@@ -41,7 +41,7 @@ impl SubscriptionScan {
                 last = Some(filter);
                 let Some(matched) = topic_filter_of(filter, &record) else { continue };
                 if !topic_matches(matched, &self.query.message.topic) {
-                    insert_nearest(&mut self.nearest, likeness(matched, &self.query.message.topic), filter);
+                    insert_nearest(&mut self.nearest, similarity(matched, &self.query.message.topic), filter);
                 } else if self.matching.len() < MATCHING_MAX {
                     self.matching.push((filter.into(), record));
                 }
@@ -153,7 +153,7 @@ impl SubscriptionScan {
                     if messages > 0 {
                         findings.push(QueryResult::SharedQueue { filter: filter.clone(), messages, bytes });
                     }
-                    findings.push(self.turns_of(&group, &state.sessions.key(session)));
+                    findings.push(self.shared_turns(&group, &state.sessions.key(session)));
                 }
                 None => findings.push(QueryResult::Subscribed { filter: filter.clone(), record: *record }),
             }
@@ -178,7 +178,7 @@ impl SubscriptionScan {
         own.map(|qos| (qos, false)).or(shared.map(|qos| (qos, true)))
     }
 
-    fn turns_of(&self, group: &ShareGroup, client: &SessionKey) -> QueryResult {
+    fn shared_turns(&self, group: &ShareGroup, client: &SessionKey) -> QueryResult {
         let (own, others): (Vec<Dispatch>, Vec<Dispatch>) =
             group.dispatches_for(&self.query.message.topic).into_iter().partition(|turn| turn.member == *client);
         QueryResult::SharedTurns {
@@ -206,7 +206,8 @@ impl<M: Mode> ShardState<M> {
     ) -> DeliveryOutcome {
         let counted_bytes = PendingMessage::counted_bytes_of(message.allocated_bytes(), &SubscriptionIds::from(ids));
         let Some(index) = self.sessions.connection(session) else {
-            findings.extend(self.is_blocked_for_flapping(self.sessions[session].name()).then_some(QueryResult::HeldBack));
+            findings
+                .extend(self.is_blocked_for_flapping(self.sessions[session].name()).then_some(QueryResult::HeldBack));
             if qos == QoS::AtMostOnce {
                 findings.insert(0, QueryResult::OfflineAtMostOnce);
                 return DeliveryOutcome::DoesNotArrive;
