@@ -9,7 +9,7 @@ use tautwire_protocol::QoS;
 use crate::connection::ack::{Ack, TimestampUs};
 
 /// The number of different read times that one turn can record. Later ones count as the last one.
-const RUNS_MAX: usize = 1_024;
+const READ_TIMES_MAX: usize = 1_024;
 
 const KINDS: usize = 5;
 const PUBACK: usize = 3;
@@ -115,7 +115,7 @@ impl LatencyRecorder {
         let Some(kind) = kind(ack) else { return };
         let waited_us = (self.turn_began_us as TimestampUs).wrapping_sub(stamp);
         let read_at_us = self.turn_began_us.saturating_sub(u64::from(waited_us));
-        let is_full = self.earlier.len() >= RUNS_MAX;
+        let is_full = self.earlier.len() >= READ_TIMES_MAX;
         match self.earlier.last_mut() {
             Some((at_us, forwarded)) if *at_us == read_at_us || is_full => forwarded[kind] += 1,
             _ => {
@@ -131,7 +131,7 @@ impl LatencyRecorder {
         if forwarded == ForwardedCounts::default() {
             return;
         }
-        let is_full = self.earlier.len() >= RUNS_MAX;
+        let is_full = self.earlier.len() >= READ_TIMES_MAX;
         match self.earlier.last_mut() {
             Some((at_us, sum)) if *at_us == self.read_at_us || is_full => {
                 sum.iter_mut().zip(forwarded).for_each(|(sum, more)| *sum += more);
@@ -233,11 +233,11 @@ mod tests {
     fn a_turn_tells_so_many_moments_apart() {
         let (mut recorder, counts) = (LatencyRecorder::default(), LatencyCounts::default());
         recorder.begin_turn(1_000_000);
-        for stamp in 0..2 * RUNS_MAX {
+        for stamp in 0..2 * READ_TIMES_MAX {
             recorder.record_waited(&Ack::Deliver(id(), true), stamp as TimestampUs);
         }
-        assert_eq!(recorder.earlier.len(), RUNS_MAX);
+        assert_eq!(recorder.earlier.len(), READ_TIMES_MAX);
         recorder.finish(1_000_000, &counts);
-        assert_eq!(Latencies::of([&counts]).delivery[2].count(), 2 * RUNS_MAX as u64);
+        assert_eq!(Latencies::of([&counts]).delivery[2].count(), 2 * READ_TIMES_MAX as u64);
     }
 }

@@ -13,7 +13,7 @@ use crate::support::SocketId;
 
 /// A message that the client received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedMessage {
     pub(crate) topic: String,
     pub(crate) payload: String,
     pub(crate) qos: QoS,
@@ -48,7 +48,7 @@ impl WillMessage {
 
 /// A message that the client has sent, and that is not complete.
 #[derive(Debug, Clone)]
-struct Sent {
+struct SentMessage {
     packet_id: u16,
     topic: String,
     payload: String,
@@ -71,10 +71,10 @@ pub(crate) struct Client {
     pub(crate) assigned: Option<String>,
     /// The reason code of DISCONNECT.
     pub(crate) disconnected: Option<DisconnectReason>,
-    pub(crate) received: Vec<Received>,
+    pub(crate) received: Vec<ReceivedMessage>,
     /// Packet identifiers of QoS 2 messages that were received and not released; each is in `received` once.
     unreleased: BTreeSet<u16>,
-    in_flight: Vec<Sent>,
+    in_flight: Vec<SentMessage>,
     last_packet_id: u16,
     /// Payloads of completely acknowledged messages, and of refused ones.
     pub(crate) done: Vec<String>,
@@ -215,7 +215,7 @@ impl Client {
     fn free_packet_id(&mut self) -> PacketId {
         loop {
             self.last_packet_id = self.last_packet_id % 24 + 1;
-            let is_free = |sent: &Sent| sent.packet_id != self.last_packet_id;
+            let is_free = |sent: &SentMessage| sent.packet_id != self.last_packet_id;
             if self.in_flight.iter().all(is_free) {
                 return id(self.last_packet_id);
             }
@@ -225,14 +225,14 @@ impl Client {
     pub(crate) fn publish(&mut self, topic: &str, payload: &str, qos: QoS, retain: bool) {
         let packet_id = if qos == QoS::AtMostOnce { 0 } else { self.free_packet_id().get() };
         let (topic, payload) = (topic.into(), payload.into());
-        let sent = Sent { packet_id, topic, payload, qos, is_retained: retain, is_received: false };
+        let sent = SentMessage { packet_id, topic, payload, qos, is_retained: retain, is_received: false };
         self.send_publish(&sent, false);
         if qos != QoS::AtMostOnce {
             self.in_flight.push(sent);
         }
     }
 
-    fn send_publish(&mut self, sent: &Sent, dup: bool) {
+    fn send_publish(&mut self, sent: &SentMessage, dup: bool) {
         let delivery = match sent.qos {
             QoS::AtMostOnce => Delivery::AtMostOnce,
             QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(sent.packet_id), dup },
@@ -353,7 +353,7 @@ impl Client {
             Delivery::AtMostOnce => false,
             Delivery::AtLeastOnce { dup, .. } | Delivery::ExactlyOnce { dup, .. } => dup,
         };
-        let received = Received {
+        let received = ReceivedMessage {
             topic: publish.topic.map_or("", |topic| topic.as_str()).to_owned(),
             payload: String::from_utf8(publish.payload.to_vec()).expect("a payload in UTF-8"),
             qos: publish.qos(),

@@ -8,31 +8,31 @@ use crate::client::Client;
 
 /// The identity of a message, which is its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name {
+pub(crate) struct MessageName {
     pub(crate) publisher: usize,
     pub(crate) topic: usize,
     pub(crate) qos: u8,
     pub(crate) number: usize,
 }
 
-impl Name {
+impl MessageName {
     pub(crate) fn payload(self) -> String {
-        let Name { publisher, topic, qos, number } = self;
+        let MessageName { publisher, topic, qos, number } = self;
         format!("{publisher} {topic} {qos} {number}")
     }
 
-    fn of(payload: &str) -> Name {
+    fn of(payload: &str) -> MessageName {
         let numbers: Vec<usize> = payload.split(' ').map(|part| part.parse().expect("a number")).collect();
         let [publisher, topic, qos, number] = numbers[..] else { panic!("{payload} is not a message of this test") };
-        Name { publisher, topic, qos: qos as u8, number }
+        MessageName { publisher, topic, qos: qos as u8, number }
     }
 }
 
 /// Checks the messages of a subscriber to everything against the acknowledgements of publishers. Acknowledged messages to the topic
 /// `at_memory` may be lost; returns how many were.
 pub(crate) fn check(subscriber: &Client, granted: QoS, at_memory: usize, publishers: &[&Client]) -> usize {
-    let received: Vec<Name> = subscriber.payloads().into_iter().map(Name::of).collect();
-    let mut counts: BTreeMap<Name, usize> = BTreeMap::new();
+    let received: Vec<MessageName> = subscriber.payloads().into_iter().map(MessageName::of).collect();
+    let mut counts: BTreeMap<MessageName, usize> = BTreeMap::new();
     let mut last: BTreeMap<(usize, usize, u8), usize> = BTreeMap::new();
     for name in received {
         let count = counts.entry(name).or_default();
@@ -44,7 +44,7 @@ pub(crate) fn check(subscriber: &Client, granted: QoS, at_memory: usize, publish
             *last = name.number;
         }
     }
-    let done = publishers.iter().flat_map(|publisher| &publisher.done).map(|payload| Name::of(payload));
+    let done = publishers.iter().flat_map(|publisher| &publisher.done).map(|payload| MessageName::of(payload));
     let (may_be_lost, required): (Vec<_>, Vec<_>) = done.partition(|name| name.topic == at_memory);
     for name in required {
         assert!(counts.contains_key(&name), "{}: {name:?} was acknowledged and never came", subscriber.name);
@@ -58,9 +58,10 @@ pub(crate) fn check(subscriber: &Client, granted: QoS, at_memory: usize, publish
 
 /// Checks the messages of all members of a group. A message of QoS 1 may come twice, to any members.
 pub(crate) fn check_group(members: &[Client], at_memory: usize, publishers: &[&Client]) {
-    let received: BTreeSet<Name> = members.iter().flat_map(|member| member.payloads()).map(Name::of).collect();
+    let received: BTreeSet<MessageName> =
+        members.iter().flat_map(|member| member.payloads()).map(MessageName::of).collect();
     for payload in publishers.iter().flat_map(|publisher| &publisher.done) {
-        let name = Name::of(payload);
+        let name = MessageName::of(payload);
         assert!(name.topic == at_memory || received.contains(&name), "{name:?} was acknowledged and came to no member");
     }
     for received in members.iter().flat_map(|member| &member.received) {

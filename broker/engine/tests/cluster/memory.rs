@@ -14,7 +14,7 @@ use crate::world::World;
 const DAY_S: u32 = 86_400;
 const SESSIONS: usize = 1_000;
 /// Clients that connect at the same time.
-const AT_ONCE: usize = 50;
+const CONCURRENT_CONNECTS: usize = 50;
 /// Maximum heap bytes for each session in the node, and in its shards compared to a single broker. An allocator adds some overhead.
 const NODE_MAX_BYTES: i64 = 210;
 /// The same for a filter of its own, in the filters that the node announces.
@@ -48,7 +48,7 @@ fn cluster_bytes(sessions: usize, filters: Filters) -> (i64, i64) {
     for number in 0..sessions {
         let client = world.client(&name(number));
         world.begin_connecting(client, 0, false, DAY_S);
-        if number % AT_ONCE == AT_ONCE - 1 {
+        if number % CONCURRENT_CONNECTS == CONCURRENT_CONNECTS - 1 {
             world.run(40);
             assert!(world.clients.iter().all(|client| client.is_connected()));
         }
@@ -57,7 +57,7 @@ fn cluster_bytes(sessions: usize, filters: Filters) -> (i64, i64) {
         if let Some(filter) = filters.of(number) {
             world.clients[number].subscribe(&filter, QoS::AtLeastOnce, false);
         }
-        if number % AT_ONCE == AT_ONCE - 1 {
+        if number % CONCURRENT_CONNECTS == CONCURRENT_CONNECTS - 1 {
             world.run(40);
         }
     }

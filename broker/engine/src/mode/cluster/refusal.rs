@@ -12,7 +12,7 @@ use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-const WHY: &str = "the cluster did not store the message in time; send it again";
+const NOT_STORED: &str = "the cluster did not store the message in time; send it again";
 
 impl Shard<Clustered> {
     /// Reports a message that was not stored. A client of MQTT 5.0 gets the reason in its acknowledgement; one of 3.1.1 is disconnected. A
@@ -26,7 +26,7 @@ impl Shard<Clustered> {
         }
         let index = self.state.sessions.connection(session);
         if ack_timing == AckTiming::WhenStored && index.is_some_and(|index| !self.state.connections[index].is_v5()) {
-            self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, WHY);
+            self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, NOT_STORED);
         } else {
             self.state.release_pending_acks(Some(session));
         }
@@ -49,13 +49,13 @@ impl ShardState<Clustered> {
         }
         match ack {
             Ack::Published(packet_id, ..) => {
-                Ack::Published(packet_id, PubAckReason::ImplementationSpecificError, Some(WHY.into()))
+                Ack::Published(packet_id, PubAckReason::ImplementationSpecificError, Some(NOT_STORED.into()))
             }
             Ack::Received(packet_id, ..) => {
                 // The cluster has already dropped it, so it needs no release.
                 self.sessions.entry(session).apply(Change::Released(packet_id));
                 self.connections[index].end_inbound_qos2();
-                Ack::Received(packet_id, PubRecReason::ImplementationSpecificError, Some(WHY.into()))
+                Ack::Received(packet_id, PubRecReason::ImplementationSpecificError, Some(NOT_STORED.into()))
             }
             ack => ack,
         }

@@ -14,7 +14,7 @@ use tautwire_session::{Change, PendingMessage, Session};
 use super::cluster_state::{LogPlace, Places, ReadPurpose, Step};
 use super::fetched_session::SessionFetch;
 use super::port::ClusterRequest;
-use super::session_state::{MessageSource, Pending, SessionState, StatePart};
+use super::session_state::{MessageSource, SessionState, StateMessage, StatePart};
 use crate::connection::connections::PauseReason;
 use crate::index::{ConnectionId, SessionIndex};
 use crate::mode::Clustered;
@@ -203,11 +203,11 @@ fn set_next_packet_id(session: &mut Session, packet_id: PacketId) {
 }
 
 fn pending_message(
-    pending: Pending,
+    pending: StateMessage,
     found: &HashMap<LogPlace, Message>,
     ledger: &Arc<MemoryLedger>,
 ) -> Option<PendingMessage> {
-    let Pending { source, qos, retain, subscription_ids } = pending;
+    let StateMessage { source, qos, retain, subscription_ids } = pending;
     let message = match source {
         MessageSource::Log(at) => found.get(&at)?.clone(),
         MessageSource::Inline(stored) => MessageRef::read_stored(&stored)?.to_message_in(ledger),

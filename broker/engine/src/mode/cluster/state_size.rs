@@ -19,14 +19,14 @@ use crate::shard::ShardState;
 /// Bytes of an in-flight message that is stored by its place: the entry with some Subscription Identifiers, and its place among the open
 /// ones.
 const WINDOW_MESSAGE_BYTES: usize = 64;
-const WHY: &str = "the state of the session is larger than the cluster can store";
+const STATE_TOO_LARGE: &str = "the state of the session is larger than the cluster can store";
 
 impl Shard<Clustered> {
     /// Ends a session whose state is too large to be saved. It loses what happened since the last save; other sessions are not affected.
     pub(super) fn end_too_large(&mut self, client: ClientKey) {
         self.state.counters().session_states_too_large.add(1);
         if let Some(session) = self.stop_serving(client, Refusal::TooMany.into()) {
-            self.end_for_cluster(session, DisconnectReason::QuotaExceeded, WHY);
+            self.end_for_cluster(session, DisconnectReason::QuotaExceeded, STATE_TOO_LARGE);
         }
     }
 }

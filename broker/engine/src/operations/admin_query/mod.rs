@@ -129,6 +129,6 @@ enum PendingAnswer {
 /// The running queries of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct AdminQueries {
-    under_way: usize,
-    found: Vec<PendingAnswer>,
+    running: usize,
+    pending_answers: Vec<PendingAnswer>,
 }

@@ -45,7 +45,7 @@ impl<M: Mode> Shard<M> {
             AdminQuery::Client(name, reply) => match self.state.sessions.find_client_session(&name) {
                 Some(session) => {
                     let detail = Box::new(self.state.client_detail(session));
-                    self.state.admin_queries.found.push(PendingAnswer::Client(detail, reply));
+                    self.state.admin_queries.pending_answers.push(PendingAnswer::Client(detail, reply));
                 }
                 None => reply.send(None),
             },
@@ -61,8 +61,8 @@ impl<M: Mode> Shard<M> {
     }
 
     fn start_query(&mut self, query: RunningQuery) {
-        if self.state.admin_queries.under_way < ADMIN_QUERIES_MAX {
-            self.state.admin_queries.under_way += 1;
+        if self.state.admin_queries.running < ADMIN_QUERIES_MAX {
+            self.state.admin_queries.running += 1;
             self.begin(Job::AdminQuery(Box::new(query)));
         } else {
             self.state.counters().commands_rejected.add(1);
@@ -74,14 +74,14 @@ impl<M: Mode> Shard<M> {
         let state = &mut self.state;
         if !query.is_awaited() {
             state.counters().admin_queries_canceled.add(1);
-            state.admin_queries.under_way -= 1;
+            state.admin_queries.running -= 1;
             return (JobProgress::Done, 1);
         }
         let (left, steps) = match query {
             RunningQuery::Clients(mut search, reply) => match search.advance(state) {
                 steps if search.is_done() => {
                     let page = search.finish(state);
-                    state.admin_queries.found.push(PendingAnswer::Clients(page, reply));
+                    state.admin_queries.pending_answers.push(PendingAnswer::Clients(page, reply));
                     (None, steps)
                 }
                 steps => (Some(RunningQuery::Clients(search, reply)), steps),
@@ -122,8 +122,8 @@ impl<M: Mode> Shard<M> {
                 match fetch.find(state) {
                     Ok(fetched) => reply.send(fetched),
                     // It continues when the message was loaded.
-                    Err(cold) => {
-                        state.read_to_show(fetch, reply, cold);
+                    Err(spilled) => {
+                        state.read_to_show(fetch, reply, spilled);
                         return (JobProgress::Done, 1);
                     }
                 }
@@ -133,7 +133,7 @@ impl<M: Mode> Shard<M> {
         match left {
             Some(left) => (JobProgress::Unfinished(Job::AdminQuery(Box::new(left))), steps),
             None => {
-                self.state.admin_queries.under_way -= 1;
+                self.state.admin_queries.running -= 1;
                 (JobProgress::Done, steps)
             }
         }
@@ -142,7 +142,7 @@ impl<M: Mode> Shard<M> {
     /// Completes pending answers with peer addresses from `Io`, and sends them.
     #[inline]
     pub(crate) fn answer_admin_queries(&mut self, io: &mut impl Io<M>) {
-        if !self.state.admin_queries.found.is_empty() {
+        if !self.state.admin_queries.pending_answers.is_empty() {
             self.answer_all(io);
         }
     }
@@ -156,7 +156,7 @@ impl<M: Mode> Shard<M> {
                 connection.peer = io.peer(id);
             }
         };
-        for answer in std::mem::take(&mut self.state.admin_queries.found) {
+        for answer in std::mem::take(&mut self.state.admin_queries.pending_answers) {
             match answer {
                 PendingAnswer::Clients(mut page, reply) => {
                     page.clients.iter_mut().for_each(|(_, summary)| complete(summary, summary.id));

@@ -19,7 +19,7 @@ use crate::operations::trace_parent::TraceParent;
 const TRACE_STATE_MAX_BYTES: usize = 512;
 
 /// The denominator of the sampling rate.
-const ALL: u64 = 1_000_000;
+const MILLION: u64 = 1_000_000;
 
 /// One step of a message through the broker. It ends when it is passed to the [`SpanSink`].
 #[derive(Clone, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Tracer {
                     states.next().filter(|state| state.len() <= TRACE_STATE_MAX_BYTES && states.next().is_none());
                 Some(Trace { trace_id, parent_id: Some(parent_id), state: state.map(Box::from) })
             }
-            None if mix_id(message.id, 0) % ALL < self.millionths => {
+            None if mix_id(message.id, 0) % MILLION < self.millionths => {
                 let [high, low] = [1, 2].map(|salt| mix_id(message.id, salt).to_be_bytes());
                 let mut trace_id = [0; 16];
                 trace_id[..8].copy_from_slice(&high);

@@ -37,7 +37,7 @@ pub(crate) struct HomeGroup {
     /// Unacknowledged messages and bytes of each member.
     loads: HashMap<SessionKey, Load>,
     /// Partitions to return when members have settled their messages.
-    returning: BTreeMap<Partition, Returning>,
+    returning: BTreeMap<Partition, PendingReturn>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,7 +48,7 @@ struct Load {
 
 /// A partition that is being returned, to be delivered by another node.
 #[derive(Debug)]
-pub(crate) struct Returning {
+pub(crate) struct PendingReturn {
     /// Its position.
     pub(crate) next: Place,
     /// Messages that were delivered and not acknowledged.
@@ -126,7 +126,7 @@ impl GroupHomes {
     }
 
     /// The next partition whose members have settled their messages, or whose wait is over.
-    pub(crate) fn next_returned(&mut self, now_ms: u64) -> Option<(Slot, GroupKey, Partition, Returning)> {
+    pub(crate) fn next_returned(&mut self, now_ms: u64) -> Option<(Slot, GroupKey, Partition, PendingReturn)> {
         let ready = |slot: &Slot| Some((*slot, self.get(*slot)?.is_ready_to_return(now_ms)?));
         let (slot, partition) = self.returning.iter().find_map(ready)?;
         let group = self.groups.get_mut(&slot)?;
@@ -167,7 +167,7 @@ impl GroupHomes {
     ) {
         let Some(group) = self.groups.get_mut(&slot) else { return };
         group.partitions &= !bit(partition);
-        group.returning.insert(partition, Returning { next, open: open.into_iter().collect(), until_ms });
+        group.returning.insert(partition, PendingReturn { next, open: open.into_iter().collect(), until_ms });
         self.returning.insert(slot);
     }
 }
@@ -240,7 +240,7 @@ impl HomeGroup {
     }
 
     fn is_ready_to_return(&self, now_ms: u64) -> Option<Partition> {
-        let is_ready = |(partition, returning): &(&Partition, &Returning)| {
+        let is_ready = |(partition, returning): &(&Partition, &PendingReturn)| {
             let mut places = returning.open.iter().map(|place| LogPlace { partition: **partition, place: *place });
             returning.until_ms <= now_ms || !places.any(|at| self.is_in_flight(at))
         };

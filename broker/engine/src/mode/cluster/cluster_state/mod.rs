@@ -99,7 +99,7 @@ pub(crate) struct ClusterState<F> {
     /// The maximum size of a session's state in the cluster.
     state_max_bytes: usize,
     /// The places at which the log began in this incarnation.
-    began: Places,
+    log_start: Places,
     pub(crate) log: LogConsumer,
     pub(crate) homes: GroupHomes,
     pub(crate) joining: PendingJoins,
@@ -140,7 +140,7 @@ impl<F> ClusterState<F> {
             served: Vec::new(),
             directory: SessionDirectory::default(),
             state_max_bytes: usize::MAX,
-            began: [Place::START; PARTITIONS as usize],
+            log_start: [Place::START; PARTITIONS as usize],
             log: LogConsumer::new(&[Place::START; PARTITIONS as usize]),
             homes: GroupHomes::default(),
             joining: PendingJoins::default(),
@@ -167,7 +167,7 @@ impl<F> ClusterState<F> {
         self.state_max_bytes = state_max_bytes;
         self.incarnation += 1;
         self.publishing_bytes -= self.operator_publishes.end_incarnation();
-        self.began = next;
+        self.log_start = next;
         self.log = LogConsumer::new(&next);
     }
 
@@ -220,7 +220,7 @@ impl<F> ClusterState<F> {
     /// Whether a message was in the log before this incarnation began, and becomes retained while clients are served.
     pub(crate) fn predates_incarnation(&self, at: LogPlace) -> bool {
         matches!(self.node_state, NodeState::Serving | NodeState::Suspended)
-            && at.place < self.began[at.partition.index()]
+            && at.place < self.log_start[at.partition.index()]
     }
 
     /// The number of the current incarnation in this shard.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::index::ConnectionId;
 
 /// They are retried after this time, even if the stream brought nothing, in milliseconds.
-const AGAIN_MS: u64 = 1_000;
+const RETRY_MS: u64 = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct StalledSearches {
@@ -17,7 +17,7 @@ impl StalledSearches {
     /// Adds a connection whose search waits.
     pub(crate) fn add(&mut self, id: ConnectionId, now_ms: u64) {
         self.connections.insert(id);
-        self.due_ms.get_or_insert(now_ms + AGAIN_MS);
+        self.due_ms.get_or_insert(now_ms + RETRY_MS);
     }
 
     /// Takes all connections, to retry their searches.

@@ -11,8 +11,8 @@ use tautwire_session::{SubscriptionIds, SubscriptionRecord};
 
 use super::bytes::Reader;
 use super::{
-    AWAITED, FROM_LOG, MessageSource, NEXT_PACKET_ID, NO_LOCAL, Pending, QUEUED, RETAIN, RETAIN_AS_PUBLISHED,
-    RETAIN_HANDLING_SHIFT, STARTED, SUBSCRIBED, SessionState, StatePart, VERSION,
+    AWAITING_PUBCOMP, FROM_LOG, MessageSource, NEXT_PACKET_ID, NO_LOCAL, QUEUED, RETAIN, RETAIN_AS_PUBLISHED,
+    RETAIN_HANDLING_SHIFT, STARTED, SUBSCRIBED, SessionState, StateMessage, StatePart, VERSION,
 };
 use crate::mode::cluster::cluster_state::LogPlace;
 
@@ -53,7 +53,7 @@ fn part(reader: &mut Reader<'_>) -> Option<StatePart> {
     Some(match reader.u8()? {
         SUBSCRIBED => subscription(reader)?,
         STARTED => StatePart::Started(packet_id(reader)?, pending(reader)?),
-        AWAITED => StatePart::AwaitingPubComp(packet_id(reader)?),
+        AWAITING_PUBCOMP => StatePart::AwaitingPubComp(packet_id(reader)?),
         NEXT_PACKET_ID => StatePart::NextPacketId(packet_id(reader)?),
         QUEUED => StatePart::Queued(pending(reader)?),
         _ => return None,
@@ -88,7 +88,7 @@ fn subscription(reader: &mut Reader<'_>) -> Option<StatePart> {
     Some(StatePart::Subscribed(filter.into(), SubscriptionRecord { options, identifier, format }))
 }
 
-fn pending(reader: &mut Reader<'_>) -> Option<Pending> {
+fn pending(reader: &mut Reader<'_>) -> Option<StateMessage> {
     let flags = reader.u8()?;
     let qos = QoS::from_u8(flags & 0b11)?;
     let count = reader.u32()?;
@@ -106,5 +106,5 @@ fn pending(reader: &mut Reader<'_>) -> Option<Pending> {
     };
     let is_acknowledged = qos != QoS::AtMostOnce && flags & !(0b11 | RETAIN | FROM_LOG) == 0;
     let subscription_ids = SubscriptionIds::from(&ids[..]);
-    is_acknowledged.then_some(Pending { source, qos, retain: flags & RETAIN != 0, subscription_ids })
+    is_acknowledged.then_some(StateMessage { source, qos, retain: flags & RETAIN != 0, subscription_ids })
 }

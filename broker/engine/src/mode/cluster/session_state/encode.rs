@@ -8,8 +8,8 @@ use tautwire_session::{Change, PendingMessage, Session, SubscriptionRecord};
 
 use super::bytes::Writer;
 use super::{
-    AWAITED, FROM_LOG, NEXT_PACKET_ID, NO_LOCAL, QUEUED, RETAIN, RETAIN_AS_PUBLISHED, RETAIN_HANDLING_SHIFT, STARTED,
-    SUBSCRIBED, VERSION,
+    AWAITING_PUBCOMP, FROM_LOG, NEXT_PACKET_ID, NO_LOCAL, QUEUED, RETAIN, RETAIN_AS_PUBLISHED, RETAIN_HANDLING_SHIFT,
+    STARTED, SUBSCRIBED, VERSION,
 };
 use crate::mode::cluster::cluster_state::LogPlace;
 use crate::mutant::{Mutant, is};
@@ -31,7 +31,7 @@ pub(crate) fn encode(session: &Session, disconnected_at_ms: Option<u64>, next: i
                 message(parts.u8(STARTED).u16(packet_id.get()), delivery);
             }
         }
-        Change::AwaitingPubComp(packet_id) => with_id(&mut parts, AWAITED, *packet_id),
+        Change::AwaitingPubComp(packet_id) => with_id(&mut parts, AWAITING_PUBCOMP, *packet_id),
         Change::NextPacketId(packet_id) => with_id(&mut parts, NEXT_PACKET_ID, *packet_id),
         Change::Queued(delivery) => match LogPlace::of(delivery.message.id()) {
             // It is read again from the log, for the same subscriptions.

@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 
 const SUBSCRIBED: u8 = 1;
 const STARTED: u8 = 2;
-const AWAITED: u8 = 3;
+const AWAITING_PUBCOMP: u8 = 3;
 const NEXT_PACKET_ID: u8 = 4;
 const QUEUED: u8 = 5;
 
@@ -54,18 +54,18 @@ pub(crate) struct SessionState {
 pub(crate) enum StatePart {
     Subscribed(Box<str>, SubscriptionRecord),
     /// An in-flight message with its packet identifier.
-    Started(PacketId, Pending),
+    Started(PacketId, StateMessage),
     /// PUBREL was sent, and PUBCOMP is pending.
     AwaitingPubComp(PacketId),
     /// The packet identifier of the next message.
     NextPacketId(PacketId),
     /// A queued message that is not in the log.
-    Queued(Pending),
+    Queued(StateMessage),
 }
 
 /// A message that is pending for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pending {
+pub(crate) struct StateMessage {
     pub(crate) source: MessageSource,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
@@ -89,7 +89,7 @@ impl SessionState {
     /// The places of in-flight messages.
     pub(crate) fn open(&self) -> impl Iterator<Item = LogPlace> {
         self.parts.iter().filter_map(|part| match part {
-            StatePart::Started(_, Pending { source: MessageSource::Log(at), .. }) => Some(*at),
+            StatePart::Started(_, StateMessage { source: MessageSource::Log(at), .. }) => Some(*at),
             _ => None,
         })
     }

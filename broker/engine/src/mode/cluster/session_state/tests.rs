@@ -127,7 +127,7 @@ fn bytes_that_are_no_state_are_refused() {
             let _ = SessionState::decode(&damaged);
         }
     }
-    let twice = [&whole[..], &[super::AWAITED, 1, 0]].concat();
+    let twice = [&whole[..], &[super::AWAITING_PUBCOMP, 1, 0]].concat();
     assert_eq!(SessionState::decode(&twice), None, "each packet identifier is used once");
     assert_eq!(SessionState::decode(&[super::VERSION + 1]), None);
     assert_eq!(SessionState::decode(&[]), None);

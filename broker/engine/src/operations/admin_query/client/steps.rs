@@ -13,7 +13,7 @@ use crate::session::drops::Drops;
 use crate::shard::ShardState;
 
 /// The reasons why reading from a client is paused, with their names for operators.
-const REASONS: [(PauseReason, &str); 16] = [
+const PAUSE_REASONS: [(PauseReason, &str); 16] = [
     (PauseReason::Acks, "disk_behind"),
     (PauseReason::RemoteLog, "cluster_behind"),
     (PauseReason::ShardChannel, "thread_behind"),
@@ -92,7 +92,7 @@ impl<M: Mode> ShardState<M> {
             _ => name,
         };
         let mut reading_paused_for: Vec<_> =
-            REASONS.iter().filter(|(reason, _)| is_paused_for(*reason)).map(name_of).collect();
+            PAUSE_REASONS.iter().filter(|(reason, _)| is_paused_for(*reason)).map(name_of).collect();
         reading_paused_for.dedup();
         ClientDetail {
             summary: self.client_summary(session),

@@ -126,7 +126,7 @@ pub(crate) struct Fetch {
     topic: Box<str>,
     pub(crate) load_queue: LoadQueue,
     /// The spilled message that was requested.
-    cold: Option<Spilled>,
+    spilled: Option<Spilled>,
 }
 
 /// A removal of all messages that a filter covers.

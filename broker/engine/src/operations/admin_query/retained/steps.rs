@@ -24,22 +24,22 @@ const REMOVED_MAX: u64 = 10_000;
 
 impl Fetch {
     pub(crate) fn new(topic: Box<str>) -> Fetch {
-        Fetch { topic, load_queue: LoadQueue::default(), cold: None }
+        Fetch { topic, load_queue: LoadQueue::default(), spilled: None }
     }
 
     /// The topic's retained message, or the spilled message to load first.
     pub(crate) fn find<M: Mode>(&mut self, state: &ShardState<M>) -> Result<FetchedMessage, Spilled> {
-        if let Some(cold) = self.cold.clone() {
-            return match self.load_queue.take(&cold) {
+        if let Some(spilled) = self.spilled.clone() {
+            return match self.load_queue.take(&spilled) {
                 LoadResult::Loaded(message) => Ok(FetchedMessage::Message(message)),
                 LoadResult::Failed => Ok(FetchedMessage::Unreadable),
-                LoadResult::Missing => Err(cold),
+                LoadResult::Missing => Err(spilled),
             };
         }
         match state.context.exchange().retained_message(&self.topic) {
             Some(body) if body.is_expired(state.clock.now_ms()) => Ok(FetchedMessage::Nothing),
             Some(Body::Loaded(message)) => Ok(FetchedMessage::Message(message)),
-            Some(Body::Spilled(cold)) => Err(self.cold.insert(cold).clone()),
+            Some(Body::Spilled(spilled)) => Err(self.spilled.insert(spilled).clone()),
             None => Ok(FetchedMessage::Nothing),
         }
     }

@@ -22,15 +22,15 @@ const READERS: usize = 4;
 const WILL_CLIENTS: usize = 3;
 const WATCHER: usize = WRITERS + READERS + WILL_CLIENTS;
 /// Every nth message clears its topic.
-const CLEAR: usize = 4;
-const TROUBLE_MS: u64 = 40_000;
+const CLEAR_EVERY: usize = 4;
+const FAULTS_MS: u64 = 40_000;
 const STEP_MS: u64 = 50;
 const CLIENT_TIMEOUT_MS: u64 = 7_000;
 /// A disconnect counts if its node has no faults for this long.
-const CALM_MS: u64 = 10_000;
+const FAULT_FREE_MS: u64 = 10_000;
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Tally {
+struct RunCounts {
     written: usize,
     searches: usize,
     found: usize,
@@ -41,7 +41,7 @@ struct Tally {
 
 /// What a reader has received on its connection.
 #[derive(Debug, Clone, Default)]
-struct Reading {
+struct ReaderState {
     is_subscribed: bool,
     /// The last message of each topic that was acknowledged, or shown by any search, when SUBSCRIBE was sent.
     floor: [usize; WRITERS],
@@ -63,13 +63,13 @@ struct Run {
     acknowledged: [usize; WRITERS],
     /// The latest message of each topic that a search has returned.
     shown: [usize; WRITERS],
-    readings: Vec<Reading>,
+    readings: Vec<ReaderState>,
     will_connections: Vec<Vec<WillConnection>>,
     last_idle_ms: Vec<u64>,
-    trouble_until_ms: [u64; NODES],
+    faulty_until_ms: [u64; NODES],
     /// Faults: the place, the beginning and the end.
     faults: Vec<(usize, u64, u64)>,
-    tally: Tally,
+    counts: RunCounts,
 }
 
 impl Run {
@@ -91,22 +91,22 @@ impl Run {
             sent: [0; WRITERS],
             acknowledged: [0; WRITERS],
             shown: [0; WRITERS],
-            readings: vec![Reading::default(); READERS],
+            readings: vec![ReaderState::default(); READERS],
             will_connections: vec![Vec::new(); WILL_CLIENTS],
             last_idle_ms,
-            trouble_until_ms: [0; NODES],
+            faulty_until_ms: [0; NODES],
             faults: Vec::new(),
-            tally: Tally::default(),
+            counts: RunCounts::default(),
         }
     }
 
-    fn execute(mut self) -> Tally {
-        while self.world.now_ms < TROUBLE_MS {
+    fn execute(mut self) -> RunCounts {
+        while self.world.now_ms < FAULTS_MS {
             self.fault();
             self.step(true);
         }
         self.world.plan = Plan::default();
-        self.trouble_until_ms = [0; NODES];
+        self.faulty_until_ms = [0; NODES];
         self.recover();
         for will_client in 0..WILL_CLIENTS {
             self.world.cut_off(WRITERS + READERS + will_client);
@@ -116,16 +116,16 @@ impl Run {
         }
         self.check_topics();
         self.check_wills();
-        self.tally
+        self.counts
     }
 
-    fn step(&mut self, is_trouble: bool) {
+    fn step(&mut self, has_faults: bool) {
         for client in (0..WRITERS).chain([WATCHER]) {
-            self.stay_connected(client, is_trouble);
+            self.stay_connected(client, has_faults);
         }
-        (0..WRITERS).for_each(|writer| self.write(writer, is_trouble));
-        (0..READERS).for_each(|reader| self.read(reader, is_trouble));
-        if is_trouble {
+        (0..WRITERS).for_each(|writer| self.write(writer, has_faults));
+        (0..READERS).for_each(|reader| self.read(reader, has_faults));
+        if has_faults {
             (0..WILL_CLIENTS).for_each(|will_client| self.step_will_client(will_client));
         }
         self.world.run(STEP_MS);
@@ -139,13 +139,13 @@ impl Run {
         }
     }
 
-    fn stay_connected(&mut self, client: usize, is_trouble: bool) {
+    fn stay_connected(&mut self, client: usize, has_faults: bool) {
         let now_ms = self.world.now_ms;
         let client_state = &self.world.clients[client];
         if client_state.is_connected() && client_state.is_idle() {
             self.last_idle_ms[client] = now_ms;
         }
-        let breaks_connection = is_trouble && client_state.is_connected() && self.world.random.chance(1);
+        let breaks_connection = has_faults && client_state.is_connected() && self.world.random.chance(1);
         let has_timed_out = self.last_idle_ms[client] + CLIENT_TIMEOUT_MS < now_ms;
         if self.world.clients[client].at.is_some() && (breaks_connection || has_timed_out) {
             self.world.cut_off(client);
@@ -157,38 +157,38 @@ impl Run {
         }
     }
 
-    fn write(&mut self, writer: usize, is_trouble: bool) {
+    fn write(&mut self, writer: usize, has_faults: bool) {
         let client_state = &self.world.clients[writer];
         if client_state.is_idle() {
             self.acknowledged[writer] = self.sent[writer];
-            if is_trouble && client_state.is_connected() && self.world.random.chance(15) {
+            if has_faults && client_state.is_connected() && self.world.random.chance(15) {
                 self.sent[writer] += 1;
                 let number = self.sent[writer];
-                let payload = if number.is_multiple_of(CLEAR) { String::new() } else { number.to_string() };
+                let payload = if number.is_multiple_of(CLEAR_EVERY) { String::new() } else { number.to_string() };
                 let qos = if writer == 0 { QoS::AtLeastOnce } else { QoS::ExactlyOnce };
                 self.world.clients[writer].publish(&format!("r/{writer}"), &payload, qos, true);
-                self.tally.written += 1;
+                self.counts.written += 1;
             }
         }
     }
 
     /// Readers connect again from time to time, and stay connected in the end.
-    fn read(&mut self, reader: usize, is_trouble: bool) {
+    fn read(&mut self, reader: usize, has_faults: bool) {
         let client = WRITERS + reader;
         let client_state = &self.world.clients[client];
-        if client_state.at.is_some() && is_trouble && self.world.random.chance(5) {
+        if client_state.at.is_some() && has_faults && self.world.random.chance(5) {
             self.world.cut_off(client);
         }
         if self.world.clients[client].at.is_none() {
-            self.readings[reader] = Reading::default();
+            self.readings[reader] = ReaderState::default();
             self.world.clients[client].received.clear();
             let place = self.world.random.below(NODES);
             self.world.begin_connecting(client, place, true, 0);
         } else if self.world.clients[client].is_connected() && !self.readings[reader].is_subscribed {
             let floor = std::array::from_fn(|topic| self.acknowledged[topic].max(self.shown[topic]));
-            self.readings[reader] = Reading { is_subscribed: true, floor, ..Reading::default() };
+            self.readings[reader] = ReaderState { is_subscribed: true, floor, ..ReaderState::default() };
             self.world.clients[client].subscribe("r/#", QoS::ExactlyOnce, false);
-            self.tally.searches += 1;
+            self.counts.searches += 1;
         }
     }
 
@@ -203,15 +203,15 @@ impl Run {
             let number = match message.payload.parse::<usize>() {
                 Ok(number) => number,
                 // The first message that it can be. One of QoS 1 may come twice.
-                Err(_) if topic == 0 => seen.unwrap_or(1).next_multiple_of(CLEAR).max(CLEAR),
-                Err(_) => (seen.unwrap_or(0) / CLEAR + 1) * CLEAR,
+                Err(_) if topic == 0 => seen.unwrap_or(1).next_multiple_of(CLEAR_EVERY).max(CLEAR_EVERY),
+                Err(_) => (seen.unwrap_or(0) / CLEAR_EVERY + 1) * CLEAR_EVERY,
             };
             if message.is_retained {
                 assert!(seen.is_none(), "{description}");
                 assert!(number >= reading.floor[topic], "{description}, {} was known", reading.floor[topic]);
                 assert!(!message.payload.is_empty(), "{description}");
                 self.shown[topic] = self.shown[topic].max(number);
-                self.tally.found += 1;
+                self.counts.found += 1;
             }
             let least = seen.map_or(0, |seen| if topic == 0 { seen } else { seen + 1 });
             assert!(number >= least && number <= self.sent[topic], "{description}");
@@ -261,9 +261,9 @@ impl Run {
             assert!(reading.is_subscribed && self.world.clients[WRITERS + reader].is_connected());
             for topic in 0..WRITERS {
                 let (last, seen) = (self.sent[topic], reading.seen[topic]);
-                let is_clear = last.is_multiple_of(CLEAR);
+                let is_clear = last.is_multiple_of(CLEAR_EVERY);
                 // Messages that clear a topic cannot be description apart.
-                let has_cleared = is_clear && seen.is_none_or(|seen| seen.is_multiple_of(CLEAR));
+                let has_cleared = is_clear && seen.is_none_or(|seen| seen.is_multiple_of(CLEAR_EVERY));
                 assert!(seen == Some(last) || has_cleared, "reader {reader}: {seen:?} and not {last}");
             }
         }
@@ -275,7 +275,7 @@ impl Run {
             let mut found: Vec<_> = self.world.clients[client].payloads();
             found.sort_unstable();
             let mut expected: Vec<_> =
-                self.sent.iter().filter(|last| !last.is_multiple_of(CLEAR)).map(usize::to_string).collect();
+                self.sent.iter().filter(|last| !last.is_multiple_of(CLEAR_EVERY)).map(usize::to_string).collect();
             expected.sort_unstable();
             assert_eq!(found, expected, "node {place}");
         }
@@ -295,16 +295,16 @@ impl Run {
                 match connection.disconnect {
                     Some((place, at_ms)) => {
                         let disturbs = |(at, from_ms, until_ms): &(usize, u64, u64)| {
-                            *at == place && *from_ms <= at_ms + CALM_MS && at_ms <= *until_ms
+                            *at == place && *from_ms <= at_ms + FAULT_FREE_MS && at_ms <= *until_ms
                         };
                         if !self.faults.iter().any(disturbs) {
                             assert_eq!(count, 0, "{description}");
-                            self.tally.disconnects += 1;
+                            self.counts.disconnects += 1;
                         }
                     }
                     None if connection.was_accepted && (connection.delay_s == 0 || is_last(connections, number)) => {
                         assert_eq!(count, 1, "{description}");
-                        self.tally.wills_due += 1;
+                        self.counts.wills_due += 1;
                     }
                     None => {}
                 }
@@ -318,14 +318,14 @@ impl Run {
             return;
         }
         let (place, now_ms) = (self.world.random.below(NODES), self.world.now_ms);
-        if now_ms < self.trouble_until_ms[place] {
+        if now_ms < self.faulty_until_ms[place] {
             return;
         }
-        self.tally.faults += 1;
+        self.counts.faults += 1;
         let for_ms = [500, 3_000, 12_000][self.world.random.below(3)];
-        self.trouble_until_ms[place] = now_ms + for_ms;
+        self.faulty_until_ms[place] = now_ms + for_ms;
         // A node that was cut off or paused may be declared dead a while later.
-        self.faults.push((place, now_ms, now_ms + for_ms + CALM_MS));
+        self.faults.push((place, now_ms, now_ms + for_ms + FAULT_FREE_MS));
         match self.world.random.below(3) {
             0 => self.world.kill(place),
             1 => self.world.places[place].is_paused = true,
@@ -335,7 +335,7 @@ impl Run {
 
     fn recover(&mut self) {
         for place in 0..NODES {
-            if self.trouble_until_ms[place] <= self.world.now_ms {
+            if self.faulty_until_ms[place] <= self.world.now_ms {
                 (self.world.places[place].is_paused, self.world.places[place].is_cut) = (false, false);
                 if self.world.places[place].node.is_none() {
                     self.world.start(place);
@@ -355,16 +355,16 @@ fn is_last(connections: &[WillConnection], number: usize) -> bool {
 fn retained_messages_never_go_back_and_wills_are_published_once() {
     let one = std::env::var("TAUTWIRE_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = std::env::var("TAUTWIRE_CLUSTER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
-    let mut all = Tally::default();
+    let mut all = RunCounts::default();
     for seed in one.map_or(0..seeds, |seed: u64| seed..seed + 1) {
         println!("seed {seed}");
-        let tally = Run::new(seed).execute();
-        all.written += tally.written;
-        all.searches += tally.searches;
-        all.found += tally.found;
-        all.wills_due += tally.wills_due;
-        all.disconnects += tally.disconnects;
-        all.faults += tally.faults;
+        let counts = Run::new(seed).execute();
+        all.written += counts.written;
+        all.searches += counts.searches;
+        all.found += counts.found;
+        all.wills_due += counts.wills_due;
+        all.disconnects += counts.disconnects;
+        all.faults += counts.faults;
     }
     println!("{all:?}");
     // A world in which nothing happens proves nothing.

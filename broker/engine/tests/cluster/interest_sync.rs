@@ -10,7 +10,7 @@ use crate::world::{Plan, World};
 
 const HOUR_S: u32 = 3600;
 /// The maximum time a subscription waits for other nodes; twice that if another one was requested before it.
-const SPREAD_TIMEOUT_MS: u64 = 1_000;
+const INTEREST_SYNC_TIMEOUT_MS: u64 = 1_000;
 
 /// Three nodes whose bus servers exchange subscriptions slowly.
 fn world(seed: u64) -> World {
@@ -139,7 +139,7 @@ fn a_node_that_knows_no_probes_is_waited_for_once() {
     let began_ms = world.now_ms;
     world.subscribe(client, "a", QoS::AtMostOnce);
     let waited_ms = world.now_ms - began_ms;
-    assert!((SPREAD_TIMEOUT_MS..SPREAD_TIMEOUT_MS + 200).contains(&waited_ms), "{waited_ms}");
+    assert!((INTEREST_SYNC_TIMEOUT_MS..INTEREST_SYNC_TIMEOUT_MS + 200).contains(&waited_ms), "{waited_ms}");
     assert_eq!(unanswered(&world), 1);
     // Nodes that answer are still waited for.
     for filter in ["b", "c", "d"] {
@@ -180,7 +180,7 @@ fn a_node_that_dies_is_not_waited_for_and_one_that_is_alone_waits_for_nobody() {
     world.kill(1);
     world.kill(2);
     world.clients[client].subscribe("a", QoS::AtMostOnce, false);
-    world.run(SPREAD_TIMEOUT_MS + 200);
+    world.run(INTEREST_SYNC_TIMEOUT_MS + 200);
     assert!(!world.clients[client].suback.is_empty());
     // Dead nodes are removed after a while.
     world.run(10_000);
