@@ -80,7 +80,7 @@ impl Run {
             world.connect(client, client % NODES, false, u32::MAX);
         }
         (0..READERS).for_each(|reader| _ = world.client(&format!("reader-{reader}")));
-        (0..WILL_CLIENTS).for_each(|will_client| _ = world.client(&format!("will_client-{will_client}")));
+        (0..WILL_CLIENTS).for_each(|will_client| _ = world.client(&format!("mortal-{will_client}")));
         let watcher = world.client("watcher");
         world.connect(watcher, 0, false, u32::MAX);
         world.subscribe(watcher, "w/#", QoS::ExactlyOnce);
