@@ -1,7 +1,8 @@
-//! The seam between what a shard decides and what its mode promises: a broker in memory, one with a log, one of several.
+//! The interface between a shard's core and its mode: without storage, with a journal, or in a cluster.
 //!
-//! The core calls [`Mode`] wherever something leaves the memory of a shard: an acknowledgement, a change of a session, a claim to a session,
-//! a message. A default is what a broker in memory does. Each mode has a folder here, and the core knows none of them.
+//! The core calls [`Mode`] wherever something leaves the memory of a shard: an acknowledgement, a change of a session, a claim to a
+//! session, a message. The defaults are those of a broker without storage. Each mode has a file or folder here; the core does not depend on
+//! any of them.
 
 pub(crate) mod cluster;
 mod durable;
@@ -32,13 +33,13 @@ use crate::shard::ShardState;
 use crate::shard::{Handled, Shard};
 use crate::shard_context::ShardContext;
 
-/// Whether a session takes a message.
+/// Whether a session accepts a message.
 pub(crate) enum Acceptance {
-    /// Whatever its queue is like.
+    /// Accepted, regardless of its queue.
     Yes,
-    /// It has had it, or gets it later.
+    /// Not accepted: the session got it before, or gets it later.
     No,
-    /// As far as its queue has room.
+    /// Accepted if its queue has room.
     IfQueueHasRoom,
 }
 
@@ -46,72 +47,72 @@ pub(crate) enum Acceptance {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fit {
     Now,
-    /// When the client has acknowledged something.
+    /// After the client has acknowledged something.
     Later,
     Never,
 }
 
-/// What a shard promises beyond its own memory: the type argument of [`Shard`].
+/// What a shard promises beyond its own memory: the type parameter of [`Shard`].
 ///
-/// Every [`Journal`] is a mode, that of a broker with a log. [`Volatile`] and [`Clustered`] are the others. The core calls a method where it has
-/// decided something that concerns others than this shard.
+/// Every [`Journal`] is a mode: that of a broker with a journal. [`Volatile`] and [`Clustered`] are the others. The core calls a method
+/// when it has decided something that affects more than this shard.
 #[expect(private_interfaces, reason = "modes are part of the engine")]
 pub trait Mode: Sized + 'static {
-    /// Where changes are written down; [`NoJournal`](tautwire_session::NoJournal) where they are not.
+    /// The journal that records changes; [`NoJournal`](tautwire_session::NoJournal) for a mode without one.
     type Journal: Journal;
-    /// What the mode knows, for each shard.
+    /// The state of the mode in each shard.
     type State: Send;
 
-    /// Whether messages that wait may leave memory.
+    /// Whether queued messages may be spilled to disk.
     const SPILLS: bool = false;
     /// Whether the span of a PUBLISH ends with its acknowledgement.
     const SPANS_WAIT: bool = false;
     /// Whether a shared subscription has a queue on one of the shards.
     const QUEUES_SHARED: bool = true;
-    /// Whether a shard knows all who get a message before it is published.
+    /// Whether a shard knows all receivers of a message before it is published.
     const KNOWS_RECEIVERS: bool = true;
     /// The highest QoS of a shared subscription.
     const SHARED_MAX_QOS: QoS = QoS::ExactlyOnce;
-    /// Why acknowledgements wait, as operators call it.
+    /// The reason that operators see when acknowledgements wait.
     const ACKS_WAIT_FOR: &'static str = "disk_behind";
-    /// Whether a session that is not here may be elsewhere.
+    /// Whether a session that is unknown here may exist on another node.
     const HAS_OTHER_NODES: bool = false;
 
-    /// A shard is made.
+    /// Creates the journal and the mode's state for a new shard.
     fn begin(self, context: &mut ShardContext) -> (Self::Journal, Self::State);
 
     // Acknowledge.
 
-    /// What the client of a connection is told of its session waits for this.
+    /// How durable a change of a connection's session must be before it is acknowledged.
     #[inline(always)]
     fn session_ack_level(_state: &ShardState<Self>, _index: ConnectionIndex) -> AckLevel {
         AckLevel::Memory
     }
 
-    /// What the answer to a PUBLISH waits for.
+    /// How durable a PUBLISH must be before it is acknowledged.
     #[inline(always)]
     fn ack_level(_state: &ShardState<Self>, _index: ConnectionIndex, _message: &MessageRef<'_>) -> AckLevel {
         AckLevel::Memory
     }
 
-    /// Sends `ack` once what it promises is as safe as `level` says, and not before acknowledgements held earlier.
+    /// Sends `ack` once its changes are as durable as `level` requires, after all earlier delayed acknowledgements.
     #[inline]
     fn acknowledge(state: &mut ShardState<Self>, _level: AckLevel, index: ConnectionIndex, ack: Ack) {
         state.acknowledge_now(index, &ack);
     }
 
-    /// How much of what the client of a connection has asked for has not come true, its acknowledgements left out.
+    /// The number of pending changes that a connection's client waits for, without its acknowledgements.
     fn unconfirmed(_state: &ShardState<Self>, _index: ConnectionIndex) -> usize {
         0
     }
 
-    /// Does not read from a client for whom too many acknowledgements wait; says whether that is so.
+    /// Pauses reading from a client with too many delayed acknowledgements; returns whether it does.
     #[inline(always)]
     fn pause_for_acks(_state: &mut ShardState<Self>, _index: ConnectionIndex) -> bool {
         false
     }
 
-    /// Whether nothing may be written to the client of a connection now.
+    /// Whether writing to the client of a connection is suspended.
     #[inline(always)]
     fn is_write_suspended(_state: &ShardState<Self>, _index: ConnectionIndex) -> bool {
         false
@@ -119,39 +120,40 @@ pub trait Mode: Sized + 'static {
 
     // Record.
 
-    /// A session changes.
+    /// Applies a change to a session, and records it.
     #[inline(always)]
     fn commit(state: &mut ShardState<Self>, session: SessionIndex, change: Change) {
         state.apply_change(session, change);
     }
 
-    /// What a session is called in the log, if all of it is written down.
+    /// The session's number in the journal, if all of its state is recorded.
     #[inline(always)]
     fn session_number(_state: &ShardState<Self>, _session: SessionIndex) -> Option<SessionNumber> {
         None
     }
 
-    /// The client of a session has come.
+    /// Records that the client of a session has connected.
     fn record_connected(_state: &mut ShardState<Self>, _session: SessionIndex) {}
 
-    /// The client of a session has gone.
+    /// Records that the client of a session has disconnected.
     fn record_disconnected(_state: &mut ShardState<Self>, _session: SessionIndex) {}
 
-    /// A session ends. Gives what it is called in the log, where that has it until [`Mode::record_cleared`].
+    /// Records the end of a session. Returns its number in the journal if it stays there until [`Mode::record_cleared`].
     fn record_ended(_state: &mut ShardState<Self>, _session: SessionIndex) -> Option<SessionNumber> {
         None
     }
 
-    /// A session that has ended, but for what it leaves behind, changes.
+    /// Records a change of an ended session that still has messages for others.
     fn record_ended_change(_state: &mut ShardState<Self>, _session: SessionNumber, _change: &Change) {}
 
-    /// A session that has ended has left nothing behind.
+    /// Records that nothing is left of an ended session.
     fn record_cleared(_state: &mut ShardState<Self>, _session: Option<SessionNumber>) {}
 
-    /// What a topic retains changes.
+    /// Records a change of a topic's retained message.
     fn record_retained(_state: &mut ShardState<Self>, _outgoing: &OutgoingPublish<'_>, _sequence: u64) {}
 
-    /// A message goes to another shard, for sessions there that are written down. Gives its number on that way.
+    /// Records a message that goes to another shard, for persistent sessions there. Returns its number in the channel between the two
+    /// shards.
     fn record_forwarded(
         _state: &mut ShardState<Self>,
         _to: ShardIndex,
@@ -161,37 +163,37 @@ pub trait Mode: Sized + 'static {
         None
     }
 
-    /// A message is taken from another shard.
+    /// Begins to accept a message from another shard.
     fn begin_transfer(_state: &mut ShardState<Self>, _payload: &BatchPayload<'_>) {}
 
-    /// All that another shard has forwarded up to this number has been taken.
+    /// Ends a transfer: all messages from that shard up to this number were accepted.
     fn end_transfer(_state: &mut ShardState<Self>, _from: ShardIndex, _sequence: u64) {}
 
-    /// A session that ends with its connection gets a message of a shared subscription.
+    /// Records a session without expiry that gets a message of a shared subscription.
     fn record_for_group(_state: &mut ShardState<Self>, _session: SessionIndex, _delivery: &PendingMessage) {}
 
-    /// Has all output of a connection wait, from CONNACK on, until its session is safe.
+    /// Blocks all output of a connection, from CONNACK on, until its session is durable.
     fn pause_output(_state: &mut ShardState<Self>, _index: ConnectionIndex) {}
 
-    /// Whether all output of a connection waits.
+    /// Whether all output of a connection is blocked.
     #[inline(always)]
     fn is_output_blocked(_state: &ShardState<Self>, _index: ConnectionIndex) -> bool {
         false
     }
 
-    /// Output that waits beyond the turn may refer to no chunk.
+    /// Copies blocked output, which outlives the turn and must not refer to read buffers.
     fn detach_paused_output(_state: &mut ShardState<Self>) {}
 
-    /// Sends what has become safe.
+    /// Releases all that waits for changes that are durable now.
     fn release_waiting(_state: &mut ShardState<Self>) {}
 
-    /// Whether something has become safe that somebody waits for.
+    /// Whether something became durable that acknowledgements or readers wait for.
     fn has_progress(_state: &ShardState<Self>) -> bool {
         false
     }
 
-    /// Does not read from a client whose packet would add to storage that is behind; says whether that is so. `first` is the first byte of
-    /// the packet.
+    /// Pauses reading from a client whose packet would add to lagging storage; returns whether it does. `first` is the first byte of the
+    /// packet.
     #[inline(always)]
     fn pause_for_storage(
         _state: &mut ShardState<Self>,
@@ -202,12 +204,12 @@ pub trait Mode: Sized + 'static {
         false
     }
 
-    /// Whether the mode keeps a session beyond its connection, apart from the log of this broker.
+    /// Whether the mode persists a session beyond its connection, other than in this broker's journal.
     fn is_session_kept(_state: &ShardState<Self>, _session: SessionIndex) -> bool {
         false
     }
 
-    /// Whether a message may be sent at QoS 1 or 2 that a session keeps until it is acknowledged.
+    /// Whether a session has room for a message at QoS 1 or 2, which it stores until it is acknowledged.
     fn fits_into_session(_state: &ShardState<Self>, _session: SessionIndex, _bytes: usize) -> Fit {
         Fit::Now
     }
@@ -229,7 +231,8 @@ pub trait Mode: Sized + 'static {
 
     // Claim.
 
-    /// Claims the session that CONNECT names. Returns whether it existed, if the mode knows; or how CONNECT was handled.
+    /// Claims the session that CONNECT names. Returns whether the session existed (`None` if the mode does not know), or how CONNECT was
+    /// handled.
     fn claim(
         _shard: &mut Shard<Self>,
         _index: ConnectionIndex,
@@ -249,7 +252,7 @@ pub trait Mode: Sized + 'static {
         None
     }
 
-    /// The session that CONNECT names is in the tables. Says whether it may be served now.
+    /// Begins to serve the session that CONNECT names, which is in the shard's tables. Returns whether the client can be accepted now.
     fn begin_service(
         _shard: &mut Shard<Self>,
         _index: ConnectionIndex,
@@ -259,47 +262,47 @@ pub trait Mode: Sized + 'static {
         true
     }
 
-    /// A session is bound to the connection of its client: sets the will.
+    /// Sets the will of a session that was bound to the connection of its client.
     fn set_will(shard: &mut Shard<Self>, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>) {
         shard.set_will(index, session, connect);
     }
 
-    /// Whether the mode publishes the will of a session, so that this shard does not.
+    /// Whether the mode publishes the will of a session instead of this shard.
     fn takes_over_will(_state: &mut ShardState<Self>, _session: SessionIndex) -> bool {
         false
     }
 
-    /// A session has no connection any more. Says whether it leaves the shard for that.
+    /// Releases a session whose connection has ended. Returns whether it leaves the shard.
     fn release_session(_shard: &mut Shard<Self>, _session: SessionIndex) -> bool {
         false
     }
 
-    /// The broker is going down, and a connection with it.
+    /// Releases the session of a connection when the broker shuts down.
     fn release_for_shutdown(_shard: &mut Shard<Self>, _index: ConnectionIndex) {}
 
-    /// A connection is gone whose CONNECT may have waited.
+    /// Abandons the claim of a closed connection, if its CONNECT was waiting.
     fn abandon_claim(_shard: &mut Shard<Self>, _id: ConnectionId) {}
 
-    /// An operator ends a session, whose client may be connected.
+    /// Ends a session for an operator, when its client disconnects.
     fn end_session_at_disconnect(_state: &mut ShardState<Self>, _session: SessionIndex) {}
 
-    /// Whether a session has come to this shard with its subscriptions, and its client waits.
+    /// Whether a session was moved to this shard with its subscriptions while its client waits for CONNACK.
     fn came_with_subscriptions(_state: &ShardState<Self>, _session: SessionIndex) -> bool {
         false
     }
 
-    // Route beyond this process: what clients send.
+    // Route beyond this process: messages from clients.
 
-    /// Whether a PUBLISH waits for its turn. Its connection is not read from then.
+    /// Whether a PUBLISH has to wait. If so, reading from its connection is paused.
     #[inline(always)]
     fn must_wait(_shard: &mut Shard<Self>, _index: ConnectionIndex, _publish: &Publish<'_>) -> bool {
         false
     }
 
-    /// Publishes a message of a client. Says whether anybody wanted it, as far as that is known here.
+    /// Publishes a message of a client. Returns whether it matched a subscription, as far as this shard knows.
     ///
     /// # Errors
-    /// It is not published.
+    /// The message was refused.
     #[inline]
     fn publish(
         shard: &mut Shard<Self>,
@@ -316,10 +319,11 @@ pub trait Mode: Sized + 'static {
         true
     }
 
-    /// Publishes a message of an operator. Says whether anybody wanted it, and by what is known whether it is stored elsewhere.
+    /// Publishes a message of an operator. Returns whether it matched a subscription and, if it has to be stored elsewhere, a handle for
+    /// [`Mode::publish_status`].
     ///
     /// # Errors
-    /// It is not published.
+    /// The message was refused.
     fn publish_from_operator(
         shard: &mut Shard<Self>,
         outgoing: &mut OutgoingPublish<'_>,
@@ -327,73 +331,73 @@ pub trait Mode: Sized + 'static {
         shard.publish(outgoing, MessageSource::Broker).map(|matched| (matched, None))
     }
 
-    /// What has become of messages of an operator.
+    /// The status of an operator's messages.
     fn publish_status(_state: &ShardState<Self>, _range: PublishRange) -> ConfirmStatus {
         ConfirmStatus::Failed
     }
 
-    /// Nobody asks for these messages of an operator any more.
-    fn forget_publish(_state: &mut ShardState<Self>, _range: PublishRange) {}
+    /// Forgets the status of an operator's messages.
+    fn remove_publish_status(_state: &mut ShardState<Self>, _range: PublishRange) {}
 
-    /// Whether a message would be taken, where the mode decides that and not this shard.
+    /// Checks whether a message would be accepted; `None` if this shard decides that.
     fn check_publish(_state: &ShardState<Self>, _message: &MessageRef<'_>) -> Option<Result<(), RouteError>> {
         None
     }
 
-    /// Whether a SUBSCRIBE waits until this shard has all that was retained before. Its connection is not read from then.
+    /// Whether a SUBSCRIBE has to wait until this shard has all earlier retained messages. If so, reading from its connection is paused.
     fn awaits_retained(_shard: &mut Shard<Self>, _index: ConnectionIndex, _subscribe: &Subscribe<'_>) -> bool {
         false
     }
 
-    /// A session has subscribed to a shared subscription, with this request of a packet.
+    /// Joins a group for a shared subscription; `request` is the packet and the position of the filter in it.
     fn join_group(_state: &mut ShardState<Self>, _session: SessionIndex, _share: &str, _request: (PacketId, usize)) {}
 
-    /// A session has given up a shared subscription.
+    /// Leaves the group of a shared subscription.
     fn leave_group(_state: &mut ShardState<Self>, _session: SessionIndex, _share: &str) {}
 
-    /// A filter has its first subscription on this shard.
+    /// Announces the first subscription to a filter on this shard.
     fn add_interest(_state: &mut ShardState<Self>, _filter: &str) {}
 
-    /// A filter has no subscription on this shard any more.
+    /// Withdraws a filter without subscriptions on this shard.
     fn remove_interest(_state: &mut ShardState<Self>, _filter: &str) {}
 
-    /// A session has a subscription to a filter, of which SUBACK tells.
+    /// Delays SUBACK until the other nodes know the filter.
     fn await_interest(_state: &mut ShardState<Self>, _session: SessionIndex, _filter: &str) {}
 
-    /// From where on a new subscription gets messages that it must not get as retained ones, too.
+    /// Where live delivery to a new subscription begins, so that it gets no message twice: live and as a retained one.
     fn live_start(_state: &ShardState<Self>, _session: SessionIndex) -> Option<Box<dyn LiveStart>> {
         None
     }
 
-    // Route beyond this process: what comes from elsewhere.
+    // Route beyond this process: messages from elsewhere.
 
-    /// Whether a message may have reached sessions before, on another node.
+    /// Whether sessions may have received a message before, on another node.
     #[inline(always)]
     fn may_be_known(_message: &MessageRef<'_>) -> bool {
         false
     }
 
-    /// Whether the session of a connection has got a message before, on another node.
+    /// Whether the session of a connection received a message before, on another node.
     #[inline(always)]
     fn was_already_sent(_state: &ShardState<Self>, _index: ConnectionIndex, _message: MessageId) -> bool {
         false
     }
 
-    /// Whether a session takes a message.
+    /// Whether a session accepts a message.
     #[inline(always)]
     fn accepts(_state: &mut ShardState<Self>, _session: SessionIndex, _delivery: &PendingMessage) -> Acceptance {
         Acceptance::IfQueueHasRoom
     }
 
-    /// A member of a shared subscription is done with a message.
+    /// Marks a message as settled by a member of a shared subscription.
     fn settle(_state: &mut ShardState<Self>, _member: SessionKey, _delivery: &PendingMessage) {}
 
-    /// A member of a shared subscription is gone with a message. Says whether the mode sees to that.
+    /// Requeues a message of a shared subscription whose member is gone. Returns whether the mode redelivers it.
     fn requeue(_state: &mut ShardState<Self>, _member: SessionKey, _delivery: &PendingMessage) -> bool {
         false
     }
 
-    /// A message comes from elsewhere that groups may want.
+    /// Offers a message from elsewhere to groups.
     fn offer_to_groups(
         _state: &mut ShardState<Self>,
         _groups: &[Arc<ShareGroup>],
@@ -402,17 +406,17 @@ pub trait Mode: Sized + 'static {
     ) {
     }
 
-    /// Whether this broker gives a message that was published here to a group.
+    /// Whether this broker delivers a message that was published here to a group.
     fn delivers_to_group(_state: &ShardState<Self>, _group: &ShareGroup, _topic: &str) -> bool {
         true
     }
 
-    /// Another shard tells what has become of a member of a shared subscription.
+    /// Handles another shard's update about a member of a shared subscription.
     fn update_member(state: &mut ShardState<Self>, update: &MemberUpdate) {
         state.handle_member_credit(&update.share, update.member);
     }
 
-    /// Whether the client of a connection is sent a retained message that a search has found.
+    /// Whether a retained message that a search found can be sent to the client of a connection.
     fn may_be_shown(_state: &mut ShardState<Self>, _index: ConnectionIndex, _message: &Message) -> Fit {
         Fit::Now
     }
@@ -422,31 +426,31 @@ pub trait Mode: Sized + 'static {
     /// A turn begins.
     fn begin_turn(_shard: &mut Shard<Self>, _io: &impl Io<Self>) {}
 
-    /// Routes what has come from elsewhere.
+    /// Routes messages that arrived from elsewhere.
     fn route_arrivals(_shard: &mut Shard<Self>) {}
 
-    /// Something has come from the thread of the mode.
+    /// Handles an event of the mode's thread.
     fn handle_event(_shard: &mut Shard<Self>, _event: Event) {}
 
-    /// A turn is over: does what is due, and sends requests.
+    /// Ends a turn: runs due tasks and sends requests.
     fn end_turn(_shard: &mut Shard<Self>, _io: &mut impl Io<Self>) {}
 
-    /// When something is due.
+    /// When the next task is due.
     fn next_due_ms(_state: &ShardState<Self>) -> Option<u64> {
         None
     }
 
-    /// Whether something is left to do that no event brings back.
+    /// Whether work is left that no event triggers.
     fn has_work(_shard: &Shard<Self>) -> bool {
         false
     }
 
-    /// The values of `$SYS` are published.
+    /// Publishes the mode's own `$SYS` topics.
     fn publish_sys(_shard: &mut Shard<Self>, _totals: &Totals, _interval_ms: u64) {}
 }
 
 impl<M: Mode> Shard<M> {
-    /// The thread of the mode has something to tell. To be called from [`Io::run_commands`], in the order in which it was told.
+    /// Handles an event of the mode's thread. Call this from [`Io::run_commands`], in the order of the events.
     pub fn handle_event(&mut self, event: Event, now_ms: u64) {
         self.state.clock.set(now_ms);
         M::handle_event(self, event);

@@ -1,11 +1,11 @@
-//! A broker in memory: it promises nothing beyond the process.
+//! The mode of a broker without storage: nothing outlives the process.
 
 use tautwire_session::NoJournal;
 
 use super::Mode;
 use crate::shard_context::ShardContext;
 
-/// The mode of a broker in memory, of which nothing outlives the process.
+/// The mode of a broker without storage: nothing outlives the process.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Volatile;
 

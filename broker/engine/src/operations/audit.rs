@@ -1,5 +1,5 @@
-//! Events for the audit log and the log: records of the `log` facade with the target `audit`, which have names and values and no text.
-//! The logger of the process decides which lines it makes of them.
+//! Events for the audit log and the log: records of the `log` facade with the target `audit`, which have names and values and no text. The
+//! logger of the process formats them.
 
 use tautwire_protocol::ReasonCode;
 
@@ -10,14 +10,14 @@ use crate::mode::Mode;
 use crate::shard::ShardState;
 use crate::text::beginning;
 
-/// Records are let through at every level of the log.
+/// The target of audit records, which pass every log level.
 const TARGET: &str = "audit";
 
-/// What of the User Name of a refused client is told. Some clients send a token there: its beginning gives nothing away.
+/// The logged length of a refused client's User Name. Some clients send a token there; its beginning reveals no secret.
 const USER_NAME_LOGGED_BYTES: usize = 128;
 
 impl<M: Mode> ShardState<M> {
-    /// A client has been let in.
+    /// Records an accepted client.
     pub(crate) fn audit_connect(&self, index: ConnectionIndex, session: SessionIndex) {
         if log::max_level() == log::LevelFilter::Off {
             return;
@@ -29,7 +29,7 @@ impl<M: Mode> ShardState<M> {
         );
     }
 
-    /// A client that had been let in is gone, or is sent away.
+    /// Records the end of an accepted client's connection.
     pub(crate) fn audit_disconnect(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
         let Some(session) = self.connections[index].session() else { return };
         if log::max_level() == log::LevelFilter::Off {
@@ -45,7 +45,7 @@ impl<M: Mode> ShardState<M> {
         );
     }
 
-    /// A CONNECT has been answered with an error. Nobody has shown to be who it names.
+    /// Records a refused CONNECT. Its names were not authenticated.
     pub(crate) fn audit_connect_refused(
         &self,
         index: ConnectionIndex,
@@ -66,7 +66,7 @@ impl<M: Mode> ShardState<M> {
         );
     }
 
-    /// A connected client has failed to re-authenticate.
+    /// Records a connected client that has failed to re-authenticate.
     #[cold]
     pub(crate) fn audit_reauthentication(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
         let AuditedClient { user, listener, address } = self.audited_client(index);
@@ -79,7 +79,7 @@ impl<M: Mode> ShardState<M> {
         );
     }
 
-    /// A client is refused from now on, for a time, because its connections break off too often.
+    /// Records a client that is blocked for a time, because it reconnects too often.
     #[cold]
     pub(crate) fn audit_flapping_blocked(&self, index: ConnectionIndex, client_id: &str) {
         let AuditedClient { user, listener, address } = self.audited_client(index);
@@ -90,19 +90,19 @@ impl<M: Mode> ShardState<M> {
         );
     }
 
-    /// The access rules do not allow what a client wants.
+    /// Records an action of a client that the access rules deny.
     #[cold]
-    pub(crate) fn audit_denied(&self, index: ConnectionIndex, what: &str, topic: &str) {
-        self.audit_denied_client(index, self.client_id_of(index), what, topic);
+    pub(crate) fn audit_denied(&self, index: ConnectionIndex, action: &str, topic: &str) {
+        self.audit_denied_client(index, self.client_id_of(index), action, topic);
     }
 
-    /// The same of a client that has no session yet.
+    /// The same for a client without a session.
     #[cold]
-    pub(crate) fn audit_denied_client(&self, index: ConnectionIndex, client_id: &str, what: &str, topic: &str) {
+    pub(crate) fn audit_denied_client(&self, index: ConnectionIndex, client_id: &str, action: &str, topic: &str) {
         let AuditedClient { user, listener, address } = self.audited_client(index);
         log::error!(
             target: TARGET,
-            event = "denied", action = what, topic = topic, client_id = client_id, user = user, listener = listener,
+            event = "denied", action = action, topic = topic, client_id = client_id, user = user, listener = listener,
             address = &*address, reason_code = ReasonCode::NotAuthorized.as_u8();
             ""
         );
@@ -123,7 +123,7 @@ impl<M: Mode> ShardState<M> {
     }
 }
 
-/// Where a connection comes from, and whose it is as far as that has been asked.
+/// The origin of a connection, and its user if authenticated.
 struct AuditedClient<'h> {
     user: &'h str,
     listener: &'h str,

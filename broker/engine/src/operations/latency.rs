@@ -1,35 +1,35 @@
-//! How long messages and acknowledgements take through the broker.
+//! Measures how long messages and acknowledgements take through the broker.
 //!
-//! A message costs one addition: all that a turn hands on of what it has read took as long, from the turn's beginning until it has
-//! written. What other shards have read, and what has waited for the log, has an earlier moment with it.
+//! A message costs one addition: everything that a turn forwards of its own input took equally long, from the turn's beginning until it has
+//! written. Messages that other shards read, and those that waited for the log, carry an earlier timestamp.
 
 use tautwire_message::{DurationCounts, Durations};
 use tautwire_protocol::QoS;
 
 use crate::connection::ack::{Ack, TimestampUs};
 
-/// Different moments of reading that one turn tells apart. What comes beyond them counts as read when the last of them was.
-const RUNS_MAX: usize = 1_024;
+/// The number of different read times that one turn can record. Later ones count as the last one.
+const READ_TIMES_MAX: usize = 1_024;
 
 const KINDS: usize = 5;
 const PUBACK: usize = 3;
 const PUBREC: usize = 4;
 
-/// How long it took on one shard, which is the only one to count.
+/// The latency counts of one shard, which is their only writer.
 #[derive(Debug, Default)]
 pub struct LatencyCounts([DurationCounts; KINDS]);
 
-/// How long it took from reading a PUBLISH packet.
+/// Latencies since a PUBLISH packet was read.
 #[derive(Debug, Default, Clone)]
 pub struct Latencies {
-    /// Until it was written to a client, by the QoS at which that got it. What waited for the client is not in it.
+    /// Until it was written to a client, by the QoS of the delivery. Messages that waited for their receiver are not included.
     pub delivery: [Durations; 3],
-    /// Until PUBACK and PUBREC were written, with the wait for the log.
+    /// Until PUBACK and PUBREC were written, including the wait for the log.
     pub acknowledgement: [Durations; 2],
 }
 
 impl Latencies {
-    /// Those of all shards.
+    /// Merges the counts of all shards.
     pub fn of<'a>(shards: impl IntoIterator<Item = &'a LatencyCounts>) -> Latencies {
         let mut all = Latencies::default();
         for LatencyCounts(counts) in shards {
@@ -40,69 +40,69 @@ impl Latencies {
     }
 }
 
-/// What has been handed on of what was read at one moment.
+/// Forwarded messages and acknowledgements with one read time.
 type ForwardedCounts = [u64; KINDS];
 
-/// What a turn hands on.
+/// Records what a turn forwards.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyRecorder {
     turn_began_us: u64,
-    /// When what is handled now was read.
+    /// The read time of the current input.
     read_at_us: u64,
     forwarded: ForwardedCounts,
-    /// What was read at other moments.
+    /// Counts with other read times.
     earlier: Vec<(u64, ForwardedCounts)>,
 }
 
 impl LatencyRecorder {
-    /// A turn begins, and what is handled from now on is what it reads.
+    /// Begins a turn, which handles its own input.
     #[inline]
     pub(crate) fn begin_turn(&mut self, now_us: u64) {
         (self.turn_began_us, self.read_at_us) = (now_us, now_us);
     }
 
-    /// When what is handled now was read.
+    /// The read time of the current input.
     #[inline]
     pub(crate) fn read_at_us(&self) -> u64 {
         self.read_at_us
     }
 
-    /// The same, for what has to wait.
+    /// The read time of the current input, as a short timestamp for delayed acknowledgements.
     #[inline]
     pub(crate) fn stamp(&self) -> TimestampUs {
         self.read_at_us as TimestampUs
     }
 
-    /// What is handled from now on was read by another shard.
+    /// Begins a batch of another shard, with its read time.
     pub(crate) fn begin_batch(&mut self, read_at_us: u64) {
         self.close_run();
         self.read_at_us = read_at_us;
     }
 
-    /// What is handled from now on is what this turn reads.
+    /// Ends the batch: the turn's own input follows.
     pub(crate) fn end_batch(&mut self) {
         self.close_run();
         self.read_at_us = self.turn_began_us;
     }
 
-    /// So many messages that did not wait for their receivers have been handed on.
+    /// Counts messages that were delivered without waiting for their receivers.
     #[inline]
     pub(crate) fn record_delivered(&mut self, qos: QoS, messages: u64) {
         self.forwarded[qos as usize] += messages;
     }
 
-    /// How many of them there have been. Only the difference between two moments of one turn means something.
+    /// The number of such messages. Only the difference between two calls in one turn is meaningful.
     pub(crate) fn delivered(&self, qos: QoS) -> u64 {
         self.forwarded[qos as usize]
     }
 
-    /// The same of QoS 1 or 2, which `is_live` unless it was retained and is owed.
+    /// Counts a message of QoS 1 or 2, unless it is a retained one (`!is_live`).
     #[inline]
     pub(crate) fn record_started(&mut self, qos: QoS, is_live: bool) {
         self.forwarded[qos as usize] += u64::from(is_live);
     }
 
-    /// An acknowledgement leaves, or a message that waited for nothing but what such a one waits for.
+    /// Counts an acknowledgement, or a message that was delayed only like one.
     #[inline]
     pub(crate) fn record_acknowledged(&mut self, ack: &Ack) {
         if let Some(kind) = kind(ack) {
@@ -110,12 +110,12 @@ impl LatencyRecorder {
         }
     }
 
-    /// The same where it has waited since its stamp.
+    /// The same for one that was delayed since its stamp.
     pub(crate) fn record_waited(&mut self, ack: &Ack, stamp: TimestampUs) {
         let Some(kind) = kind(ack) else { return };
         let waited_us = (self.turn_began_us as TimestampUs).wrapping_sub(stamp);
         let read_at_us = self.turn_began_us.saturating_sub(u64::from(waited_us));
-        let is_full = self.earlier.len() >= RUNS_MAX;
+        let is_full = self.earlier.len() >= READ_TIMES_MAX;
         match self.earlier.last_mut() {
             Some((at_us, forwarded)) if *at_us == read_at_us || is_full => forwarded[kind] += 1,
             _ => {
@@ -131,7 +131,7 @@ impl LatencyRecorder {
         if forwarded == ForwardedCounts::default() {
             return;
         }
-        let is_full = self.earlier.len() >= RUNS_MAX;
+        let is_full = self.earlier.len() >= READ_TIMES_MAX;
         match self.earlier.last_mut() {
             Some((at_us, sum)) if *at_us == self.read_at_us || is_full => {
                 sum.iter_mut().zip(forwarded).for_each(|(sum, more)| *sum += more);
@@ -140,13 +140,13 @@ impl LatencyRecorder {
         }
     }
 
-    /// Whether the turn has handed on anything.
+    /// Whether the turn has forwarded anything.
     #[inline]
     pub(crate) fn has_measurements(&self) -> bool {
         self.forwarded.iter().fold(0, |any, times| any | times) != 0 || !self.earlier.is_empty()
     }
 
-    /// The turn has written what it hands on.
+    /// Finishes the turn after it has written its output.
     #[inline]
     pub(crate) fn finish(&mut self, now_us: u64, counts: &LatencyCounts) {
         if !self.earlier.is_empty() {
@@ -171,7 +171,7 @@ impl LatencyCounts {
     }
 }
 
-/// What is counted of what may wait for the log.
+/// The kind under which an acknowledgement is counted.
 #[inline]
 fn kind(ack: &Ack) -> Option<usize> {
     match ack {
@@ -233,11 +233,11 @@ mod tests {
     fn a_turn_tells_so_many_moments_apart() {
         let (mut recorder, counts) = (LatencyRecorder::default(), LatencyCounts::default());
         recorder.begin_turn(1_000_000);
-        for stamp in 0..2 * RUNS_MAX {
+        for stamp in 0..2 * READ_TIMES_MAX {
             recorder.record_waited(&Ack::Deliver(id(), true), stamp as TimestampUs);
         }
-        assert_eq!(recorder.earlier.len(), RUNS_MAX);
+        assert_eq!(recorder.earlier.len(), READ_TIMES_MAX);
         recorder.finish(1_000_000, &counts);
-        assert_eq!(Latencies::of([&counts]).delivery[2].count(), 2 * RUNS_MAX as u64);
+        assert_eq!(Latencies::of([&counts]).delivery[2].count(), 2 * READ_TIMES_MAX as u64);
     }
 }

@@ -1,4 +1,4 @@
-//! What operators ask and see: queries, publishing, traces, taps, values of the broker.
+//! Operations: admin queries, publishing for operators, traces, taps, `$SYS` topics, audit events.
 
 pub(crate) mod admin_query;
 pub(crate) mod audit;

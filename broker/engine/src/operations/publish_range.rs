@@ -1,21 +1,21 @@
-//! Messages of an operator that are stored elsewhere than in the log of this broker.
+//! Messages of operators that are stored outside of this broker's log.
 
-/// One message, or several that somebody wants to know of together.
+/// One message, or several with a common status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PublishRange {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// How many messages these are. There are no others between them where the range has no more numbers.
+    /// The number of messages. If it equals the length of the range, no other messages are between them.
     pub(crate) count: u64,
 }
 
 impl PublishRange {
-    /// The message with this number.
+    /// A range of one message.
     pub(crate) fn one(number: u64) -> PublishRange {
         PublishRange { first: number, last: number, count: 1 }
     }
 
-    /// What is known when both are.
+    /// A range that covers both.
     pub(crate) fn with(self, other: PublishRange) -> PublishRange {
         PublishRange {
             first: self.first.min(other.first),

@@ -1,9 +1,9 @@
-//! The header `traceparent` of W3C Trace Context, level 1, as user properties have it.
+//! The `traceparent` header of W3C Trace Context, level 1, in a user property.
 
-/// Length of the header of version 00.
+/// The length of the header in version 00.
 const LENGTH: usize = 55;
 
-/// To which trace a message belongs, as its publisher says.
+/// The trace of a message, as given by its publisher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TraceParent {
     pub(crate) trace_id: [u8; 16],
@@ -12,11 +12,11 @@ pub(crate) struct TraceParent {
 }
 
 impl TraceParent {
-    /// `None` for what is no such header: then there is none.
+    /// Parses the header; returns `None` if it is invalid.
     pub(crate) fn parse(text: &str) -> Option<TraceParent> {
         let bytes = text.as_bytes();
         let version = byte(bytes.get(..2)?)?;
-        // A later version may have more behind another dash; what stands before means the same. Version ff is forbidden.
+        // A later version may continue after another dash; the part before it means the same. Version ff is forbidden.
         let is_whole = match version {
             0 => bytes.len() == LENGTH,
             0xff => false,
@@ -46,7 +46,7 @@ fn byte(pair: &[u8]) -> Option<u8> {
     Some(digit(*high)? << 4 | digit(*low)?)
 }
 
-/// Lower case alone.
+/// Parses a lower-case hexadecimal digit.
 fn digit(character: u8) -> Option<u8> {
     match character {
         b'0'..=b'9' => Some(character - b'0'),
@@ -63,14 +63,14 @@ mod tests {
 
     #[test]
     fn a_header_is_read() {
-        let read = TraceParent::parse(GOOD).expect("it is one");
+        let read = TraceParent::parse(GOOD).expect("a valid header");
         assert_eq!(
             (read.trace_id[0], read.trace_id[15], read.parent_id[0], read.parent_id[7]),
             (0x0a, 0x9c, 0xb7, 0x31)
         );
         assert!(read.is_sampled);
         assert_eq!(TraceParent::parse(&GOOD.replace("-01", "-00")).map(|read| read.is_sampled), Some(false));
-        // Other flags mean nothing yet.
+        // Other flags are not defined yet.
         assert_eq!(TraceParent::parse(&GOOD.replace("-01", "-fe")).map(|read| read.is_sampled), Some(false));
         assert_eq!(TraceParent::parse(&GOOD.replace("-01", "-09")).map(|read| read.is_sampled), Some(true));
     }

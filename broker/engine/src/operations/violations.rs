@@ -1,4 +1,4 @@
-//! How often each contract was broken, and the last reasons, so that an operator can be told. Never what was in a payload.
+//! Counts and recent samples of contract violations, for operators. They never contain payload data.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,34 +7,34 @@ use tautwire_contracts::{Catalogue, Violation};
 
 use crate::text::beginning;
 
-/// Reasons that are kept of one contract.
+/// The maximum number of samples of one contract.
 const SAMPLES_MAX: usize = 8;
-/// So much is kept of each text.
+/// The maximum length of each text.
 const TEXT_MAX_BYTES: usize = 128;
 
-/// A reason for which a contract was broken, one time or several in a row.
+/// A violation of a contract, once or several times in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViolationSample {
     /// The stable code of the rule.
     pub rule: &'static str,
-    /// The way to the field; empty for the payload itself.
+    /// The path of the field; empty for the payload itself.
     pub path: Box<str>,
-    /// What should have been there.
+    /// The expected value.
     pub expected: Box<str>,
     /// The topic of the last message.
     pub topic: Box<str>,
     /// How many in a row.
     pub count: u64,
-    /// When the last one came, in milliseconds since the Unix epoch.
+    /// When the last one occurred, in milliseconds since the Unix epoch.
     pub last_ms: u64,
 }
 
-/// What is known of one contract.
+/// The violations of one contract.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContractViolations {
-    /// Payloads that broke it since it has been there, or since the start.
+    /// Violations since the contract was added, or since the start.
     pub count: u64,
-    /// The last reasons, the latest last.
+    /// The last violations, in order of time.
     pub samples: VecDeque<ViolationSample>,
 }
 
@@ -80,20 +80,20 @@ impl ContractViolations {
     }
 }
 
-/// What is known of the contracts that were broken, by name. A copy costs little.
+/// Violations by contract name. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ViolationReport(BTreeMap<Arc<str>, Arc<ContractViolations>>);
 
 impl ViolationReport {
-    /// What is known of a contract; `None` where it was not broken.
+    /// The violations of a contract; `None` if there are none.
     pub fn of(&self, contract: &str) -> Option<&ContractViolations> {
         self.0.get(contract).map(|violations| &**violations)
     }
 
-    /// What several shards know.
-    pub fn merge(books: impl IntoIterator<Item = ViolationReport>) -> ViolationReport {
+    /// Merges the reports of several shards.
+    pub fn merge(reports: impl IntoIterator<Item = ViolationReport>) -> ViolationReport {
         let mut all = ViolationReport::default();
-        for (name, violations) in books.into_iter().flat_map(|book| book.0) {
+        for (name, violations) in reports.into_iter().flat_map(|report| report.0) {
             Arc::make_mut(all.0.entry(name).or_default()).add(&violations);
         }
         all
@@ -108,7 +108,7 @@ impl ViolationReport {
         }
     }
 
-    /// Forgets contracts that are not there any more.
+    /// Removes contracts that no longer exist.
     pub(crate) fn keep_to(&mut self, contracts: &Catalogue) {
         self.0.retain(|name, _| contracts.named(name).is_some());
     }
@@ -123,7 +123,7 @@ mod tests {
         ViolationSample { rule: "type", path: path.into(), expected: "a number".into(), topic, count: 1, last_ms }
     }
 
-    fn book(samples: impl IntoIterator<Item = ViolationSample>) -> ViolationReport {
+    fn report(samples: impl IntoIterator<Item = ViolationSample>) -> ViolationReport {
         let samples: VecDeque<_> = samples.into_iter().collect();
         let violations = ContractViolations { count: 100, samples };
         ViolationReport([("c".into(), Arc::new(violations))].into())
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn what_shards_know_is_put_together_in_the_order_of_time() {
-        let first = book((0..8).map(|at| sample("a", 2 * at)));
-        let second = book((0..8).map(|at| sample("b", 2 * at + 1)));
+        let first = report((0..8).map(|at| sample("a", 2 * at)));
+        let second = report((0..8).map(|at| sample("b", 2 * at + 1)));
         let merged = ViolationReport::merge([first, second, ViolationReport::default()]);
-        let found = merged.of("c").expect("it was broken");
+        let found = merged.of("c").expect("the contract was violated");
         assert_eq!(found.count, 200);
         assert_eq!(found.samples.iter().map(|sample| sample.last_ms).collect::<Vec<_>>(), (8..16).collect::<Vec<_>>());
         assert_eq!(merged.of("d"), None);

@@ -1,4 +1,4 @@
-//! A client of MQTT 5.0 that keeps its state, acknowledges what it gets, and sends again what was not acknowledged.
+//! A client of MQTT 5.0 that stores its session, acknowledges messages, and sends unacknowledged ones again.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use tautwire_protocol::{
 
 use crate::support::SocketId;
 
-/// A message that has come to the client.
+/// A message that the client received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedMessage {
     pub(crate) topic: String,
     pub(crate) payload: String,
     pub(crate) qos: QoS,
@@ -22,7 +22,7 @@ pub(crate) struct Received {
     pub(crate) packet_id: u16,
 }
 
-/// What the client wants to have published when its connection ends.
+/// The will of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct WillMessage {
     pub(crate) topic: String,
@@ -46,9 +46,9 @@ impl WillMessage {
     }
 }
 
-/// A message that the client has sent, and that is not done.
+/// A message that the client has sent, and that is not complete.
 #[derive(Debug, Clone)]
-struct Sent {
+struct SentMessage {
     packet_id: u16,
     topic: String,
     payload: String,
@@ -60,45 +60,45 @@ struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     pub(crate) name: String,
-    /// Where it is connected: the life of a node, and the socket there.
+    /// Its connection: the place of the node, and the socket there.
     pub(crate) at: Option<(usize, SocketId)>,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// What CONNACK has said: the reason, and whether there was a session.
+    /// The reason code and Session Present of CONNACK.
     pub(crate) connack: Option<(ConnectReason, bool)>,
-    /// How often it has been let in.
-    pub(crate) let_in: usize,
+    /// How often it was accepted.
+    pub(crate) accepted: usize,
     pub(crate) assigned: Option<String>,
-    /// What DISCONNECT has said.
+    /// The reason code of DISCONNECT.
     pub(crate) disconnected: Option<DisconnectReason>,
-    pub(crate) received: Vec<Received>,
-    /// QoS 2 messages that were received and not released, each for once in `received`.
-    held: BTreeSet<u16>,
-    in_flight: Vec<Sent>,
+    pub(crate) received: Vec<ReceivedMessage>,
+    /// Packet identifiers of QoS 2 messages that were received and not released; each is in `received` once.
+    unreleased: BTreeSet<u16>,
+    in_flight: Vec<SentMessage>,
     last_packet_id: u16,
-    /// What has been acknowledged to the end, by payload, and whether it was refused.
+    /// Payloads of completely acknowledged messages, and of refused ones.
     pub(crate) done: Vec<String>,
     pub(crate) refused: Vec<String>,
-    /// Why it was refused.
+    /// The reason codes of the refusals.
     pub(crate) reasons: Vec<ReasonCode>,
-    /// PUBACK and PUBREC that have come.
+    /// The number of received PUBACK and PUBREC packets.
     pub(crate) answers: usize,
     pub(crate) suback: Vec<u8>,
     pub(crate) unsubacks: usize,
-    /// It takes messages and does not acknowledge them.
+    /// It receives messages without acknowledging them.
     pub(crate) withholds_acks: bool,
-    owed: Vec<(QoS, u16)>,
+    pending_acks: Vec<(QoS, u16)>,
     pub(crate) receive_maximum: Option<u16>,
     pub(crate) releases: Vec<u16>,
-    /// It speaks MQTT 3.1.1.
+    /// It uses MQTT 3.1.1.
     pub(crate) is_v3: bool,
-    /// What its next connections leave.
+    /// The will of its next connections.
     pub(crate) will: Option<WillMessage>,
-    /// Where it has been told to go.
+    /// The Server Reference it received.
     pub(crate) reference: Option<String>,
-    /// Message Expiry Interval of what it publishes.
+    /// The Message Expiry Interval of its messages.
     pub(crate) message_expiry_s: Option<u32>,
-    /// What CONNACK has said of shared subscriptions.
+    /// Whether CONNACK allows shared subscriptions.
     pub(crate) may_share: bool,
 }
 
@@ -111,7 +111,7 @@ impl Client {
         matches!(self.connack, Some((ConnectReason::Success, _)))
     }
 
-    /// Whether everything that it has published is done.
+    /// Whether all of its messages are complete.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
@@ -120,54 +120,54 @@ impl Client {
         self.in_flight.len()
     }
 
-    /// What it has got, by payload.
+    /// The payloads it received.
     pub(crate) fn payloads(&self) -> Vec<&str> {
         self.received.iter().map(|received| &*received.payload).collect()
     }
 
-    /// Bytes for its node.
+    /// Takes the bytes for its node.
     pub(crate) fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
     fn send(&mut self, packet: &Packet<'_>) {
-        packet.append_to(self.version(), &mut self.output).expect("our packets are valid");
+        packet.append_to(self.version(), &mut self.output).expect("a valid packet");
     }
 
     fn version(&self) -> ProtocolVersion {
         if self.is_v3 { ProtocolVersion::V3_1_1 } else { ProtocolVersion::V5 }
     }
 
-    /// Begins a connection.
+    /// Starts a connection.
     pub(crate) fn connect(&mut self, is_clean: bool, expiry_s: u32) {
         (self.input, self.output) = (Vec::new(), Vec::new());
         (self.connack, self.disconnected, self.reference) = (None, None, None);
-        self.owed.clear();
+        self.pending_acks.clear();
         if is_clean {
             self.in_flight.clear();
-            self.held.clear();
+            self.unreleased.clear();
         }
         let mut properties = vec![Property::SessionExpiryInterval(expiry_s)];
         properties.extend(self.receive_maximum.and_then(std::num::NonZeroU16::new).map(Property::ReceiveMaximum));
         if self.is_v3 {
             properties.clear();
         }
-        let (name, words) = (self.name.clone(), self.will.clone());
+        let (name, will) = (self.name.clone(), self.will.clone());
         let mut will_properties = Vec::new();
-        if let Some(words) = words.as_ref().filter(|_| !self.is_v3) {
-            will_properties.push(Property::WillDelayInterval(words.delay_s));
-            will_properties.extend(words.message_expiry_s.map(Property::MessageExpiryInterval));
+        if let Some(will) = will.as_ref().filter(|_| !self.is_v3) {
+            will_properties.push(Property::WillDelayInterval(will.delay_s));
+            will_properties.extend(will.message_expiry_s.map(Property::MessageExpiryInterval));
         }
         let connect = Connect {
             version: self.version(),
             clean_start: is_clean,
             keep_alive_s: 0,
             client_id: &name,
-            will: words.as_ref().map(|words| Will {
-                topic: TopicName::new(&words.topic).expect("a valid topic"),
-                payload: words.payload.as_bytes(),
-                qos: words.qos,
-                retain: words.is_retained,
+            will: will.as_ref().map(|will| Will {
+                topic: TopicName::new(&will.topic).expect("a valid topic"),
+                payload: will.payload.as_bytes(),
+                qos: will.qos,
+                retain: will.is_retained,
                 properties: Properties::from_list(&will_properties),
             }),
             user_name: None,
@@ -177,7 +177,7 @@ impl Client {
         self.send(&Packet::Connect(connect));
     }
 
-    /// The connection is gone.
+    /// Drops the connection.
     pub(crate) fn drop_connection(&mut self) {
         (self.at, self.connack) = (None, None);
         (self.input, self.output) = (Vec::new(), Vec::new());
@@ -211,11 +211,11 @@ impl Client {
         self.send(&Packet::Unsubscribe(unsubscribe));
     }
 
-    /// Identifiers come again soon: one that the broker believes to be in use does harm then.
+    /// Identifiers are reused soon, so that one which the broker wrongly believes to be in use does harm.
     fn free_packet_id(&mut self) -> PacketId {
         loop {
             self.last_packet_id = self.last_packet_id % 24 + 1;
-            let is_free = |sent: &Sent| sent.packet_id != self.last_packet_id;
+            let is_free = |sent: &SentMessage| sent.packet_id != self.last_packet_id;
             if self.in_flight.iter().all(is_free) {
                 return id(self.last_packet_id);
             }
@@ -225,14 +225,14 @@ impl Client {
     pub(crate) fn publish(&mut self, topic: &str, payload: &str, qos: QoS, retain: bool) {
         let packet_id = if qos == QoS::AtMostOnce { 0 } else { self.free_packet_id().get() };
         let (topic, payload) = (topic.into(), payload.into());
-        let sent = Sent { packet_id, topic, payload, qos, is_retained: retain, is_received: false };
+        let sent = SentMessage { packet_id, topic, payload, qos, is_retained: retain, is_received: false };
         self.send_publish(&sent, false);
         if qos != QoS::AtMostOnce {
             self.in_flight.push(sent);
         }
     }
 
-    fn send_publish(&mut self, sent: &Sent, dup: bool) {
+    fn send_publish(&mut self, sent: &SentMessage, dup: bool) {
         let delivery = match sent.qos {
             QoS::AtMostOnce => Delivery::AtMostOnce,
             QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(sent.packet_id), dup },
@@ -246,22 +246,22 @@ impl Client {
             properties: Properties::from_list(&properties),
             payload: sent.payload.as_bytes(),
         };
-        publish.append_to(self.version(), &mut self.output).expect("our packets are valid");
+        publish.append_to(self.version(), &mut self.output).expect("a valid packet");
     }
 
-    /// Bytes from its node.
+    /// Handles bytes from its node.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         let input = std::mem::take(&mut self.input);
         let mut rest = &input[..];
         while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(self.version())) {
-            self.take(&packet);
+            self.handle_packet(&packet);
             rest = &rest[length..];
         }
         self.input = rest.to_vec();
     }
 
-    fn take(&mut self, packet: &Packet<'_>) {
+    fn handle_packet(&mut self, packet: &Packet<'_>) {
         match packet {
             Packet::ConnAck(connack) => {
                 self.connack = Some((connack.reason, connack.session_present));
@@ -269,8 +269,8 @@ impl Client {
                 self.may_share = connack.properties.shared_subscription_available() != Some(false);
                 self.assigned = connack.properties.assigned_client_identifier().map(str::to_owned);
                 if connack.reason == ConnectReason::Success {
-                    self.let_in += 1;
-                    self.begin(connack.session_present);
+                    self.accepted += 1;
+                    self.resume(connack.session_present);
                 }
             }
             Packet::Disconnect(disconnect) => {
@@ -289,7 +289,7 @@ impl Client {
             }
             Packet::PubRec(ack) => {
                 self.answers += 1;
-                // One that was sent twice may be answered twice.
+                // A message that was sent twice may be acknowledged twice.
                 if let Some(sent) = self.in_flight.iter_mut().find(|sent| sent.packet_id == ack.packet_id.get()) {
                     assert_eq!(sent.qos, QoS::ExactlyOnce);
                     sent.is_received = true;
@@ -298,21 +298,21 @@ impl Client {
             }
             Packet::PubComp(ack) => self.finish(ack.packet_id.get(), None),
             Packet::PubRel(release) => {
-                self.held.remove(&release.packet_id.get());
+                self.unreleased.remove(&release.packet_id.get());
                 self.releases.push(release.packet_id.get());
                 if !self.withholds_acks {
                     self.complete(release.packet_id);
                 }
             }
-            Packet::Publish(publish) => self.take_publish(publish),
+            Packet::Publish(publish) => self.handle_publish(publish),
             _ => {}
         }
     }
 
-    fn begin(&mut self, is_present: bool) {
+    fn resume(&mut self, is_present: bool) {
         if !is_present {
-            // The server knows nothing of them.
-            self.held.clear();
+            // The server does not know them.
+            self.unreleased.clear();
             self.in_flight.iter_mut().for_each(|sent| sent.is_received = false);
         }
         // In the order in which they were sent [MQTT-4.4.0-1], [MQTT-4.6.0-1].
@@ -347,15 +347,15 @@ impl Client {
         self.send(&Packet::PubComp(complete));
     }
 
-    fn take_publish(&mut self, publish: &Publish<'_>) {
+    fn handle_publish(&mut self, publish: &Publish<'_>) {
         let packet_id = publish.packet_id().map_or(0, PacketId::get);
         let is_dup = match publish.delivery {
             Delivery::AtMostOnce => false,
             Delivery::AtLeastOnce { dup, .. } | Delivery::ExactlyOnce { dup, .. } => dup,
         };
-        let received = Received {
+        let received = ReceivedMessage {
             topic: publish.topic.map_or("", |topic| topic.as_str()).to_owned(),
-            payload: String::from_utf8(publish.payload.to_vec()).expect("our payloads are text"),
+            payload: String::from_utf8(publish.payload.to_vec()).expect("a payload in UTF-8"),
             qos: publish.qos(),
             is_dup,
             is_retained: publish.retain,
@@ -365,27 +365,27 @@ impl Client {
             QoS::AtMostOnce => self.received.push(received),
             QoS::AtLeastOnce => {
                 self.received.push(received);
-                self.owe(QoS::AtLeastOnce, packet_id);
+                self.acknowledge_later(QoS::AtLeastOnce, packet_id);
             }
             QoS::ExactlyOnce => {
-                if self.held.insert(packet_id) {
+                if self.unreleased.insert(packet_id) {
                     self.received.push(received);
                 }
-                self.owe(QoS::ExactlyOnce, packet_id);
+                self.acknowledge_later(QoS::ExactlyOnce, packet_id);
             }
         }
     }
 
-    fn owe(&mut self, qos: QoS, packet_id: u16) {
-        self.owed.push((qos, packet_id));
+    fn acknowledge_later(&mut self, qos: QoS, packet_id: u16) {
+        self.pending_acks.push((qos, packet_id));
         if !self.withholds_acks {
             self.acknowledge();
         }
     }
 
-    /// Acknowledges all that has come.
+    /// Acknowledges all received messages.
     pub(crate) fn acknowledge(&mut self) {
-        for (qos, packet_id) in std::mem::take(&mut self.owed) {
+        for (qos, packet_id) in std::mem::take(&mut self.pending_acks) {
             let packet_id = id(packet_id);
             if qos == QoS::AtLeastOnce {
                 let reason = PubAckReason::Success;

@@ -9,7 +9,7 @@ use crate::world::{Plan, World};
 const HOUR_S: u32 = 3600;
 const SHARE: &str = "$share/g/a/#";
 
-/// So many members, one on each node in turn, each of which has subscribed.
+/// Connects this many members, on each node in turn, and subscribes each of them.
 fn members(world: &mut World, count: usize, qos: QoS, expiry_s: u32) -> Vec<usize> {
     let nodes = world.places.len();
     let members: Vec<_> = (0..count).map(|number| world.client(&format!("member-{number}"))).collect();
@@ -20,7 +20,7 @@ fn members(world: &mut World, count: usize, qos: QoS, expiry_s: u32) -> Vec<usiz
     members
 }
 
-/// What all of them have got, in order of the payloads.
+/// The payloads that all of them received, sorted.
 fn received(world: &World, members: &[usize]) -> Vec<String> {
     let payloads = members.iter().flat_map(|member| world.clients[*member].payloads());
     let mut received: Vec<_> = payloads.map(str::to_owned).collect();
@@ -32,15 +32,15 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("{number:03}")).collect()
 }
 
-/// Publishes messages with these numbers, in several topics.
+/// Publishes messages with these numbers to several topics.
 fn publish(world: &mut World, publisher: usize, range: std::ops::Range<usize>, qos: QoS) {
     for number in range {
         world.publish_and_wait(publisher, &format!("a/{}", number % 23), &format!("{number:03}"), qos);
     }
 }
 
-/// A partition may be on its way to another node: until it is there, nobody delivers it.
-fn settle(world: &mut World) {
+/// Waits until moving partitions have arrived: until then, no node delivers them.
+fn wait_for_partitions(world: &mut World) {
     world.run(20_000);
 }
 
@@ -48,7 +48,7 @@ fn settle(world: &mut World) {
 fn each_message_goes_to_one_member_of_all_nodes() {
     let mut world = World::new(3);
     let members = members(&mut world, 6, QoS::AtLeastOnce, 0);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 1, true, 0);
     assert!(world.clients[publisher].may_share);
@@ -56,10 +56,10 @@ fn each_message_goes_to_one_member_of_all_nodes() {
         publish(&mut world, publisher, range, qos);
     }
     world.run(1_000);
-    assert_eq!(received(&world, &members), numbers(0..200), "each once");
+    assert_eq!(received(&world, &members), numbers(0..200), "each message must arrive once");
     for member in members {
         let client = &world.clients[member];
-        assert!(client.received.len() > 5, "{} has had {}", client.name, client.received.len());
+        assert!(client.received.len() > 5, "{} got {}", client.name, client.received.len());
         assert!(client.received.iter().all(|received| received.qos == QoS::AtLeastOnce));
     }
 }
@@ -68,27 +68,27 @@ fn each_message_goes_to_one_member_of_all_nodes() {
 fn a_message_of_qos_0_goes_to_one_member_of_all_nodes() {
     let mut world = World::new(3);
     let members = members(&mut world, 6, QoS::AtLeastOnce, 0);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 2, true, 0);
     publish(&mut world, publisher, 0..100, QoS::AtMostOnce);
     world.run(1_000);
-    assert_eq!(received(&world, &members), numbers(0..100), "each once");
+    assert_eq!(received(&world, &members), numbers(0..100), "each message must arrive once");
     let nodes = members.iter().filter(|member| !world.clients[**member].received.is_empty());
-    assert!(nodes.count() > 3, "all nodes have a part of them");
-    // With the last member, nobody listens any more.
+    assert!(nodes.count() > 3, "members of all nodes get messages");
+    // With the last member, all announced filters are withdrawn.
     for member in members {
         world.disconnect(member);
     }
     world.run(10_000);
-    assert!(world.places.iter().all(|place| place.node.as_ref().expect("it lives").listens_to_nothing()));
+    assert!(world.places.iter().all(|place| place.node.as_ref().expect("the node runs").has_no_interest()));
 }
 
 #[test]
 fn members_who_take_qos_0_get_what_is_published_at_qos_1() {
     let mut world = World::new(2);
     let members = members(&mut world, 2, QoS::AtMostOnce, 0);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     publish(&mut world, publisher, 0..50, QoS::AtLeastOnce);
@@ -101,43 +101,47 @@ fn members_who_take_qos_0_get_what_is_published_at_qos_1() {
 fn what_a_member_has_not_acknowledged_when_it_goes_is_for_another() {
     let mut world = World::new(2);
     let members = members(&mut world, 4, QoS::AtLeastOnce, HOUR_S);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     let silent = members[1];
     world.clients[silent].withholds_acks = true;
     publish(&mut world, publisher, 0..60, QoS::AtLeastOnce);
     world.run(500);
-    let had = world.clients[silent].received.len();
-    assert!(had > 5, "it has had {had}");
+    let unacknowledged = world.clients[silent].received.len();
+    assert!(unacknowledged > 5, "it got {unacknowledged}");
     let others: Vec<_> = members.iter().copied().filter(|member| *member != silent).collect();
-    assert_eq!(received(&world, &others).len(), 60 - had, "as long as it is there, nobody else gets what it has");
+    assert_eq!(
+        received(&world, &others).len(),
+        60 - unacknowledged,
+        "while it is connected, its messages go to no other member"
+    );
     world.cut_off(silent);
-    world.run_until("others have them", |world| received(world, &others) == numbers(0..60));
-    // It gets nothing of them when it comes back, wherever that is.
+    world.run_until("other members have the messages", |world| received(world, &others) == numbers(0..60));
+    // It gets none of them when it connects again to any node.
     world.clients[silent].received.clear();
     world.clients[silent].withholds_acks = false;
-    assert!(world.connect(silent, 0, false, HOUR_S), "its session is there");
+    assert!(world.connect(silent, 0, false, HOUR_S), "its session was not resumed");
     world.run(1_000);
     assert!(world.clients[silent].received.is_empty());
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     publish(&mut world, publisher, 60..100, QoS::AtLeastOnce);
     world.run(500);
-    assert!(!world.clients[silent].received.is_empty(), "it is a member still");
+    assert!(!world.clients[silent].received.is_empty(), "it is no longer a member");
 }
 
 #[test]
 fn nothing_is_lost_when_a_node_with_members_dies() {
     let mut world = World::new(3);
     let members = members(&mut world, 3, QoS::AtLeastOnce, HOUR_S);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     world.clients[members[1]].withholds_acks = true;
     publish(&mut world, publisher, 0..60, QoS::AtLeastOnce);
     world.kill(1);
     let others = [members[0], members[2]];
-    world.run_until("others have all", |world| {
+    world.run_until("other members have all messages", |world| {
         received(world, &others).into_iter().collect::<BTreeSet<_>>().len() == 60
     });
 }
@@ -152,33 +156,33 @@ fn what_is_published_while_no_member_is_there_waits_for_one() {
 fn wait_for_a_member(qos: QoS) {
     let mut world = World::new(2);
     let members = members(&mut world, 2, qos, HOUR_S);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     for member in &members {
         world.cut_off(*member);
     }
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     publish(&mut world, publisher, 0..40, QoS::AtLeastOnce);
     world.run(1_000);
     world.connect(members[0], 1, false, HOUR_S);
-    world.run_until("it has all", |world| received(world, &members) == numbers(0..40));
-    settle(&mut world);
-    assert_eq!(received(&world, &members), numbers(0..40), "each once");
+    world.run_until("the member has all messages", |world| received(world, &members) == numbers(0..40));
+    wait_for_partitions(&mut world);
+    assert_eq!(received(&world, &members), numbers(0..40), "each message must arrive once");
 }
 
 #[test]
 fn a_member_who_is_slow_has_no_more_than_it_may() {
     let mut world = World::with(2, 0, Plan::default(), |_| {}, |cluster| cluster.member_messages_max = 5);
     let members = members(&mut world, 3, QoS::AtLeastOnce, 0);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     world.clients[members[0]].withholds_acks = true;
     publish(&mut world, publisher, 0..100, QoS::AtLeastOnce);
-    world.run_until("the others have the rest", |world| received(world, &members[1..]).len() >= 95);
+    world.run_until("the other members have the rest", |world| received(world, &members[1..]).len() >= 95);
     assert_eq!(world.clients[members[0]].received.len(), 5);
-    // Where all are slow, the rest waits in the log.
+    // If all members are slow, the rest waits in the log.
     (1..3).for_each(|member| world.clients[members[member]].withholds_acks = true);
     publish(&mut world, publisher, 100..200, QoS::AtLeastOnce);
     world.run(2_000);
@@ -191,27 +195,27 @@ fn a_member_who_is_slow_has_no_more_than_it_may() {
         world.clients[*member].withholds_acks = false;
         world.clients[*member].acknowledge();
     }
-    world.run_until("all is delivered", |world| received(world, &members) == numbers(0..200));
+    world.run_until("all messages are delivered", |world| received(world, &members) == numbers(0..200));
 }
 
 #[test]
 fn a_member_that_unsubscribes_gets_nothing_more_and_a_group_without_members_ends() {
     let mut world = World::new(2);
     let members = members(&mut world, 2, QoS::AtLeastOnce, HOUR_S);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     world.clients[members[0]].unsubscribe(SHARE);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     publish(&mut world, publisher, 0..30, QoS::AtLeastOnce);
     world.run(1_000);
     assert_eq!(received(&world, &members[1..]), numbers(0..30));
     world.clients[members[1]].unsubscribe(SHARE);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     publish(&mut world, publisher, 30..60, QoS::AtLeastOnce);
     world.subscribe(members[0], SHARE, QoS::AtLeastOnce);
-    settle(&mut world);
-    assert_eq!(received(&world, &members), numbers(0..30), "a group begins with its first member");
+    wait_for_partitions(&mut world);
+    assert_eq!(received(&world, &members), numbers(0..30), "a group must begin with its first member");
     publish(&mut world, publisher, 60..80, QoS::AtLeastOnce);
     world.run(1_000);
     assert_eq!(received(&world, &members[..1]), numbers(60..80));
@@ -221,7 +225,7 @@ fn a_member_that_unsubscribes_gets_nothing_more_and_a_group_without_members_ends
 fn a_node_that_comes_gets_its_part_and_nothing_is_delivered_twice() {
     let mut world = World::new(2);
     let first = members(&mut world, 1, QoS::AtLeastOnce, 0);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     let second = world.client("second");
@@ -248,41 +252,41 @@ fn a_group_whose_record_cannot_be_read_refuses_members() {
     assert_eq!(world.subscribe(client, SHARE, QoS::AtLeastOnce), [refused]);
     world.clients[client].subscribe("b", QoS::AtLeastOnce, false);
     world.run(100);
-    assert_eq!(world.clients[client].suback, [1], "and nothing waits for it");
+    assert_eq!(world.clients[client].suback, [1], "a later SUBSCRIBE must not wait for it");
     assert_eq!(world.broker_totals(0).subscriptions, 1);
 }
 
-/// One member has 30 messages and acknowledges none when another one comes on another node, with which it is to share.
-fn a_second_node_comes(return_wait_ms: u64) -> (World, [usize; 2], usize) {
+/// A world in which one member has 30 unacknowledged messages when a second one subscribes on another node.
+fn world_with_second_node(return_wait_ms: u64) -> (World, [usize; 2], usize) {
     let mut world = World::with(2, 0, Plan::default(), |_| {}, |cluster| cluster.return_wait_ms = return_wait_ms);
     let first = members(&mut world, 1, QoS::AtLeastOnce, 0)[0];
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     let (second, publisher) = (world.client("second"), world.client("p"));
     world.connect(publisher, 0, true, 0);
     world.clients[first].withholds_acks = true;
     publish(&mut world, publisher, 0..30, QoS::AtLeastOnce);
     world.connect(second, 1, true, 0);
     world.subscribe(second, SHARE, QoS::AtLeastOnce);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     (world, [first, second], publisher)
 }
 
 #[test]
 fn what_members_have_goes_to_no_other_node_before_they_have_had_time_for_it() {
-    let (mut world, members, publisher) = a_second_node_comes(60_000);
+    let (mut world, members, publisher) = world_with_second_node(60_000);
     assert_eq!(received(&world, &members), numbers(0..30));
     world.clients[members[0]].withholds_acks = false;
     world.clients[members[0]].acknowledge();
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     publish(&mut world, publisher, 30..90, QoS::AtLeastOnce);
     world.run(1_000);
-    assert_eq!(received(&world, &members), numbers(0..90), "each once");
+    assert_eq!(received(&world, &members), numbers(0..90), "each message must arrive once");
     assert!(world.clients[members[1]].received.len() > 10, "{}", world.clients[members[1]].received.len());
 }
 
 #[test]
 fn a_member_that_is_silent_keeps_no_other_node_waiting() {
-    let (world, [_, second], _) = a_second_node_comes(1_000);
+    let (world, [_, second], _) = world_with_second_node(1_000);
     assert!(world.clients[second].received.len() > 5, "{}", world.clients[second].received.len());
 }
 
@@ -294,7 +298,7 @@ fn what_a_node_says_of_itself_goes_to_its_own_members() {
         world.connect(member, place, true, 0);
         world.subscribe(member, "$share/g/$SYS/#", QoS::AtMostOnce);
     }
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     for member in members {
         world.clients[member].received.clear();
     }
@@ -302,13 +306,13 @@ fn what_a_node_says_of_itself_goes_to_its_own_members() {
     let topics = |member: usize| -> BTreeSet<String> {
         world.clients[member].received.iter().map(|received| received.topic.clone()).collect()
     };
-    // Some of it is said when it has changed.
+    // Some values are published only when they have changed.
     let common = topics(members[0]).intersection(&topics(members[1])).count();
     assert!(common > 10, "{common}");
 }
 
-/// A world whose nodes look through groups so often, and a publisher.
-fn patrolled(group_check_interval_ms: u64) -> (World, usize) {
+/// A world whose nodes check groups at this interval, and a publisher.
+fn world_with_group_checks(group_check_interval_ms: u64) -> (World, usize) {
     let set_member = |member: &mut tautwire_cluster::Settings| {
         (member.group_check_interval_ms, member.confirm_gone_ms) = (group_check_interval_ms, 500);
     };
@@ -318,13 +322,13 @@ fn patrolled(group_check_interval_ms: u64) -> (World, usize) {
     (world, publisher)
 }
 
-/// What a new member gets of messages that were published before it subscribed, and of those that were published after that.
-fn joins_late(world: &mut World, publisher: usize) -> Vec<String> {
+/// What a new member gets of messages that were published before it subscribed, and after.
+fn join_late(world: &mut World, publisher: usize) -> Vec<String> {
     publish(world, publisher, 0..20, QoS::AtLeastOnce);
     let late = world.client("late");
     world.connect(late, 0, true, 0);
     world.subscribe(late, SHARE, QoS::AtLeastOnce);
-    settle(world);
+    wait_for_partitions(world);
     publish(world, publisher, 20..40, QoS::AtLeastOnce);
     world.run(1_000);
     received(world, &[late])
@@ -333,37 +337,37 @@ fn joins_late(world: &mut World, publisher: usize) -> Vec<String> {
 #[test]
 fn a_group_ends_with_a_session_that_has_expired() {
     for (expiry_s, got) in [(2, 20..40), (HOUR_S, 0..40)] {
-        let (mut world, publisher) = patrolled(5_000);
+        let (mut world, publisher) = world_with_group_checks(5_000);
         let member = members(&mut world, 1, QoS::AtLeastOnce, expiry_s)[0];
-        settle(&mut world);
+        wait_for_partitions(&mut world);
         world.cut_off(member);
         world.run(30_000);
-        assert_eq!(joins_late(&mut world, publisher), numbers(got), "a session of {expiry_s} s");
+        assert_eq!(join_late(&mut world, publisher), numbers(got), "a session of {expiry_s} s");
     }
 }
 
 #[test]
 fn a_group_ends_with_a_session_that_was_ended_by_a_clean_start_elsewhere() {
     for (is_clean, got) in [(true, 20..40), (false, 0..40)] {
-        // No patrol comes in time.
-        let (mut world, publisher) = patrolled(u64::MAX / 2);
+        // No group check is due in time.
+        let (mut world, publisher) = world_with_group_checks(u64::MAX / 2);
         let member = members(&mut world, 1, QoS::AtLeastOnce, HOUR_S)[0];
-        settle(&mut world);
+        wait_for_partitions(&mut world);
         world.cut_off(member);
-        settle(&mut world);
+        wait_for_partitions(&mut world);
         world.connect(member, 1, is_clean, HOUR_S);
         world.cut_off(member);
-        settle(&mut world);
-        assert_eq!(joins_late(&mut world, publisher), numbers(got), "a clean start: {is_clean}");
+        wait_for_partitions(&mut world);
+        assert_eq!(join_late(&mut world, publisher), numbers(got), "a clean start: {is_clean}");
     }
 }
 
 #[test]
 fn a_group_ends_with_a_session_whose_node_dies_as_the_client_connects_anew() {
-    let (mut world, publisher) = patrolled(5_000);
+    let (mut world, publisher) = world_with_group_checks(5_000);
     let member = members(&mut world, 1, QoS::AtLeastOnce, 0)[0];
-    settle(&mut world);
-    // Its session ends with the connection, and nobody is left to say so.
+    wait_for_partitions(&mut world);
+    // Its session ends with the connection, and no node is left to report that.
     world.kill(0);
     world.run(60_000);
     assert!(!world.clients[member].is_connected());
@@ -372,7 +376,7 @@ fn a_group_ends_with_a_session_whose_node_dies_as_the_client_connects_anew() {
     world.connect(publisher, 1, true, 0);
     publish(&mut world, publisher, 0..20, QoS::AtLeastOnce);
     world.subscribe(late, SHARE, QoS::AtLeastOnce);
-    settle(&mut world);
+    wait_for_partitions(&mut world);
     publish(&mut world, publisher, 20..40, QoS::AtLeastOnce);
     world.run(1_000);
     assert_eq!(received(&world, &[late]), numbers(20..40));

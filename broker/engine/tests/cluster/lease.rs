@@ -1,4 +1,4 @@
-//! What a node does whose lease has run out.
+//! The behavior of a node whose lease has expired.
 
 use tautwire_protocol::{ConnectReason, QoS};
 
@@ -16,30 +16,30 @@ fn a_node_that_is_cut_off_serves_nobody_and_begins_anew() {
     world.places[0].is_cut = true;
     world.publish(publisher, "a", "1", QoS::AtLeastOnce);
     world.run(5_000);
-    assert!(!world.clients[publisher].is_idle(), "it is not acknowledged");
+    assert!(!world.clients[publisher].is_idle(), "the message must not be acknowledged");
     world.run(3_000);
-    assert_eq!(world.broker_totals(0).cluster_lease_expirations, 2, "one for each shard");
-    // QoS 0 is not delivered either.
+    assert_eq!(world.broker_totals(0).cluster_lease_expirations, 2, "one expiration for each shard");
+    // Messages of QoS 0 are not delivered either.
     world.publish(publisher, "a", "0", QoS::AtMostOnce);
     world.run(100);
     assert!(world.clients[client].received.is_empty());
-    // A client that comes now is refused, and one that goes elsewhere is served.
+    // A client that connects here now is refused, and one that connects to another node is served.
     let late = world.client("late");
     world.begin_connecting(late, 0, false, HOUR_S);
-    world.run_until("it is answered", |world| world.clients[late].connack.is_some());
+    world.run_until("CONNACK has arrived", |world| world.clients[late].connack.is_some());
     assert_eq!(world.clients[late].connack, Some((ConnectReason::ServerUnavailable, false)));
     let moved = world.client("c");
     assert!(world.connect(moved, 1, false, HOUR_S));
-    assert!(world.clients[client].at.is_some(), "its old connection says nothing");
+    assert!(world.clients[client].at.is_some(), "its old connection must stay silent");
     world.places[0].is_cut = false;
     world.run(5_000);
-    assert_eq!(world.clients[client].at, None, "the node has learnt that it was taken for dead");
-    assert_eq!(world.clients[client].disconnected, None, "and nothing was said");
+    assert_eq!(world.clients[client].at, None, "the node must notice that it was declared dead");
+    assert_eq!(world.clients[client].disconnected, None, "no DISCONNECT may be sent");
     assert_eq!(world.broker_totals(0).sessions, 0);
-    // The same shards serve in the next life.
+    // The same shards serve in the next incarnation.
     world.connect(publisher, 0, false, HOUR_S);
-    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
-    world.run_until("it has come", |world| world.clients[moved].payloads() == ["1"]);
+    world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("the message has arrived", |world| world.clients[moved].payloads() == ["1"]);
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn a_node_whose_lease_is_renewed_in_time_goes_on() {
     world.publish(publisher, "a", "2", QoS::ExactlyOnce);
     world.run(100);
     world.places[0].is_cut = false;
-    world.run_until("both have come", |world| world.clients[client].payloads() == ["1", "2"]);
-    world.run_until("both are done", |world| world.clients[publisher].is_idle());
+    world.run_until("both messages have arrived", |world| world.clients[client].payloads() == ["1", "2"]);
+    world.run_until("both messages are complete", |world| world.clients[publisher].is_idle());
     assert!(world.clients[client].is_connected() && world.clients[publisher].is_connected());
 }
 
@@ -73,7 +73,7 @@ fn a_node_that_was_paused_does_nothing_for_clients_that_others_may_have() {
     let moved = world.client("c");
     assert!(world.connect(moved, 2, false, HOUR_S));
     world.publish_and_wait(publisher, "a", "1", QoS::AtLeastOnce);
-    world.run_until("it has come", |world| world.clients[moved].payloads() == ["1"]);
+    world.run_until("the message has arrived", |world| world.clients[moved].payloads() == ["1"]);
     world.places[0].is_paused = false;
     world.run(10_000);
     assert!(world.clients[client].received.is_empty());

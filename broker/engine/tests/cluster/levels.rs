@@ -1,4 +1,4 @@
-//! What acknowledgements of messages wait for, by level.
+//! Acknowledgement levels of messages in a cluster.
 
 use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_engine::{ClusterSettings, Settings};
@@ -9,10 +9,10 @@ use crate::world::{Plan, World};
 
 const HOUR_S: u32 = 3600;
 const TIMEOUT_MS: u64 = 2_000;
-/// So much of one client may be on its way.
+/// The maximum number of pending messages of one client.
 const PENDING_MAX: usize = 1_024;
 
-/// The first level of a topic is what its messages are acknowledged at.
+/// Sets acknowledgement levels by the first level of the topic.
 fn by_topic(settings: &mut Settings) {
     let levels = [AckLevel::Memory, AckLevel::Os, AckLevel::Disk, AckLevel::Quorum];
     let filters = ["memory/#", "os/#", "disk/#", "quorum/#"].map(Box::from);
@@ -21,7 +21,7 @@ fn by_topic(settings: &mut Settings) {
 
 fn set_nothing(_: &mut ClusterSettings) {}
 
-/// Nodes, and a publisher at the first of them.
+/// A world of nodes, with a publisher on the first one.
 fn world(nodes: usize) -> (World, usize) {
     let mut world = World::with(nodes, 0, Plan::default(), by_topic, set_nothing);
     let publisher = world.client("p");
@@ -29,7 +29,7 @@ fn world(nodes: usize) -> (World, usize) {
     (world, publisher)
 }
 
-/// A client at the last node that gets everything.
+/// A client on the last node that subscribes to everything.
 fn reader(world: &mut World) -> usize {
     let (reader, place) = (world.client("reader"), world.places.len() - 1);
     world.connect(reader, place, true, 0);
@@ -43,15 +43,15 @@ fn at_memory_alone_a_message_is_acknowledged_before_the_log_has_it() {
     let reader = reader(&mut world);
     world.places[0].is_cut = true;
     world.publish(publisher, "memory/a", "memory", QoS::AtLeastOnce);
-    world.go_on(0);
+    world.settle(0);
     assert_eq!(world.clients[publisher].done, ["memory"]);
     for level in ["os", "disk", "quorum", "as for all"] {
         world.publish(publisher, &format!("{level}/a"), level, QoS::AtLeastOnce);
     }
     world.run(1_000);
-    assert_eq!(world.clients[publisher].done, ["memory"], "the others wait for the quorum");
+    assert_eq!(world.clients[publisher].done, ["memory"], "the others must wait for the quorum");
     world.places[0].is_cut = false;
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     world.run(500);
     let mut payloads = world.clients[reader].payloads();
     payloads.sort_unstable();
@@ -68,9 +68,9 @@ fn answers_keep_the_order_of_the_messages_whatever_their_levels() {
             world.publish(publisher, &format!("{level}/a"), &number.to_string(), qos);
         }
         world.run(1_000);
-        assert_eq!(world.clients[publisher].answers, 1, "only the first is not behind others [MQTT-4.6.0-2]");
+        assert_eq!(world.clients[publisher].answers, 1, "only the first does not wait for others [MQTT-4.6.0-2]");
         world.places[0].is_cut = false;
-        world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+        world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
         assert_eq!(world.clients[publisher].done, ["0", "1", "2", "3", "4"]);
         assert_eq!(world.clients[publisher].answers, 5);
     }
@@ -84,10 +84,10 @@ fn an_answer_waits_for_no_completion_of_an_earlier_message() {
     world.run(100);
     world.publish(publisher, "memory/a", "once", QoS::AtLeastOnce);
     world.run(100);
-    // PUBCOMP says that the identifier is free in the whole cluster.
+    // PUBCOMP means that the packet identifier is free in the whole cluster.
     assert_eq!(world.clients[publisher].done, ["once"]);
     world.store.is_log_closed = false;
-    world.run_until("all is done", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are complete", |world| world.clients[publisher].is_idle());
 }
 
 #[test]
@@ -100,29 +100,29 @@ fn what_was_acknowledged_and_the_log_does_not_take_is_counted_and_disturbs_nothi
         world.clients[publisher].is_v3 = is_v3;
         world.connect(publisher, 0, false, HOUR_S);
         world.store.is_log_closed = true;
-        // What is in a group that is under way may arrive, so it is not refused.
+        // A message in a group that is being appended may arrive, so it is not refused.
         world.publish(publisher, "memory/a", "first", QoS::AtLeastOnce);
         world.run(100);
         world.publish(publisher, "memory/a", "lost", QoS::AtLeastOnce);
         world.publish(publisher, "memory/a", "lost, too", QoS::ExactlyOnce);
         world.run(100);
         assert_eq!(world.clients[publisher].done, ["first", "lost"]);
-        assert_eq!(world.clients[publisher].in_flight(), 1, "one waits for PUBCOMP");
+        assert_eq!(world.clients[publisher].in_flight(), 1, "one message must wait for PUBCOMP");
         world.run(4_000);
         world.store.is_log_closed = false;
-        world.run_until("the last is complete", |world| world.clients[publisher].is_idle());
+        world.run_until("the last message is complete", |world| world.clients[publisher].is_idle());
         assert!(world.clients[publisher].is_connected());
         assert_eq!(world.clients[publisher].done, ["first", "lost", "lost, too"]);
         assert_eq!(world.clients[publisher].refused, [""; 0]);
         let totals = world.broker_totals(0);
         assert_eq!((totals.acknowledged_messages_lost, totals.publishes_refused), (2, 0));
-        // All identifiers are free, and messages of any level go on.
+        // All packet identifiers are free, and messages of any level are accepted.
         for number in 0..30 {
             let topic = ["memory/a", "quorum/a"][number % 2];
             world.publish_and_wait(publisher, topic, &number.to_string(), QoS::ExactlyOnce);
         }
         world.run(100);
-        assert_eq!(world.clients[publisher].answers, 33, "each message is answered once");
+        assert_eq!(world.clients[publisher].answers, 33, "each message is acknowledged once");
         let payloads = world.clients[reader].payloads();
         assert!(payloads.len() == 31 && payloads.contains(&"first"), "{payloads:?}");
     }
@@ -142,7 +142,7 @@ fn a_refusal_is_told_although_an_earlier_one_was_not() {
     }
     world.run(4_000);
     world.store.is_log_closed = false;
-    world.run_until("all is answered", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     assert_eq!(world.clients[publisher].done, ["memory first", "memory lost", "quorum first"]);
     assert_eq!(world.clients[publisher].refused, ["quorum refused"]);
     assert_eq!(world.clients[publisher].reasons, [ReasonCode::ImplementationSpecificError]);
@@ -157,7 +157,7 @@ fn what_is_acknowledged_at_once_behind_a_refusal_that_is_not_told_yet_is_not_ref
     let (publisher, reader) = (world.client("p"), reader(&mut world));
     world.connect(publisher, 0, false, HOUR_S);
     world.store.is_log_closed = true;
-    // The second is refused, and that is told when it is known what has become of the first.
+    // The second message is refused; the refusal is sent when the outcome of the first is known.
     for payload in ["first", "lost"] {
         world.publish(publisher, "memory/a", payload, QoS::AtLeastOnce);
         world.run(100);
@@ -168,13 +168,13 @@ fn what_is_acknowledged_at_once_behind_a_refusal_that_is_not_told_yet_is_not_ref
     }
     world.run(100);
     world.store.is_log_closed = false;
-    world.run_until("all is done", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are complete", |world| world.clients[publisher].is_idle());
     world.run(500);
     assert_eq!(world.clients[reader].payloads(), ["first", "later", "later, too"]);
     assert_eq!(world.broker_totals(0).acknowledged_messages_lost, 1);
 }
 
-/// Of one topic, what is small is acknowledged at once, and what is large is not.
+/// Small messages of a topic are acknowledged at once, and large ones are not.
 fn send_again_behind_a_refused_message() {
     let set_cluster = |cluster: &mut ClusterSettings| cluster.answered_at_once_max_bytes = 200;
     let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
@@ -188,14 +188,14 @@ fn send_again_behind_a_refused_message() {
     let large = "x".repeat(300);
     world.publish(publisher, "memory/a", &large, QoS::AtLeastOnce);
     world.run(3_000);
-    // It is refused by now, and that is told when it is known what has become of the first.
+    // It is refused by now; the refusal is sent when the outcome of the first is known.
     world.publish(publisher, "memory/a", "later", QoS::AtLeastOnce);
     world.run(100);
     assert_eq!(world.clients[publisher].done, ["first"]);
     world.store.is_log_closed = false;
-    world.run_until("it is disconnected", |world| world.clients[publisher].at.is_none());
+    world.run_until("the client is disconnected", |world| world.clients[publisher].at.is_none());
     world.connect(publisher, 0, false, HOUR_S);
-    world.run_until("both are sent again", |world| world.clients[publisher].is_idle());
+    world.run_until("both messages are sent again and acknowledged", |world| world.clients[publisher].is_idle());
     world.run(500);
     assert_eq!(world.clients[reader].payloads(), ["first", &large, "later"]);
 }
@@ -206,7 +206,7 @@ fn what_a_client_of_3_1_1_sends_again_comes_in_its_order_at_memory_too() {
     mutate(Some(Mutant::TakesWhatFollows));
     let found = std::panic::catch_unwind(send_again_behind_a_refused_message);
     mutate(None);
-    assert!(found.is_err(), "the test finds it");
+    assert!(found.is_err(), "the test does not detect the mutant");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn what_memory_acknowledges_is_lost_with_its_node_and_no_other_level_is() {
     world.kill(0);
     world.run(8_000);
     world.connect(publisher, 1, false, HOUR_S);
-    world.run_until("the other one is sent again", |world| world.clients[publisher].is_idle());
+    world.run_until("the other message is sent again and acknowledged", |world| world.clients[publisher].is_idle());
     world.run(500);
     assert_eq!(world.clients[reader].payloads(), ["quorum"]);
 }
@@ -247,15 +247,15 @@ fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
     let mut published = 0;
     while world.clients[publisher].is_idle() {
         world.publish(publisher, "memory/a", &published.to_string(), QoS::AtLeastOnce);
-        world.go_on(0);
+        world.settle(0);
         published += 1;
-        assert!(published < 2 * PENDING_MAX, "nothing stops it");
+        assert!(published < 2 * PENDING_MAX, "reading is never paused");
     }
     assert_eq!(world.clients[publisher].done.len(), PENDING_MAX);
     assert_eq!(world.broker_totals(0).clients_paused_for_cluster, 1);
     world.store.is_log_closed = false;
-    world.run_until("it is heard again", |world| world.clients[publisher].is_idle());
-    world.run_until("all have come", |world| world.clients[reader].received.len() == published);
+    world.run_until("reading from it is resumed", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages have arrived", |world| world.clients[reader].received.len() == published);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_message_that_may_be_too_large_for_the_log_is_not_acknowledged_before_that_i
     world.run(500);
     assert_eq!(world.clients[publisher].done, [small]);
     world.store.is_log_closed = false;
-    world.run_until("both are done", |world| world.clients[publisher].is_idle());
+    world.run_until("both messages are complete", |world| world.clients[publisher].is_idle());
 }
 
 #[test]
@@ -285,8 +285,8 @@ fn what_is_told_of_a_session_waits_for_its_record_at_any_level() {
     world.clients[client].unsubscribe("a");
     world.publish(client, "b", "x", QoS::AtLeastOnce);
     world.run(1_000);
-    assert_eq!(world.clients[client].done, ["x"], "its level is that of messages");
+    assert_eq!(world.clients[client].done, ["x"], "messages have their own level");
     assert_eq!(world.clients[client].unsubacks, 0);
     world.places[0].is_cut = false;
-    world.run_until("UNSUBACK comes", |world| world.clients[client].unsubacks == 1);
+    world.run_until("UNSUBACK has arrived", |world| world.clients[client].unsubacks == 1);
 }

@@ -1,4 +1,4 @@
-//! Several brokers as one, each with shards of the engine and a member of the cluster, against a model of the store.
+//! Simulation of a cluster: brokers with shards of the engine and a member of the cluster, on a model of the store.
 
 #[path = "../support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the simulation uses more of it")]
@@ -6,9 +6,8 @@ mod support;
 
 mod bus;
 mod client;
-mod elsewhere;
 mod groups;
-mod keeping;
+mod interest_sync;
 mod large;
 mod lease;
 mod ledger;
@@ -18,10 +17,11 @@ mod node;
 mod operator;
 mod publishing;
 mod random;
+mod random_retained;
+mod redirects;
 mod refused;
 mod retained;
 mod sessions;
-mod spreading;
 mod store;
 mod sys;
 mod wills;

@@ -1,4 +1,4 @@
-//! What an idle session takes, and that one goes on that has been idle.
+//! The memory of an idle session, and its return to activity.
 
 use allocation_counter::measure;
 use tautwire_engine::Settings;
@@ -14,10 +14,10 @@ use crate::world::World;
 const DAY_S: u32 = 86_400;
 const SESSIONS: usize = 1_000;
 /// Clients that connect at the same time.
-const AT_ONCE: usize = 50;
-/// Bytes of the heap for each session: of the node, and of its shards beside what a broker alone takes. An allocator takes some more.
+const CONCURRENT_CONNECTS: usize = 50;
+/// Maximum heap bytes for each session in the node, and in its shards compared to a single broker. An allocator adds some overhead.
 const NODE_MAX_BYTES: i64 = 210;
-/// The same of a filter of its own, in what the node listens to.
+/// The same for a filter of its own, in the filters that the node announces.
 const PATTERN_MAX_BYTES: i64 = 105;
 const SHARDS_MAX_BYTES: i64 = 70;
 
@@ -42,13 +42,13 @@ fn name(number: usize) -> String {
     format!("device-{number:05}")
 }
 
-/// Bytes that a node and its shards hold for so many sessions whose clients say nothing.
-fn of_cluster(sessions: usize, filters: Filters) -> (i64, i64) {
+/// The bytes that a node and its shards hold for this many idle sessions.
+fn cluster_bytes(sessions: usize, filters: Filters) -> (i64, i64) {
     let mut world = World::new(1);
     for number in 0..sessions {
         let client = world.client(&name(number));
         world.begin_connecting(client, 0, false, DAY_S);
-        if number % AT_ONCE == AT_ONCE - 1 {
+        if number % CONCURRENT_CONNECTS == CONCURRENT_CONNECTS - 1 {
             world.run(40);
             assert!(world.clients.iter().all(|client| client.is_connected()));
         }
@@ -57,18 +57,18 @@ fn of_cluster(sessions: usize, filters: Filters) -> (i64, i64) {
         if let Some(filter) = filters.of(number) {
             world.clients[number].subscribe(&filter, QoS::AtLeastOnce, false);
         }
-        if number % AT_ONCE == AT_ONCE - 1 {
+        if number % CONCURRENT_CONNECTS == CONCURRENT_CONNECTS - 1 {
             world.run(40);
         }
     }
     world.run(5_000);
-    let Node { member, broker, .. } = world.places[0].node.take().expect("it lives");
+    let Node { member, broker, .. } = world.places[0].node.take().expect("the node runs");
     let shards = broker.into_shards();
     (-measure(|| drop(member)).bytes_current, -measure(|| drop(shards)).bytes_current)
 }
 
-/// Bytes that the shards of a broker that is alone hold for the same.
-fn of_one_alone(sessions: usize, filters: Filters) -> i64 {
+/// The bytes that the shards of a single broker hold for the same.
+fn single_broker_bytes(sessions: usize, filters: Filters) -> i64 {
     let retained = RetainedLimits { messages: 100, bytes: 1 << 20 };
     let mut broker = SimulatedBroker::new(SHARDS, Settings::default(), retained, |_| Volatile);
     let connect = |number| {
@@ -98,14 +98,14 @@ fn of_one_alone(sessions: usize, filters: Filters) -> i64 {
 fn an_idle_session_takes_little() {
     let each = |none: i64, all: i64| (all - none) / SESSIONS as i64;
     for filters in [Filters::None, Filters::Same, Filters::OneEach] {
-        let (none, all) = (of_cluster(0, filters), of_cluster(SESSIONS, filters));
-        let alone = each(of_one_alone(0, filters), of_one_alone(SESSIONS, filters));
+        let (none, all) = (cluster_bytes(0, filters), cluster_bytes(SESSIONS, filters));
+        let alone = each(single_broker_bytes(0, filters), single_broker_bytes(SESSIONS, filters));
         let (node, shards) = (each(none.0, all.0), each(none.1, all.1) - alone);
         let pattern_max_bytes = if matches!(filters, Filters::OneEach) { PATTERN_MAX_BYTES } else { 0 };
         assert!(node <= NODE_MAX_BYTES + pattern_max_bytes, "{node} bytes in the node for each session");
         assert!(
             shards <= SHARDS_MAX_BYTES,
-            "{shards} bytes in the shards for each session, beside {alone} in a broker alone"
+            "{shards} bytes in the shards for each session, compared to {alone} in a single broker"
         );
     }
 }
@@ -125,22 +125,24 @@ fn a_session_that_has_rested_goes_on() {
         world.publish_and_wait(client, "b", &format!("from {round}"), QoS::ExactlyOnce);
         world.run(10_000);
         world.publish_and_wait(other, "a/1", &format!("to {round}"), QoS::ExactlyOnce);
-        world.run_until("it has come", |world| world.clients[client].received.len() == round + 1);
+        world.run_until("the message has arrived", |world| world.clients[client].received.len() == round + 1);
     }
     world.run(10_000);
-    // What was saved last is what the next node finds, and the will is there as well.
+    // The next node finds the last saved state, and the will.
     world.cut_off(client);
-    world.publish_and_wait(other, "a/1", "while it was away", QoS::ExactlyOnce);
-    world.run_until("the will has come", |world| world.clients[watcher].payloads().contains(&"gone"));
+    world.publish_and_wait(other, "a/1", "while it was offline", QoS::ExactlyOnce);
+    world.run_until("the will has arrived", |world| world.clients[watcher].payloads().contains(&"gone"));
     world.clients[client].will = None;
-    assert!(world.connect(client, 1, false, DAY_S), "the session is there");
-    world.run_until("it has come", |world| world.clients[client].payloads().contains(&"while it was away"));
-    // One that rests is given to the node to which its client goes.
+    assert!(world.connect(client, 1, false, DAY_S), "the session was not resumed");
+    world.run_until("the message has arrived", |world| {
+        world.clients[client].payloads().contains(&"while it was offline")
+    });
+    // An idle session moves to the node to which its client connects.
     world.run(10_000);
     let again = world.client("c");
-    assert!(world.connect(again, 0, false, DAY_S), "the session is there");
+    assert!(world.connect(again, 0, false, DAY_S), "the session was not resumed");
     world.publish_and_wait(other, "a/1", "at last", QoS::ExactlyOnce);
-    world.run_until("it has come", |world| world.clients[again].payloads().contains(&"at last"));
+    world.run_until("the message has arrived", |world| world.clients[again].payloads().contains(&"at last"));
     let seen = world.clients[watcher].payloads();
     assert_eq!(seen.iter().filter(|payload| payload.starts_with("from")).count(), 3, "{seen:?}");
 }

@@ -1,4 +1,4 @@
-//! One life of a node: shards, and the thread of the cluster between them and the member.
+//! A simulated node: its shards, its member of the cluster, and the cluster thread between them.
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU16;
@@ -19,35 +19,35 @@ use crate::support::{NoDelays, SimulatedBroker};
 
 pub(crate) const SEED: Seed = Seed([9; 16]);
 pub(crate) const SHARDS: usize = 2;
-/// Topics that may retain a message.
+/// The maximum number of retained messages.
 pub(crate) const RETAINED_MAX: usize = 100;
 
 pub(crate) struct Node {
     pub(crate) member: Member,
     member_settings: Settings,
     pub(crate) broker: SimulatedBroker<Clustered>,
-    /// On which shard a client was claimed.
+    /// The shard on which each client was claimed.
     homes: HashMap<ClientKey, usize>,
-    /// The life is over, and the next one has not begun.
+    /// The incarnation has ended, and the next one has not begun.
     pub(crate) is_over: bool,
-    /// Filters of each shard's clients.
-    listened: Vec<HashSet<Box<str>>>,
-    /// The largest state of a session that the store takes.
+    /// The announced filters of each shard.
+    interest: Vec<HashSet<Box<str>>>,
+    /// The maximum size of a session's state in the store.
     pub(crate) state_max_bytes: usize,
 }
 
-/// What a node wants of what lies around it.
+/// An effect of a node on its environment.
 pub(crate) enum Effect {
     Operation(OperationId, Operation),
     Send(Incarnation, Vec<u8>),
     Broadcast(Arc<[u8]>),
-    /// The bus is to bring what matches a pattern, or is not.
+    /// Subscribes to a pattern on the bus, or unsubscribes.
     AddInterest(String, bool),
-    /// Answers to this probe are to be heard.
+    /// Subscribes to the answers to this probe.
     Probe(u64),
     /// An answer to another node's probe.
     Echo(Incarnation, u64, Vec<u8>),
-    /// The life is over; another one is to begin.
+    /// The incarnation has ended; the next one has to begin.
     Begin,
 }
 
@@ -66,17 +66,17 @@ impl Node {
         let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| mode.clone());
         broker.advance(now_ms);
         let member = Member::new(now_ms, me, "node", former, SEED, member_settings.clone());
-        let listened = vec![HashSet::new(); SHARDS];
-        Node { member, member_settings, broker, homes: HashMap::new(), is_over: false, listened, state_max_bytes }
+        let interest = vec![HashSet::new(); SHARDS];
+        Node { member, member_settings, broker, homes: HashMap::new(), is_over: false, interest, state_max_bytes }
     }
 
-    /// Another life begins with the same shards.
-    pub(crate) fn begin_anew(&mut self, now_ms: u64, me: Incarnation) {
+    /// Begins another incarnation with the same shards.
+    pub(crate) fn restart(&mut self, now_ms: u64, me: Incarnation) {
         let former = self.member.incarnation();
         self.member = Member::new(now_ms, me, "node", Some(former), SEED, self.member_settings.clone());
         self.homes.clear();
         self.is_over = false;
-        for filter in self.listened.iter().flatten() {
+        for filter in self.interest.iter().flatten() {
             self.member.add_interest(now_ms, filter);
         }
     }
@@ -92,17 +92,17 @@ impl Node {
     pub(crate) fn receive_peer(&mut self, message: &Arc<[u8]>) {
         let topic = topic_of(message);
         for shard in 0..SHARDS {
-            if self.listened[shard].iter().any(|filter| topic_matches(filter, topic)) {
+            if self.interest[shard].iter().any(|filter| topic_matches(filter, topic)) {
                 self.broker.tell(shard, ClusterEvent::BusMessages(message.clone()));
             }
         }
     }
 
-    pub(crate) fn listens_to_nothing(&self) -> bool {
-        self.listened.iter().all(HashSet::is_empty)
+    pub(crate) fn has_no_interest(&self) -> bool {
+        self.interest.iter().all(HashSet::is_empty)
     }
 
-    /// Shards and member do what there is to do at this moment; gives what is wanted of others.
+    /// Runs shards and member until nothing is left to do now; returns the effects.
     pub(crate) fn settle(&mut self, now_ms: u64) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.broker.advance((crate::world::START_MS + now_ms).saturating_sub(self.broker.now_ms()));
@@ -114,7 +114,7 @@ impl Node {
                 let requests: Vec<_> = self.broker.take_requests(shard).collect();
                 is_done &= requests.is_empty();
                 for request in requests {
-                    self.ask(now_ms, shard, request, &mut effects);
+                    self.handle_request(now_ms, shard, request, &mut effects);
                 }
             }
             while let Some(output) = self.member.next_output() {
@@ -126,7 +126,7 @@ impl Node {
                     Output::Echo { to, number, message } => effects.push(Effect::Echo(to, number, message)),
                     Output::Operation(id, operation) => effects.push(Effect::Operation(id, operation)),
                     Output::Send(to, bytes) => effects.push(Effect::Send(to, bytes)),
-                    Output::Decision(decision) => self.tell(decision, &mut effects),
+                    Output::Decision(decision) => self.forward_decision(decision, &mut effects),
                 }
             }
             if is_done {
@@ -135,26 +135,26 @@ impl Node {
         }
     }
 
-    fn ask(&mut self, now_ms: u64, shard: usize, request: ClusterRequest, effects: &mut Vec<Effect>) {
+    fn handle_request(&mut self, now_ms: u64, shard: usize, request: ClusterRequest, effects: &mut Vec<Effect>) {
         match request {
             ClusterRequest::Read { number, partition, from } => {
                 self.member.read(shard, ReadRequest { number, partition, from });
             }
             ClusterRequest::Broadcast { messages, .. } => effects.push(Effect::Broadcast(messages.into())),
             ClusterRequest::Claim { ticket, name, start } => {
-                assert_eq!(ticket >> 56, shard as u64, "a ticket names its shard");
+                assert_eq!(ticket >> 56, shard as u64, "the highest byte of a ticket must be its shard");
                 self.homes.insert(SEED.client(&name), shard);
                 self.member.claim(now_ms, ticket, &name, start);
             }
             ClusterRequest::Abandon { client, ticket } => self.member.abandon(now_ms, client, ticket),
             ClusterRequest::Publish { client, ticket, refusal_seen, topic, packet_id, retain, message } => {
                 let packet_id = packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get()));
-                let retain = retain.map(|retaining| (retaining.retain, retaining.known));
+                let retain = retain.map(|info| (info.retain, info.known));
                 let publish = Publish { ticket, refusal_seen, topic: &topic, packet_id, retain, message };
-                self.member.publish(now_ms, client, publish).expect("there is room");
+                self.member.publish(now_ms, client, publish).expect("the publish was refused");
             }
             ClusterRequest::PublishFromOperator { ticket, topic, retain, message } => {
-                let retain = retain.map(|retaining| (retaining.retain, retaining.known));
+                let retain = retain.map(|info| (info.retain, info.known));
                 self.member.publish_from_operator(now_ms, ticket, OperatorPublish { topic: &topic, retain, message });
             }
             ClusterRequest::Release { client, packet_id } => {
@@ -183,18 +183,18 @@ impl Node {
             }
             ClusterRequest::AddInterest(filter) => {
                 self.member.add_interest(now_ms, &filter);
-                assert!(self.listened[shard].insert(filter), "once for each filter");
+                assert!(self.interest[shard].insert(filter), "a filter was announced twice");
             }
             ClusterRequest::RemoveInterest(filter) => {
                 self.member.remove_interest(now_ms, &filter);
-                assert!(self.listened[shard].remove(&filter), "it was listened to");
+                assert!(self.interest[shard].remove(&filter), "the filter was not announced");
             }
             ClusterRequest::InterestSync { ticket } => self.member.sync_interest(now_ms, ticket),
         }
     }
 
-    fn tell(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
-        let home = |client: &ClientKey| self.homes.get(client).copied().expect("it was claimed");
+    fn forward_decision(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
+        let home = |client: &ClientKey| self.homes.get(client).copied().expect("the client was not claimed");
         let shards = match &decision {
             Decision::Serve { ticket, .. }
             | Decision::Refuse { ticket, .. }
@@ -240,7 +240,7 @@ impl Node {
                 }
                 return;
             }
-            // Shards hear nothing of these.
+            // Not sent to shards.
             Decision::Unreadable { .. }
             | Decision::UnreadableNode { .. }
             | Decision::ConfigUnsupported
@@ -259,7 +259,7 @@ impl Node {
     }
 }
 
-/// The topic of messages that go from node to node.
+/// The topic of a batch from node to node.
 pub(crate) fn topic_of(messages: &[u8]) -> &str {
     let first = messages_of(messages).next().expect("a message of a node");
     MessageRef::read_stored(first).expect("a message of a node").topic

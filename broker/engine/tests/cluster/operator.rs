@@ -1,4 +1,4 @@
-//! Messages of operators, which no client has published.
+//! Messages that operators publish in a cluster, and admin queries.
 
 use tautwire_engine::{
     AdminQuery, ConfirmStatus, DeliveryOutcome, HypotheticalPublish, Publication, PublishConfirm, PublishFailure,
@@ -20,7 +20,7 @@ fn publish(
 ) -> Result<Published, PublishFailure> {
     let topic = TopicName::new(topic).expect("a valid topic");
     let message = Publication { topic, content_type: None, payload: payload.as_bytes(), qos, retain }.to_message();
-    let node = world.places[place].node.as_mut().expect("it lives");
+    let node = world.places[place].node.as_mut().expect("the node runs");
     let now_ms = node.broker.now_ms();
     let mut published = None;
     node.broker.prepare_shards(|shard| {
@@ -28,22 +28,22 @@ fn publish(
     });
     node.broker.wake_all();
     world.run(0);
-    published.expect("there is a shard")
+    published.expect("a shard")
 }
 
-fn fate(world: &mut World, place: usize, promise: PublishConfirm) -> ConfirmStatus {
-    let mut fate = None;
-    let node = world.places[place].node.as_mut().expect("it lives");
+fn status(world: &mut World, place: usize, promise: PublishConfirm) -> ConfirmStatus {
+    let mut status = None;
+    let node = world.places[place].node.as_mut().expect("the node runs");
     node.broker.prepare_shards(|shard| {
-        fate.get_or_insert_with(|| shard.confirm_status(promise));
+        status.get_or_insert_with(|| shard.confirm_status(promise));
     });
-    fate.expect("there is a shard")
+    status.expect("a shard")
 }
 
 fn promise(published: Result<Published, PublishFailure>) -> PublishConfirm {
-    let Published { matched, promise } = published.expect("it is published");
-    assert!(matched, "nobody knows");
-    promise.expect("it goes to the log")
+    let Published { matched, promise } = published.expect("the message was not published");
+    assert!(matched, "a publish to the log always counts as matched");
+    promise.expect("the message goes to the log")
 }
 
 #[test]
@@ -56,10 +56,10 @@ fn they_reach_subscribers_of_all_nodes_and_are_promised_when_the_log_has_them() 
         reader
     });
     for (qos, retain) in [(QoS::AtLeastOnce, false), (QoS::ExactlyOnce, false), (QoS::AtMostOnce, true)] {
-        let promised = promise(publish(&mut world, 0, "a", "x", qos, retain));
-        assert_eq!(fate(&mut world, 0, promised), ConfirmStatus::Pending);
+        let confirm = promise(publish(&mut world, 0, "a", "x", qos, retain));
+        assert_eq!(status(&mut world, 0, confirm), ConfirmStatus::Pending);
         world.run(200);
-        assert_eq!(fate(&mut world, 0, promised), ConfirmStatus::Confirmed);
+        assert_eq!(status(&mut world, 0, confirm), ConfirmStatus::Confirmed);
         for reader in readers {
             assert_eq!(
                 world.clients[reader].received.pop().map(|one| (one.qos, one.payload)),
@@ -71,7 +71,7 @@ fn they_reach_subscribers_of_all_nodes_and_are_promised_when_the_log_has_them() 
     world.connect(late, 1, true, 0);
     world.subscribe(late, "a", QoS::ExactlyOnce);
     world.run(100);
-    assert_eq!(world.clients[late].payloads(), ["x"], "it is retained");
+    assert_eq!(world.clients[late].payloads(), ["x"], "the message must be retained");
 }
 
 #[test]
@@ -79,19 +79,19 @@ fn one_that_the_log_does_not_take_is_refused() {
     let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = 2_000;
     let mut world = World::with_members(1, 0, Plan::default(), |_| {}, |_| {}, set_member);
     world.store.is_log_closed = true;
-    // What is in a group that is under way may arrive.
+    // A message in a group that is being appended may arrive.
     let [first, second] =
         ["1", "2"].map(|payload| promise(publish(&mut world, 0, "a", payload, QoS::AtLeastOnce, false)));
     world.run(4_000);
-    assert_eq!(fate(&mut world, 0, second), ConfirmStatus::Refused);
-    assert_eq!(fate(&mut world, 0, first), ConfirmStatus::Pending);
+    assert_eq!(status(&mut world, 0, second), ConfirmStatus::Refused);
+    assert_eq!(status(&mut world, 0, first), ConfirmStatus::Pending);
     assert_eq!(
-        PublishConfirm::both(Some(first), Some(second)).map(|both| fate(&mut world, 0, both)),
+        PublishConfirm::both(Some(first), Some(second)).map(|both| status(&mut world, 0, both)),
         Some(ConfirmStatus::Pending)
     );
     world.store.is_log_closed = false;
     world.run(8_000);
-    assert_eq!(fate(&mut world, 0, first), ConfirmStatus::Confirmed);
+    assert_eq!(status(&mut world, 0, first), ConfirmStatus::Confirmed);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn without_a_lease_nothing_is_taken() {
     world.run(20_000);
     assert_eq!(publish(&mut world, 0, "a", "x", QoS::AtLeastOnce, false), Err(PublishFailure::Busy));
     assert!(publish(&mut world, 0, "a", "x", QoS::AtMostOnce, false).is_ok());
-    assert_eq!(fate(&mut world, 0, waits), ConfirmStatus::Pending);
+    assert_eq!(status(&mut world, 0, waits), ConfirmStatus::Pending);
 }
 
 #[test]
@@ -113,19 +113,19 @@ fn retained_messages_that_an_operator_removes_are_removed_on_all_nodes() {
     }
     world.run(500);
     let (reply, answer) = std::sync::mpsc::sync_channel(1);
-    let mut survey = Some(AdminQuery::RemoveRetained("a/#".into(), Reply::new(move |removed| _ = reply.send(removed))));
-    let node = world.places[1].node.as_mut().expect("it lives");
+    let mut query = Some(AdminQuery::RemoveRetained("a/#".into(), Reply::new(move |removed| _ = reply.send(removed))));
+    let node = world.places[1].node.as_mut().expect("the node runs");
     let now_ms = node.broker.now_ms();
     node.broker.prepare_shards(|shard| {
-        if let Some(survey) = survey.take() {
-            shard.run_admin_query(survey, now_ms);
+        if let Some(query) = query.take() {
+            shard.run_admin_query(query, now_ms);
         }
     });
     node.broker.wake_all();
     world.run(500);
     let removed = answer.try_recv().expect("an answer");
     assert_eq!((removed.removed, removed.refused, removed.has_more), (5, 0, false));
-    assert_eq!(removed.promise.map(|promise| fate(&mut world, 1, promise)), Some(ConfirmStatus::Confirmed));
+    assert_eq!(removed.promise.map(|promise| status(&mut world, 1, promise)), Some(ConfirmStatus::Confirmed));
     for place in 0..2 {
         let reader = world.client(&format!("reader-{place}"));
         world.connect(reader, place, true, 0);
@@ -143,9 +143,9 @@ fn a_node_does_not_say_of_a_client_that_it_does_not_serve_that_there_is_none() {
     world.subscribe(reader, "a", QoS::AtLeastOnce);
     let why = |world: &mut World, place: usize| {
         let (reply, answer) = std::sync::mpsc::sync_channel(8);
-        let node = world.places[place].node.as_mut().expect("it lives");
+        let node = world.places[place].node.as_mut().expect("the node runs");
         let now_ms = node.broker.now_ms();
-        // Which shard the client belongs to is not known here: one of them tells of it.
+        // The shard of the client is not known here: all are queried, and one of them finds it.
         node.broker.prepare_shards(|shard| {
             let reply = reply.clone();
             let query =
@@ -157,9 +157,9 @@ fn a_node_does_not_say_of_a_client_that_it_does_not_serve_that_there_is_none() {
         });
         node.broker.wake_all();
         world.run(500);
-        let told: Vec<_> = answer.try_iter().collect();
-        let known = told.iter().find(|explained| explained.findings != [QueryResult::NotServedHere]);
-        known.or(told.first()).cloned().expect("an answer")
+        let answers: Vec<_> = answer.try_iter().collect();
+        let known = answers.iter().find(|explained| explained.findings != [QueryResult::NotServedHere]);
+        known.or(answers.first()).cloned().expect("an answer")
     };
     assert_eq!(why(&mut world, 0).outcome, DeliveryOutcome::Arrives);
     let elsewhere = why(&mut world, 1);
@@ -174,7 +174,7 @@ fn why_a_client_is_not_read_from_is_told_where_the_cluster_is_behind() {
     world.connect(client, 0, true, 0);
     let reading_paused_for = |world: &mut World| {
         let (reply, answer) = std::sync::mpsc::sync_channel(8);
-        let node = world.places[0].node.as_mut().expect("it lives");
+        let node = world.places[0].node.as_mut().expect("the node runs");
         let now_ms = node.broker.now_ms();
         node.broker.prepare_shards(|shard| {
             let reply = reply.clone();
@@ -185,17 +185,17 @@ fn why_a_client_is_not_read_from_is_told_where_the_cluster_is_behind() {
         });
         node.broker.wake_all();
         world.run(0);
-        answer.try_iter().flatten().next().expect("one shard has it").reading_paused_for
+        answer.try_iter().flatten().next().expect("a shard with the client").reading_paused_for
     };
     assert_eq!(reading_paused_for(&mut world), [""; 0]);
-    // The acknowledgements leave at once, and nothing else comes true.
+    // Acknowledgements are sent at once, and the log stores nothing.
     world.store.is_log_closed = true;
     while world.clients[client].is_idle() {
         world.publish(client, "a", "x", QoS::AtLeastOnce);
-        world.go_on(0);
+        world.settle(0);
     }
     assert_eq!(reading_paused_for(&mut world), ["cluster_behind"]);
     world.store.is_log_closed = false;
-    world.run_until("it is heard again", |world| world.clients[client].is_idle());
+    world.run_until("reading from it is resumed", |world| world.clients[client].is_idle());
     assert_eq!(reading_paused_for(&mut world), [""; 0]);
 }

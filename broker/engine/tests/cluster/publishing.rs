@@ -1,4 +1,4 @@
-//! What is published reaches the clients of all nodes.
+//! Messages reach the clients of all nodes.
 
 use tautwire_protocol::QoS;
 
@@ -44,14 +44,14 @@ fn nothing_is_listened_to_that_no_client_wants() {
     }
     world.run(50);
     assert_eq!(world.clients[clients[0]].payloads(), ["b"]);
-    // Nothing keeps an order between topics.
+    // The order between topics is not defined.
     let mut payloads = world.clients[clients[1]].payloads();
     payloads.sort_unstable();
     assert_eq!(payloads, ["a/x", "b"]);
     for client in clients {
         world.disconnect(client);
     }
-    assert!(world.places[0].node.as_ref().expect("it lives").listens_to_nothing());
+    assert!(world.places[0].node.as_ref().expect("the node runs").has_no_interest());
 }
 
 #[test]
@@ -66,14 +66,15 @@ fn messages_of_one_publisher_topic_and_qos_stay_in_order_across_nodes() {
             let qos = if number % 2 == 0 { QoS::AtLeastOnce } else { QoS::ExactlyOnce };
             world.publish(publisher, "a/b", &format!("{:03}", round * 20 + number), qos);
         }
-        world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+        world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     }
     world.run(500);
     for parity in 0..2 {
-        let is_meant = |number: &usize| number % 2 == parity;
+        let has_parity = |number: &usize| number % 2 == parity;
         let payloads = world.clients[subscriber].payloads().into_iter();
-        let come: Vec<usize> = payloads.map(|payload| payload.parse().expect("a number")).filter(is_meant).collect();
-        assert_eq!(come, (0..80).filter(is_meant).collect::<Vec<_>>());
+        let received: Vec<usize> =
+            payloads.map(|payload| payload.parse().expect("a number")).filter(has_parity).collect();
+        assert_eq!(received, (0..80).filter(has_parity).collect::<Vec<_>>());
     }
 }
 
@@ -89,7 +90,7 @@ fn a_publisher_does_not_get_its_own_messages_where_it_does_not_want_them() {
     world.publish_and_wait(other, "a", "theirs", QoS::AtLeastOnce);
     world.run(100);
     assert_eq!(world.clients[own].payloads(), ["theirs"], "[MQTT-3.8.3-3]");
-    // Nor when it reads them later.
+    // Nor when they are read from the log later.
     world.publish(own, "a", "mine too", QoS::AtLeastOnce);
     world.run(50);
     world.disconnect(own);
@@ -111,27 +112,27 @@ fn a_queue_that_is_full_leaves_the_rest_in_the_log() {
     for number in 0..200 {
         world.publish(publisher, &format!("a/{}", number % 7), &format!("{number:03}"), QoS::AtLeastOnce);
         if number % 10 == 9 {
-            world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
         }
     }
     world.run(200);
     let totals = world.broker_totals(0);
     assert!(totals.messages_deferred_to_log > 0);
-    assert!(totals.stored_messages <= 25, "{} are kept in memory", totals.stored_messages);
+    assert!(totals.stored_messages <= 25, "{} are in memory", totals.stored_messages);
     assert_eq!(totals.dropped_queue_full, 0);
     world.clients[slow].withholds_acks = false;
     world.clients[slow].acknowledge();
-    world.run_until("all have come", |world| world.clients[slow].received.len() >= 200);
-    // And what comes then comes by the common way.
+    world.run_until("all messages have arrived", |world| world.clients[slow].received.len() >= 200);
+    // Later messages arrive live again.
     world.publish_and_wait(publisher, "a/0", "last", QoS::AtLeastOnce);
     world.run(300);
     let mut payloads = world.clients[slow].payloads();
     assert_eq!(payloads.pop(), Some("last"));
     for topic in 0..7 {
         let of_topic = |number: &usize| number % 7 == topic;
-        let come: Vec<usize> =
+        let received: Vec<usize> =
             payloads.iter().map(|payload| payload.parse().expect("a number")).filter(of_topic).collect();
-        assert_eq!(come, (0..200).filter(of_topic).collect::<Vec<_>>(), "each once, in order");
+        assert_eq!(received, (0..200).filter(of_topic).collect::<Vec<_>>(), "each message must arrive once, in order");
     }
 }
 
@@ -146,9 +147,9 @@ fn publishers_who_are_ahead_of_the_log_are_not_read_from() {
     for _ in 0..20 {
         world.publish(publisher, "a", &payload, QoS::AtLeastOnce);
     }
-    world.go_on(0);
+    world.settle(0);
     assert!(world.broker_totals(0).clients_paused_for_cluster > 0);
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     world.run(100);
     assert_eq!(world.clients[subscriber].received.len(), 20);
 }
@@ -166,7 +167,7 @@ fn a_message_that_was_sent_twice_is_delivered_once_at_qos_2_although_its_node_ha
         world.kill(0);
         world.run(8_000);
         world.connect(publisher, 2, false, HOUR_S);
-        world.run_until("it is done", |world| world.clients[publisher].is_idle());
+        world.run_until("the message is complete", |world| world.clients[publisher].is_idle());
         world.run(500);
         assert_eq!(world.clients[subscriber].payloads(), ["once"], "after {after_ms} ms");
     }
@@ -181,10 +182,10 @@ fn what_has_aged_out_of_the_log_is_counted() {
     world.disconnect(client);
     world.connect(publisher, 0, true, 0);
     world.publish_and_wait(publisher, "a", "old", QoS::AtLeastOnce);
-    world.store.age();
+    world.store.age_out();
     world.publish_and_wait(publisher, "a", "new", QoS::AtLeastOnce);
     world.connect(client, 1, false, HOUR_S);
-    world.run_until("it goes on", |world| world.clients[client].payloads() == ["new"]);
+    world.run_until("the new message has arrived", |world| world.clients[client].payloads() == ["new"]);
     assert!(world.broker_totals(1).dropped_log_retention > 0);
 }
 
@@ -199,10 +200,10 @@ fn a_session_is_saved_from_time_to_time_although_nothing_is_for_it() {
         world.publish_and_wait(publisher, &format!("a/{number}"), "x", QoS::AtLeastOnce);
     }
     world.run(61_000);
-    world.store.age();
+    world.store.age_out();
     world.kill(0);
     world.run(8_000);
     world.connect(idle, 1, false, HOUR_S);
     world.run(200);
-    assert_eq!(world.broker_totals(1).dropped_log_retention, 0, "it stands behind all that");
+    assert_eq!(world.broker_totals(1).dropped_log_retention, 0, "its saved position must be past these messages");
 }

@@ -1,4 +1,4 @@
-//! Runs that follow from a seed: nodes die, stand still and are cut off, and clients go from one to another.
+//! Random runs from a seed: nodes die, pause and are cut off, and clients move between them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,53 +6,53 @@ use tautwire_engine::mutant::{Mutant, mutate};
 use tautwire_protocol::QoS;
 use tautwire_session::AckLevel;
 
-use crate::ledger::{Name, judge, judge_group};
+use crate::ledger::{MessageName, check, check_group};
 use crate::support::Choices;
 use crate::world::{Plan, World};
 
 const SEEDS: u64 = 60;
-/// A fault that is not found with so many seeds is not found.
+/// The maximum number of seeds to detect a mutant.
 const MUTANT_SEEDS_MAX: u64 = 200;
 
 const NODES: usize = 3;
 const SUBSCRIBERS: usize = 3;
-/// Clients that share a subscription.
+/// Clients with a shared subscription.
 const MEMBERS: usize = 3;
 const PUBLISHERS: usize = 3;
 const CLIENTS: usize = SUBSCRIBERS + MEMBERS + PUBLISHERS;
 const FIRST_PUBLISHER: usize = SUBSCRIBERS + MEMBERS;
 const TOPICS: usize = 5;
-/// Messages to this one are acknowledged before the log has them.
+/// Messages to this topic are acknowledged before the log has stored them.
 const AT_MEMORY: usize = 4;
-/// Messages of one publisher that are not done.
+/// The maximum number of incomplete messages of one publisher.
 const WINDOW: usize = 4;
 const EXPIRY_S: u32 = u32::MAX;
-/// How long things go wrong.
-const TROUBLE_MS: u64 = 40_000;
+/// How long faults are injected.
+const FAULTS_MS: u64 = 40_000;
 const STEP_MS: u64 = 50;
 /// How long a client waits before it tries another node.
-const PATIENCE_MS: u64 = 7_000;
+const CLIENT_TIMEOUT_MS: u64 = 7_000;
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Tally {
+struct RunCounts {
     published: usize,
     done: usize,
     moves: usize,
     faults: usize,
     cluster_lease_expirations: u64,
     left_in_log: u64,
-    /// Messages that were acknowledged at `memory` and did not come to a subscriber.
+    /// Messages that were acknowledged at `memory` and did not reach a subscriber.
     lost_at_memory: usize,
 }
 
 struct Run {
     world: World,
-    /// When a client last had what it wanted, or began to want it.
-    content_at_ms: Vec<u64>,
+    /// When a client was last connected and idle, or started to wait.
+    last_idle_ms: Vec<u64>,
     numbers: Vec<usize>,
-    /// By node, until when something is wrong with it.
-    trouble_until_ms: Vec<u64>,
-    tally: Tally,
+    /// By node, until when it has a fault.
+    faulty_until_ms: Vec<u64>,
+    counts: RunCounts,
 }
 
 impl Run {
@@ -80,68 +80,68 @@ impl Run {
         }
         let (lost, late, doubled, busy) = (2, 2, 3, 2);
         world.plan = Plan { lost, late, doubled, busy };
-        let content_at_ms = vec![world.now_ms; CLIENTS];
+        let last_idle_ms = vec![world.now_ms; CLIENTS];
         Run {
             world,
-            content_at_ms,
+            last_idle_ms,
             numbers: vec![0; CLIENTS],
-            trouble_until_ms: vec![0; NODES],
-            tally: Tally::default(),
+            faulty_until_ms: vec![0; NODES],
+            counts: RunCounts::default(),
         }
     }
 
-    fn live(mut self) -> Tally {
-        while self.world.now_ms < TROUBLE_MS {
+    fn execute(mut self) -> RunCounts {
+        while self.world.now_ms < FAULTS_MS {
             self.fault();
-            (0..CLIENTS).for_each(|client| self.act(client, true));
+            (0..CLIENTS).for_each(|client| self.step_client(client, true));
             self.world.run(STEP_MS);
         }
         self.world.plan = Plan::default();
-        self.trouble_until_ms = vec![0; NODES];
+        self.faulty_until_ms = vec![0; NODES];
         for _ in 0..(60_000 / STEP_MS) {
             self.recover();
-            (0..CLIENTS).for_each(|client| self.act(client, false));
+            (0..CLIENTS).for_each(|client| self.step_client(client, false));
             self.world.run(STEP_MS);
         }
-        self.judge();
-        self.tally
+        self.check();
+        self.counts
     }
 
-    fn judge(&mut self) {
+    fn check(&mut self) {
         let clients = &self.world.clients;
         let publishers: Vec<_> = clients[FIRST_PUBLISHER..].iter().collect();
         for publisher in &publishers {
-            assert!(publisher.is_idle(), "{} has messages that are not done", publisher.name);
-            self.tally.done += publisher.done.len();
+            assert!(publisher.is_idle(), "{} has incomplete messages", publisher.name);
+            self.counts.done += publisher.done.len();
         }
         for (number, subscriber) in clients[..SUBSCRIBERS].iter().enumerate() {
             assert!(subscriber.is_connected(), "{} cannot connect", subscriber.name);
-            self.tally.lost_at_memory += judge(subscriber, granted(number), AT_MEMORY, &publishers);
+            self.counts.lost_at_memory += check(subscriber, granted(number), AT_MEMORY, &publishers);
         }
-        judge_group(&clients[SUBSCRIBERS..FIRST_PUBLISHER], AT_MEMORY, &publishers);
+        check_group(&clients[SUBSCRIBERS..FIRST_PUBLISHER], AT_MEMORY, &publishers);
         for place in 0..NODES {
             let totals = self.world.broker_totals(place);
-            self.tally.cluster_lease_expirations += totals.cluster_lease_expirations;
-            self.tally.left_in_log += totals.messages_deferred_to_log;
+            self.counts.cluster_lease_expirations += totals.cluster_lease_expirations;
+            self.counts.left_in_log += totals.messages_deferred_to_log;
             let here = self.world.clients.iter().filter(|client| client.at.is_some_and(|(at, _)| at == place)).count();
-            assert_eq!(totals.sessions, here as u64, "sessions of a node are those of its clients");
-            assert_eq!(totals.stored_messages, 0, "all that has been given out is acknowledged");
+            assert_eq!(totals.sessions, here as u64, "a node has the sessions of its clients only");
+            assert_eq!(totals.stored_messages, 0, "all delivered messages are acknowledged");
         }
     }
 
-    /// Something goes wrong with a node, or is well again.
+    /// Injects a fault into a node, or ends one.
     fn fault(&mut self) {
         self.recover();
         if !self.world.random.chance(3) {
             return;
         }
         let place = self.world.random.below(NODES);
-        if self.world.now_ms < self.trouble_until_ms[place] {
+        if self.world.now_ms < self.faulty_until_ms[place] {
             return;
         }
-        self.tally.faults += 1;
+        self.counts.faults += 1;
         let for_ms = [500, 3_000, 12_000][self.world.random.below(3)];
-        self.trouble_until_ms[place] = self.world.now_ms + for_ms;
+        self.faulty_until_ms[place] = self.world.now_ms + for_ms;
         match self.world.random.below(3) {
             0 => self.world.kill(place),
             1 => self.world.places[place].is_paused = true,
@@ -151,7 +151,7 @@ impl Run {
 
     fn recover(&mut self) {
         for place in 0..NODES {
-            if self.trouble_until_ms[place] <= self.world.now_ms {
+            if self.faulty_until_ms[place] <= self.world.now_ms {
                 (self.world.places[place].is_paused, self.world.places[place].is_cut) = (false, false);
                 if self.world.places[place].node.is_none() {
                     self.world.start(place);
@@ -160,40 +160,40 @@ impl Run {
         }
     }
 
-    fn act(&mut self, client: usize, is_trouble: bool) {
+    fn step_client(&mut self, client: usize, has_faults: bool) {
         let now_ms = self.world.now_ms;
-        let held = &self.world.clients[client];
-        if held.is_connected() && held.is_idle() {
-            self.content_at_ms[client] = now_ms;
+        let client_state = &self.world.clients[client];
+        if client_state.is_connected() && client_state.is_idle() {
+            self.last_idle_ms[client] = now_ms;
         }
-        let is_impatient = self.content_at_ms[client] + PATIENCE_MS < now_ms;
-        let is_restless = is_trouble && held.is_connected() && self.world.random.chance(2);
-        if self.world.clients[client].at.is_some() && (is_impatient || is_restless) {
+        let has_timed_out = self.last_idle_ms[client] + CLIENT_TIMEOUT_MS < now_ms;
+        let breaks_connection = has_faults && client_state.is_connected() && self.world.random.chance(2);
+        if self.world.clients[client].at.is_some() && (has_timed_out || breaks_connection) {
             self.world.cut_off(client);
-            self.content_at_ms[client] = now_ms;
+            self.last_idle_ms[client] = now_ms;
         }
         if (SUBSCRIBERS..FIRST_PUBLISHER).contains(&client) {
-            self.be_slow(client, is_trouble);
+            self.toggle_acks(client, has_faults);
         }
         if self.world.clients[client].at.is_none() {
             let place = self.world.random.below(NODES);
             self.world.begin_connecting(client, place, false, EXPIRY_S);
-            self.tally.moves += 1;
+            self.counts.moves += 1;
             return;
         }
-        let may_publish = is_trouble && client >= FIRST_PUBLISHER && self.world.clients[client].is_connected();
+        let may_publish = has_faults && client >= FIRST_PUBLISHER && self.world.clients[client].is_connected();
         if may_publish && self.world.clients[client].in_flight() < WINDOW && self.world.random.chance(60) {
             self.publish(client);
         }
     }
 
-    /// A member acknowledges nothing for a time: so it has something when its connection goes.
-    fn be_slow(&mut self, client: usize, is_trouble: bool) {
+    /// Lets a member withhold acknowledgements for a time, so that it has messages when its connection breaks.
+    fn toggle_acks(&mut self, client: usize, has_faults: bool) {
         let withholds_acks = self.world.clients[client].withholds_acks;
-        if withholds_acks && (!is_trouble || self.world.random.chance(10)) {
+        if withholds_acks && (!has_faults || self.world.random.chance(10)) {
             self.world.clients[client].withholds_acks = false;
             self.world.clients[client].acknowledge();
-        } else if is_trouble && !withholds_acks && self.world.random.chance(4) {
+        } else if has_faults && !withholds_acks && self.world.random.chance(4) {
             self.world.clients[client].withholds_acks = true;
         }
     }
@@ -202,9 +202,9 @@ impl Run {
         self.numbers[client] += 1;
         let topic = self.world.random.below(TOPICS);
         let qos = [QoS::AtLeastOnce, QoS::ExactlyOnce][self.world.random.below(2)];
-        let name = Name { publisher: client, topic, qos: qos.as_u8(), number: self.numbers[client] };
+        let name = MessageName { publisher: client, topic, qos: qos.as_u8(), number: self.numbers[client] };
         self.world.publish(client, &format!("t/{topic}"), &name.payload(), qos);
-        self.tally.published += 1;
+        self.counts.published += 1;
     }
 }
 
@@ -216,32 +216,32 @@ fn granted(subscriber: usize) -> QoS {
 fn nothing_acknowledged_is_lost_and_qos_2_comes_once() {
     let one = std::env::var("TAUTWIRE_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = std::env::var("TAUTWIRE_CLUSTER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
-    let mut all = Tally::default();
+    let mut all = RunCounts::default();
     for seed in one.map_or(0..seeds, |seed: u64| seed..seed + 1) {
         println!("seed {seed}");
-        let tally = Run::new(seed).live();
-        all.published += tally.published;
-        all.done += tally.done;
-        all.moves += tally.moves;
-        all.faults += tally.faults;
-        all.cluster_lease_expirations += tally.cluster_lease_expirations;
-        all.left_in_log += tally.left_in_log;
-        all.lost_at_memory += tally.lost_at_memory;
+        let counts = Run::new(seed).execute();
+        all.published += counts.published;
+        all.done += counts.done;
+        all.moves += counts.moves;
+        all.faults += counts.faults;
+        all.cluster_lease_expirations += counts.cluster_lease_expirations;
+        all.left_in_log += counts.left_in_log;
+        all.lost_at_memory += counts.lost_at_memory;
     }
     println!("{all:?}");
     // A world in which nothing happens proves nothing.
-    let is_rich = all.done > 10_000
+    let is_meaningful = all.done > 10_000
         && all.faults > 100
         && all.cluster_lease_expirations > 20
         && all.left_in_log > 20
         && all.lost_at_memory > 0;
-    assert!(one.is_some() || is_rich, "{all:?}");
+    assert!(one.is_some() || is_meaningful, "{all:?}");
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..4 {
-        let [one, other] = [(); 2].map(|()| Run::new(seed).live());
+        let [one, other] = [(); 2].map(|()| Run::new(seed).execute());
         assert_eq!(format!("{one:?}"), format!("{other:?}"), "seed {seed}");
     }
 }
@@ -264,7 +264,7 @@ fn faults_that_are_put_in_are_found() {
     let found_at = |mutant| {
         let is_found = |seed: &u64| {
             mutate(Some(mutant));
-            let is_found = catch_unwind(AssertUnwindSafe(|| Run::new(*seed).live())).is_err();
+            let is_found = catch_unwind(AssertUnwindSafe(|| Run::new(*seed).execute())).is_err();
             mutate(None);
             is_found
         };

@@ -1,4 +1,4 @@
-//! Messages that the log does not take in time.
+//! Messages that the log does not store in time.
 
 use tautwire_engine::mutant::{Mutant, mutate};
 use tautwire_protocol::{QoS, ReasonCode};
@@ -8,17 +8,17 @@ use crate::world::{Plan, World};
 const HOUR_S: u32 = 3600;
 const TIMEOUT_MS: u64 = 2_000;
 
-/// A world whose nodes refuse what has waited for long, and a publisher whose node has just been cut off from the store, with a first message
-/// on its way.
+/// A world whose nodes refuse messages that have waited too long, and a publisher whose node was just cut off from the store, with a first
+/// pending message.
 fn world() -> (World, usize) {
     let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
     let mut world = World::with_members(1, 0, Plan::default(), |_| {}, |_| {}, set_member);
     let publisher = world.client("p");
     world.connect(publisher, 0, false, HOUR_S);
     world.places[0].is_cut = true;
-    // What is in a group that is under way may arrive, so it is not refused.
+    // A message in a group that is being appended may arrive, so it is not refused.
     world.publish(publisher, "a", "first", QoS::AtLeastOnce);
-    world.go_on(0);
+    world.settle(0);
     (world, publisher)
 }
 
@@ -31,14 +31,19 @@ fn a_message_that_the_log_does_not_take_is_refused_and_the_connection_goes_on() 
         world.clients[publisher].publish("a", "0", QoS::AtMostOnce, true);
         world.publish(publisher, "a", "3", QoS::AtLeastOnce);
         world.run(4_000);
-        assert!(!world.clients[publisher].is_idle(), "those in front are not known to be lost");
+        assert!(!world.clients[publisher].is_idle(), "the outcome of earlier messages is not known");
         world.places[0].is_cut = false;
-        world.run_until("all is answered", |world| world.clients[publisher].is_idle());
+        world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
         assert!(world.clients[publisher].is_connected());
         assert_eq!(world.clients[publisher].done, ["first"]);
-        assert_eq!(world.clients[publisher].refused, ["1", "3"], "in the order of the packets [MQTT-4.6.0-2]");
+        assert_eq!(
+            world.clients[publisher].refused,
+            ["1", "3"],
+            "refusals must keep the order of the packets [MQTT-4.6.0-2]"
+        );
         assert_eq!(world.clients[publisher].reasons, [ReasonCode::ImplementationSpecificError; 2]);
-        // It goes on, and the identifiers are free. What was under way has come by the log before anybody subscribes.
+        // Publishing continues, and the packet identifiers are free. The pending messages have been routed from the log before the reader
+        // subscribes.
         world.run(2_000);
         world.connect(reader, 0, true, 0);
         world.subscribe(reader, "a", QoS::ExactlyOnce);
@@ -52,7 +57,7 @@ fn a_message_that_the_log_does_not_take_is_refused_and_the_connection_goes_on() 
     mutate(Some(Mutant::AcknowledgesWhatIsRefused));
     let found = std::panic::catch_unwind(run);
     mutate(None);
-    assert!(found.is_err(), "the test finds it");
+    assert!(found.is_err(), "the test does not detect the mutant");
 }
 
 #[test]
@@ -69,11 +74,11 @@ fn a_qos_2_message_that_is_refused_leaves_its_identifier_free() {
     for number in 0..5 {
         world.publish(publisher, "a", &number.to_string(), QoS::ExactlyOnce);
     }
-    // Answers come in the order of the packets, and what has become of the first is not known [MQTT-4.6.0-3].
+    // Acknowledgements come in the order of the packets, and the outcome of the first is not known [MQTT-4.6.0-3].
     world.run(5_000);
     assert_eq!(world.clients[publisher].in_flight(), 6);
     world.store.is_log_closed = false;
-    world.run_until("the first is done", |world| world.clients[publisher].is_idle());
+    world.run_until("the messages are complete", |world| world.clients[publisher].is_idle());
     assert_eq!(world.clients[publisher].done, ["first"]);
     assert_eq!(world.clients[publisher].refused, ["0", "1", "2", "3", "4"]);
     for number in 0..30 {
@@ -100,7 +105,7 @@ fn a_client_of_3_1_1_is_disconnected() {
     assert!(world.clients[publisher].is_connected());
     world.store.is_log_closed = false;
     world.connect(old, 0, false, HOUR_S);
-    world.run_until("both are done", |world| world.clients[old].is_idle());
+    world.run_until("both messages are complete", |world| world.clients[old].is_idle());
 }
 
 #[test]
@@ -118,12 +123,13 @@ fn what_a_client_of_3_1_1_sends_again_comes_in_its_order() {
             world.publish(old, "a", payload, qos);
             world.run(TIMEOUT_MS / 3);
         }
-        // The second has waited for too long by now, those behind it have not, and what becomes of the first is known when the log is open.
+        // The second message has waited too long by now, those after it have not, and the outcome of the first is known when the log is
+        // open.
         world.run(100);
         world.store.is_log_closed = false;
-        world.run_until("it is disconnected", |world| world.clients[old].at.is_none());
+        world.run_until("the client is disconnected", |world| world.clients[old].at.is_none());
         world.connect(old, 1, false, HOUR_S);
-        world.run_until("all is done", |world| world.clients[old].is_idle());
+        world.run_until("all messages are complete", |world| world.clients[old].is_idle());
         world.run(1_000);
         let mut first: Vec<&str> = Vec::new();
         for payload in world.clients[reader].payloads() {

@@ -1,4 +1,4 @@
-//! Retained messages are those of all nodes.
+//! Retained messages in a cluster.
 
 use tautwire_engine::mutant::{Mutant, mutate};
 use tautwire_protocol::{QoS, ReasonCode};
@@ -7,28 +7,28 @@ use crate::support::Choices;
 use crate::world::{Plan, World};
 
 const HOUR_S: u32 = 3600;
-/// A node that follows the log asks again after a second without an answer and a pause: that is how late the log may be here, and longer than a
-/// SUBSCRIBE waits for it.
-const FOLLOWED_MS: u64 = 2_000;
+/// How late the log can be here: a node that follows the log asks again after a second without an answer and a pause. This is longer than a
+/// SUBSCRIBE waits for the log.
+const FOLLOW_MS: u64 = 2_000;
 /// How long a SUBSCRIBE waits for the log.
 const LOG_LAG_MAX_MS: u64 = 1_000;
 
-/// What a new client of a node gets that subscribes to `filter`: payloads and whether they come as retained, by topic.
+/// The payloads that a new client of a node gets when it subscribes to `filter`, by topic, and whether they come as retained messages.
 fn retained(world: &mut World, place: usize, filter: &str) -> Vec<(String, bool)> {
     let reader = world.client(&format!("reader-{}", world.clients.len()));
     world.connect(reader, place, true, 0);
     let before = world.broker_totals(place).subscriptions_before_catch_up;
     world.subscribe(reader, filter, QoS::ExactlyOnce);
-    // Where the log has been late for a second, it is to bring what is retained already. It comes soon after.
+    // If the log was late for a second, it delivers messages that are retained already. They come soon after.
     let is_late = world.broker_totals(place).subscriptions_before_catch_up > before;
-    world.run(if is_late { FOLLOWED_MS } else { 50 });
+    world.run(if is_late { FOLLOW_MS } else { 50 });
     let mut received = world.clients[reader].received.clone();
     received.sort_by(|one, other| one.topic.cmp(&other.topic));
     world.disconnect(reader);
     received.into_iter().map(|one| (one.payload, one.is_retained)).collect()
 }
 
-fn is(expected: &[&str]) -> Vec<(String, bool)> {
+fn as_retained(expected: &[&str]) -> Vec<(String, bool)> {
     expected.iter().map(|payload| ((*payload).to_owned(), true)).collect()
 }
 
@@ -40,22 +40,22 @@ fn what_is_retained_on_one_node_is_retained_on_all() {
     for (number, qos) in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce].into_iter().enumerate() {
         world.clients[publisher].publish(&format!("a/{number}"), &number.to_string(), qos, true);
     }
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     for place in 0..3 {
-        assert_eq!(retained(&mut world, place, "a/+"), is(&["0", "1", "2"]), "[MQTT-3.3.1-5]");
+        assert_eq!(retained(&mut world, place, "a/+"), as_retained(&["0", "1", "2"]), "[MQTT-3.3.1-5]");
     }
     world.clients[publisher].publish("a/1", "", QoS::AtLeastOnce, true);
     world.clients[publisher].publish("a/2", "new", QoS::AtLeastOnce, true);
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     for place in 0..3 {
-        assert_eq!(retained(&mut world, place, "a/+"), is(&["0", "new"]), "[MQTT-3.3.1-6]");
+        assert_eq!(retained(&mut world, place, "a/+"), as_retained(&["0", "new"]), "[MQTT-3.3.1-6]");
     }
-    // A node that begins later has all of it.
+    // A node that starts later has all messages.
     world.kill(1);
     world.run(8_000);
     world.start(1);
     world.run(500);
-    assert_eq!(retained(&mut world, 1, "a/+"), is(&["0", "new"]));
+    assert_eq!(retained(&mut world, 1, "a/+"), as_retained(&["0", "new"]));
 }
 
 #[test]
@@ -68,20 +68,20 @@ fn who_is_subscribed_gets_each_message_once_and_not_as_a_retained_one() {
     for (number, qos) in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce].into_iter().enumerate() {
         world.clients[publisher].publish("a", &number.to_string(), qos, true);
     }
-    // Those of different QoS are not in order.
-    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    // Messages of different QoS are not ordered.
+    world.run_until("all messages are acknowledged", |world| world.clients[publisher].is_idle());
     world.clients[publisher].publish("a", "", QoS::AtLeastOnce, true);
     world.run(300);
     assert_eq!(world.clients[subscriber].payloads(), ["0", "1", "2", ""]);
     assert!(world.clients[subscriber].received.iter().all(|one| !one.is_retained), "[MQTT-3.3.1-12]");
-    // Nothing of QoS 0 waits for those who are away.
+    // Messages of QoS 0 are not queued for offline clients.
     world.cut_off(subscriber);
     world.clients[publisher].publish("a", "lost", QoS::AtMostOnce, true);
-    world.clients[publisher].publish("a", "kept", QoS::AtLeastOnce, true);
-    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.clients[publisher].publish("a", "queued", QoS::AtLeastOnce, true);
+    world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
     world.connect(subscriber, 1, false, HOUR_S);
     world.run(300);
-    assert_eq!(world.clients[subscriber].payloads()[4..], ["kept"]);
+    assert_eq!(world.clients[subscriber].payloads()[4..], ["queued"]);
 }
 
 #[test]
@@ -92,14 +92,14 @@ fn a_message_that_is_being_retained_comes_to_a_new_subscriber_by_one_way_and_not
             let (publisher, subscriber) = (world.client("p"), world.client("s"));
             world.connect(publisher, 0, true, 0);
             world.clients[publisher].publish("a", "old", QoS::ExactlyOnce, true);
-            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
             world.connect(subscriber, 1, true, 0);
             world.plan = Plan { late: if is_slow { 20 } else { 0 }, ..Plan::default() };
             world.clients[publisher].publish("a", "new", QoS::ExactlyOnce, true);
             world.run(after_ms);
             world.subscribe(subscriber, "a", QoS::ExactlyOnce);
             world.plan = Plan::default();
-            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
             world.run(5_000);
             let payloads = world.clients[subscriber].payloads();
             assert!(matches!(payloads[..], ["old", "new"] | ["new"]), "{payloads:?} after {after_ms} ms, {is_slow}");
@@ -109,28 +109,28 @@ fn a_message_that_is_being_retained_comes_to_a_new_subscriber_by_one_way_and_not
 
 #[test]
 fn what_was_acknowledged_is_seen_by_whoever_subscribes_then() {
-    (0..5).for_each(publish_and_look);
+    (0..5).for_each(publish_and_search);
 }
 
-fn publish_and_look(seed: u64) {
+fn publish_and_search(seed: u64) {
     let mut world = World::with(3, seed, Plan::default(), |_| {}, |_| {});
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     for number in 0..20 {
-        // The ways to the nodes are of different length each time.
+        // The latencies to the nodes differ each time.
         world.plan = Plan { late: world.random.below(10), ..Plan::default() };
         let payload = if number % 5 == 4 { String::new() } else { number.to_string() };
         world.clients[publisher].publish("a", &payload, QoS::AtLeastOnce, true);
-        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+        world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
         world.plan = Plan::default();
         let place = 1 + number % 2;
         let before = world.broker_totals(place).subscriptions_before_catch_up;
         let found = retained(&mut world, place, "a");
         if world.broker_totals(place).subscriptions_before_catch_up > before {
-            // It comes once, by the log, and so does the one that clears the topic.
+            // It comes once, from the log, and so does the message that clears the topic.
             assert_eq!(found, [(payload, false)], "{number} of {seed}");
         } else {
-            let expected = if payload.is_empty() { Vec::new() } else { is(&[&payload]) };
+            let expected = if payload.is_empty() { Vec::new() } else { as_retained(&[&payload]) };
             assert_eq!(found, expected, "{number} of {seed}");
         }
     }
@@ -142,18 +142,18 @@ fn what_was_acknowledged_comes_by_the_log_where_that_is_late() {
     let (publisher, reader) = (world.client("p"), world.client("reader"));
     world.connect(publisher, 0, true, 0);
     world.connect(reader, 1, true, 0);
-    world.deaf = Some(1);
-    world.run(FOLLOWED_MS);
+    world.without_log = Some(1);
+    world.run(FOLLOW_MS);
     world.clients[publisher].publish("a", "late", QoS::AtLeastOnce, true);
-    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
     let began_ms = world.now_ms;
     world.subscribe(reader, "a", QoS::ExactlyOnce);
     let waited_ms = world.now_ms - began_ms;
     assert!((LOG_LAG_MAX_MS..2 * LOG_LAG_MAX_MS).contains(&waited_ms), "{waited_ms}");
-    assert!(world.clients[reader].received.is_empty(), "nothing comes twice");
+    assert!(world.clients[reader].received.is_empty(), "a message was delivered twice");
     assert_eq!(world.broker_totals(1).subscriptions_before_catch_up, 1);
-    world.deaf = None;
-    world.run(FOLLOWED_MS);
+    world.without_log = None;
+    world.run(FOLLOW_MS);
     let received: Vec<_> = world.clients[reader].received.iter().map(|one| (&*one.payload, one.is_retained)).collect();
     assert_eq!(received, [("late", false)]);
 }
@@ -165,15 +165,15 @@ fn a_retained_message_expires_on_all_nodes() {
     world.connect(publisher, 0, true, 0);
     world.clients[publisher].message_expiry_s = Some(10);
     world.clients[publisher].publish("a", "short", QoS::AtLeastOnce, true);
-    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
     world.run(5_000);
-    // One that begins now counts from when it was written.
+    // A node that starts now counts from the time of writing.
     world.kill(1);
     world.run(3_000);
     world.start(1);
     world.run(500);
     for place in 0..2 {
-        assert_eq!(retained(&mut world, place, "a"), is(&["short"]));
+        assert_eq!(retained(&mut world, place, "a"), as_retained(&["short"]));
     }
     world.run(2_000);
     for place in 0..2 {
@@ -188,13 +188,13 @@ fn what_was_cleared_long_ago_does_not_come_back_with_a_node_that_was_cut_off() {
         let publisher = world.client("p");
         world.connect(publisher, 1, true, 0);
         world.clients[publisher].publish("a", "old", QoS::AtLeastOnce, true);
-        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
-        assert_eq!(retained(&mut world, 0, "a"), is(&["old"]));
+        world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
+        assert_eq!(retained(&mut world, 0, "a"), as_retained(&["old"]));
         world.places[0].is_cut = true;
         world.run(10_000);
         world.clients[publisher].publish("a", "", QoS::AtLeastOnce, true);
-        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
-        // The stream forgets that it was cleared.
+        world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
+        // The stream drops the record that it was cleared.
         world.run(3_700_000);
         world.places[0].is_cut = false;
         world.run(10_000);
@@ -204,7 +204,7 @@ fn what_was_cleared_long_ago_does_not_come_back_with_a_node_that_was_cut_off() {
     mutate(Some(Mutant::KeepsFormerLife));
     let found = std::panic::catch_unwind(run);
     mutate(None);
-    assert_eq!(found.expect("it runs"), is(&["old"]), "the test finds it");
+    assert_eq!(found.expect("the run does not panic"), as_retained(&["old"]), "the test does not detect the mutant");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_mes
         world.connect(publisher, 1, true, 0);
         for number in 0..60 {
             world.clients[publisher].publish("a/x", &format!("{number:02}"), QoS::ExactlyOnce, true);
-            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
         }
         world.run(200);
         assert!(world.broker_totals(0).messages_deferred_to_log > 0);
@@ -234,7 +234,7 @@ fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_mes
     mutate(Some(Mutant::ReplaysWhatComes));
     let found = run();
     mutate(None);
-    assert_ne!(found, each_once, "the test finds it");
+    assert_ne!(found, each_once, "the test does not detect the mutant");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn no_more_is_retained_than_may_be() {
     world.connect(publisher, 0, true, 0);
     for number in 0..crate::node::RETAINED_MAX + 5 {
         world.clients[publisher].publish(&format!("a/{number}"), "x", QoS::AtLeastOnce, true);
-        world.run_until("it is answered", |world| world.clients[publisher].is_idle());
+        world.run_until("the message is acknowledged", |world| world.clients[publisher].is_idle());
     }
     assert_eq!(world.clients[publisher].refused.len(), 5);
     assert_eq!(world.clients[publisher].reasons.last(), Some(&ReasonCode::QuotaExceeded));

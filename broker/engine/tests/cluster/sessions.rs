@@ -1,4 +1,4 @@
-//! Sessions are claimed, go from node to node, and take along what they have.
+//! Sessions are claimed and move between nodes with their state.
 
 use tautwire_protocol::{ConnectReason, DisconnectReason, QoS};
 
@@ -17,16 +17,16 @@ fn a_session_goes_to_the_node_to_which_its_client_goes() {
     for number in 0..30 {
         world.publish_and_wait(other, &format!("a/{}", number % 5), &number.to_string(), QoS::AtLeastOnce);
     }
-    assert!(world.connect(client, 1, false, HOUR_S), "the session is there");
-    world.run_until("all have come", |world| world.clients[client].received.len() >= 30);
+    assert!(world.connect(client, 1, false, HOUR_S), "the session was not resumed");
+    world.run_until("all messages have arrived", |world| world.clients[client].received.len() >= 30);
     world.run(500);
     let mut numbers: Vec<u32> =
         world.clients[client].payloads().iter().map(|payload| payload.parse().expect("a number")).collect();
     numbers.sort_unstable();
-    assert_eq!(numbers, (0..30).collect::<Vec<_>>(), "each once");
-    // It gets what comes now as well.
+    assert_eq!(numbers, (0..30).collect::<Vec<_>>(), "each message must arrive once");
+    // It also gets new messages.
     world.publish_and_wait(other, "a/x", "live", QoS::AtLeastOnce);
-    world.run_until("it has come", |world| world.clients[client].payloads().contains(&"live"));
+    world.run_until("the message has arrived", |world| world.clients[client].payloads().contains(&"live"));
 }
 
 #[test]
@@ -35,13 +35,13 @@ fn a_client_that_comes_to_another_node_is_taken_over() {
     let (first, second) = (world.client("same"), world.client("same"));
     world.connect(first, 0, false, HOUR_S);
     world.subscribe(first, "a", QoS::ExactlyOnce);
-    assert!(world.connect(second, 1, false, HOUR_S), "the session is there");
+    assert!(world.connect(second, 1, false, HOUR_S), "the session was not resumed");
     assert_eq!(world.clients[first].disconnected, Some(DisconnectReason::SessionTakenOver));
-    assert_eq!(world.clients[first].at, None, "its connection is closed");
+    assert_eq!(world.clients[first].at, None, "its connection is still open");
     world.publish_and_wait(second, "a", "1", QoS::ExactlyOnce);
     world.run(100);
     assert_eq!(world.clients[second].payloads(), ["1"]);
-    assert_eq!(world.broker_totals(0).sessions, 0, "nothing is left of it");
+    assert_eq!(world.broker_totals(0).sessions, 0, "the session is still on the first node");
     assert_eq!(world.broker_totals(0).subscriptions, 0);
 }
 
@@ -83,7 +83,7 @@ fn a_clean_start_finds_nothing_and_leaves_nothing() {
     world.run(100);
     assert!(world.clients[client].received.is_empty());
     world.disconnect(client);
-    assert!(!world.connect(client, 0, false, HOUR_S), "it ended with its connection");
+    assert!(!world.connect(client, 0, false, HOUR_S), "the session outlived its connection");
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn a_session_that_has_begun_is_there_after_its_node_has_died() {
     world.kill(0);
     world.connect(other, 1, true, 0);
     world.publish_and_wait(other, "a", "1", QoS::AtLeastOnce);
-    // Who comes before the lease has run out is told to try again.
+    // A client that connects before the lease has expired is refused for now.
     world.begin_connecting(client, 1, false, HOUR_S);
-    world.run_until("it is answered", |world| world.clients[client].connack.is_some());
+    world.run_until("CONNACK has arrived", |world| world.clients[client].connack.is_some());
     assert_eq!(world.clients[client].connack, Some((ConnectReason::ServerUnavailable, false)));
     world.run(8_000);
     assert!(world.connect(client, 2, false, HOUR_S));
-    world.run_until("the message has come", |world| world.clients[client].payloads() == ["1"]);
+    world.run_until("the message has arrived", |world| world.clients[client].payloads() == ["1"]);
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn a_clean_session_ends_with_its_node() {
     world.publish(client, "b", "1", QoS::ExactlyOnce);
     world.kill(0);
     world.run(10_000);
-    assert!(!world.connect(client, 1, false, 0), "nothing of it is kept");
-    world.run_until("its message is taken on anew", |world| world.clients[client].is_idle());
+    assert!(!world.connect(client, 1, false, 0), "the session was not removed");
+    world.run_until("its message is acknowledged", |world| world.clients[client].is_idle());
 }
 
 #[test]
@@ -129,16 +129,16 @@ fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
         let qos = if number % 2 == 0 { QoS::AtLeastOnce } else { QoS::ExactlyOnce };
         world.publish_and_wait(other, &format!("a/{}", number % 3), &number.to_string(), qos);
     }
-    world.run_until("all have come", |world| world.clients[client].received.len() == 8);
+    world.run_until("all messages have arrived", |world| world.clients[client].received.len() == 8);
     let before: Vec<_> =
         world.clients[client].received.iter().map(|one| (one.packet_id, one.payload.clone())).collect();
     world.clients[client].received.clear();
     world.cut_off(client);
-    // The client has forgotten the QoS 2 messages, so that it shows them.
+    // The client has dropped its QoS 2 state, so that it shows them again.
     world.clients[client] = crate::client::Client::new("c");
     world.clients[client].withholds_acks = true;
     assert!(world.connect(client, 1, false, HOUR_S));
-    world.run_until("all have come again", |world| world.clients[client].received.len() == 8);
+    world.run_until("all messages have arrived again", |world| world.clients[client].received.len() == 8);
     let after: Vec<_> = world.clients[client].received.iter().map(|one| (one.packet_id, one.payload.clone())).collect();
     assert_eq!(after, before, "[MQTT-4.4.0-1], [MQTT-4.6.0-1]");
     assert!(world.clients[client].received.iter().all(|one| one.is_dup));
@@ -146,7 +146,7 @@ fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
     world.clients[client].acknowledge();
     world.run(500);
     world.publish_and_wait(other, "a/0", "last", QoS::ExactlyOnce);
-    world.run_until("it goes on", |world| world.clients[client].payloads().last() == Some(&"last"));
+    world.run_until("the next message has arrived", |world| world.clients[client].payloads().last() == Some(&"last"));
     assert_eq!(world.clients[client].received.len(), 9);
 }
 
@@ -159,15 +159,15 @@ fn what_has_been_received_is_released_on_the_next_node() {
     world.connect(other, 1, true, 0);
     world.clients[client].withholds_acks = true;
     world.publish_and_wait(other, "a", "1", QoS::ExactlyOnce);
-    world.run_until("it has come", |world| world.clients[client].received.len() == 1);
-    // PUBREC leaves; PUBREL is not answered.
+    world.run_until("the message has arrived", |world| world.clients[client].received.len() == 1);
+    // PUBREC is sent; PUBREL is not answered.
     world.clients[client].acknowledge();
-    world.run_until("PUBREL has come", |world| world.clients[client].releases.len() == 1);
+    world.run_until("PUBREL has arrived", |world| world.clients[client].releases.len() == 1);
     world.cut_off(client);
     world.connect(client, 1, false, HOUR_S);
-    world.run_until("PUBREL has come again", |world| world.clients[client].releases.len() == 2);
+    world.run_until("PUBREL has arrived again", |world| world.clients[client].releases.len() == 2);
     assert_eq!(world.clients[client].releases[0], world.clients[client].releases[1]);
-    assert_eq!(world.clients[client].received.len(), 1, "PUBLISH does not come again");
+    assert_eq!(world.clients[client].received.len(), 1, "PUBLISH must not arrive again");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_client_that_is_assigned_an_identifier_keeps_it_while_it_waits() {
     let assigned = world.clients[client].assigned.clone().expect("[MQTT-3.2.2-16]");
     world.disconnect(client);
     let again = world.client(&assigned);
-    assert!(world.connect(again, 0, false, HOUR_S), "that was its name in the cluster, too");
+    assert!(world.connect(again, 0, false, HOUR_S), "the session has another name in the cluster");
 }
 
 #[test]
@@ -218,13 +218,13 @@ fn subscriptions_that_were_given_up_stay_so() {
     world.subscribe(client, "a", QoS::AtLeastOnce);
     world.subscribe(client, "b", QoS::AtLeastOnce);
     world.clients[client].unsubscribe("a");
-    world.run_until("UNSUBACK has come", |world| world.clients[client].unsubacks == 1);
+    world.run_until("UNSUBACK has arrived", |world| world.clients[client].unsubacks == 1);
     world.kill(0);
     world.run(8_000);
     assert!(world.connect(client, 1, false, HOUR_S));
     world.publish_and_wait(client, "a", "1", QoS::AtLeastOnce);
     world.publish_and_wait(client, "b", "2", QoS::AtLeastOnce);
-    world.run_until("it has come", |world| !world.clients[client].payloads().is_empty());
+    world.run_until("the message has arrived", |world| !world.clients[client].payloads().is_empty());
     world.run(100);
     assert_eq!(world.clients[client].payloads(), ["2"]);
 }
@@ -236,16 +236,16 @@ fn whoever_subscribes_anew_on_a_node_that_lags_gets_nothing_again() {
     world.connect(client, 0, false, HOUR_S);
     world.connect(other, 0, true, 0);
     world.subscribe(client, "a", QoS::ExactlyOnce);
-    world.deaf = Some(1);
+    world.without_log = Some(1);
     world.publish_and_wait(other, "a", "1", QoS::ExactlyOnce);
-    world.run_until("it has come", |world| world.clients[client].payloads() == ["1"]);
+    world.run_until("the message has arrived", |world| world.clients[client].payloads() == ["1"]);
     world.clients[client].unsubscribe("a");
-    world.run_until("UNSUBACK has come", |world| world.clients[client].unsubacks == 1);
+    world.run_until("UNSUBACK has arrived", |world| world.clients[client].unsubacks == 1);
     world.disconnect(client);
-    assert!(world.connect(client, 1, false, HOUR_S), "the session is there");
+    assert!(world.connect(client, 1, false, HOUR_S), "the session was not resumed");
     world.subscribe(client, "a", QoS::ExactlyOnce);
-    world.deaf = None;
+    world.without_log = None;
     world.publish_and_wait(other, "a", "2", QoS::ExactlyOnce);
-    world.run_until("it has come", |world| world.clients[client].payloads().contains(&"2"));
-    assert_eq!(world.clients[client].payloads(), ["1", "2"], "each once");
+    world.run_until("the message has arrived", |world| world.clients[client].payloads().contains(&"2"));
+    assert_eq!(world.clients[client].payloads(), ["1", "2"], "each message must arrive once");
 }

@@ -13,13 +13,13 @@ pub(crate) struct Store {
     last_revision: u64,
     keys: BTreeMap<Key, Value>,
     subjects: BTreeMap<LogSubject, BTreeMap<Sequence, Vec<u8>>>,
-    /// By partition; the first has the sequence 1.
+    /// The groups of each partition; the first has sequence 1.
     log: [Vec<Vec<u8>>; PARTITIONS as usize],
-    /// Groups at the beginning of each partition that have aged out.
+    /// The number of groups of each partition that have aged out.
     aged_out: [u64; PARTITIONS as usize],
     retained: BTreeMap<String, (Sequence, Value)>,
     retained_end: Sequence,
-    /// What is appended to the log is lost.
+    /// Appends to the log are lost.
     pub(crate) is_log_closed: bool,
 }
 
@@ -28,10 +28,10 @@ struct Value {
     revision: Revision,
     bytes: Vec<u8>,
     written_at_ms: u64,
-    goes_at_ms: Option<u64>,
+    expires_at_ms: Option<u64>,
 }
 
-/// What an operation has changed.
+/// The change that an operation made.
 pub(crate) enum Change {
     Nothing,
     Key(Key, Revision, Vec<u8>),
@@ -39,15 +39,15 @@ pub(crate) enum Change {
 }
 
 impl Store {
-    /// What has had its time is gone.
+    /// Advances the clock and removes expired values.
     pub(crate) fn pass_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
-        let stays = |value: &Value| value.goes_at_ms.is_none_or(|at_ms| now_ms < at_ms);
-        self.keys.retain(|_, value| stays(value));
-        self.retained.retain(|_, (_, value)| stays(value));
+        let is_valid = |value: &Value| value.expires_at_ms.is_none_or(|at_ms| now_ms < at_ms);
+        self.keys.retain(|_, value| is_valid(value));
+        self.retained.retain(|_, (_, value)| is_valid(value));
     }
 
-    /// `most`: so many groups are read at once.
+    /// Applies an operation. A read returns at most `most` groups.
     pub(crate) fn apply(&mut self, operation: Operation, is_busy: bool, most: usize) -> (Answer, Change) {
         match operation {
             Operation::Put { .. }
@@ -73,7 +73,7 @@ impl Store {
             Operation::Scan { after, max } => (self.scan(after, max), Change::Nothing),
             Operation::ScanGroups { after, .. } => (self.scan_groups(after), Change::Nothing),
             Operation::Nodes => (Answer::Nodes(self.nodes()), Change::Nothing),
-            // Nothing is shared here.
+            // This store has no shared configuration.
             Operation::ConfigHolds(expected) => {
                 (if expected.is_none() { Answer::Holds } else { Answer::Conflict }, Change::Nothing)
             }
@@ -83,11 +83,11 @@ impl Store {
             }
             Operation::Last(subject) => {
                 let groups = self.subjects.get(&subject);
-                (Answer::Last(groups.and_then(|groups| groups.last_key_value()).map(own)), Change::Nothing)
+                (Answer::Last(groups.and_then(|groups| groups.last_key_value()).map(cloned)), Change::Nothing)
             }
             Operation::Next { subject, from } => {
                 let groups = self.subjects.get(&subject);
-                (Answer::Last(groups.and_then(|groups| groups.range(from..).next()).map(own)), Change::Nothing)
+                (Answer::Last(groups.and_then(|groups| groups.range(from..).next()).map(cloned)), Change::Nothing)
             }
             Operation::Put { key, expected, value } => self.put(key, expected, value, None),
             Operation::PutFor { key, expected, value, for_s } => self.put(key, Some(expected), value, Some(for_s)),
@@ -124,17 +124,17 @@ impl Store {
         }
     }
 
-    /// Tells ages as they are when an answer reaches a node, however long that has taken.
-    pub(crate) fn hand_over(&self, mut answer: Answer) -> Answer {
+    /// Computes the ages when an answer reaches a node, however long it took.
+    pub(crate) fn compute_ages(&self, mut answer: Answer) -> Answer {
         if let Answer::Mirrored { kept, .. } = &mut answer {
-            kept.iter_mut().for_each(|kept| kept.age_ms = self.now_ms.saturating_sub(kept.age_ms));
+            kept.iter_mut().for_each(|entry| entry.age_ms = self.now_ms.saturating_sub(entry.age_ms));
         }
         answer
     }
 
     fn value(&self, revision: Revision, bytes: Vec<u8>, for_s: Option<u32>) -> Value {
-        let goes_at_ms = for_s.map(|seconds| self.now_ms + u64::from(seconds) * 1000);
-        Value { revision, bytes, written_at_ms: self.now_ms, goes_at_ms }
+        let expires_at_ms = for_s.map(|seconds| self.now_ms + u64::from(seconds) * 1000);
+        Value { revision, bytes, written_at_ms: self.now_ms, expires_at_ms }
     }
 
     fn put(&mut self, key: Key, expected: Option<Revision>, bytes: Vec<u8>, for_s: Option<u32>) -> (Answer, Change) {
@@ -148,12 +148,12 @@ impl Store {
         (Answer::Put(revision), Change::Key(key, revision, bytes))
     }
 
-    /// How many sessions there are records of.
+    /// The number of session records.
     pub(crate) fn sessions(&self) -> usize {
         self.keys.keys().filter(|key| matches!(key, Key::Session(_))).count()
     }
 
-    /// Records of sessions behind a revision.
+    /// The session records after a revision.
     fn scan(&self, after: Revision, max: usize) -> Answer {
         let of_session = |(key, value): (&Key, &Value)| match key {
             Key::Session(client) => Some(Scanned {
@@ -173,7 +173,7 @@ impl Store {
         Answer::Scanned { records, through, is_end }
     }
 
-    /// The records of groups behind a revision.
+    /// The group records after a revision.
     fn scan_groups(&self, after: Revision) -> Answer {
         let of_group = |(key, value): (&Key, &Value)| match key {
             Key::Group(group) => Some(ScannedGroup {
@@ -192,20 +192,20 @@ impl Store {
     }
 
     fn mirror(&self, after: Sequence, max: usize) -> Answer {
-        let kept = self.retained.values().filter(|(sequence, _)| after < *sequence);
-        let mut kept: Vec<_> = kept
+        let entries = self.retained.values().filter(|(sequence, _)| after < *sequence);
+        let mut entries: Vec<_> = entries
             .map(|(sequence, value)| RetainedEntry {
                 sequence: *sequence,
-                // When it was written. Its age is told by `hand_over`.
+                // The time of writing, which `compute_ages` converts to an age.
                 age_ms: value.written_at_ms,
                 value: value.bytes.clone(),
             })
             .collect();
-        kept.sort_by_key(|kept| kept.sequence);
-        let is_end = kept.len() <= max;
-        kept.truncate(max);
-        let last = kept.last().map_or(after, |kept| kept.sequence);
-        Answer::Mirrored { through: if is_end { self.retained_end.max(after) } else { last }, kept, is_end }
+        entries.sort_by_key(|entry| entry.sequence);
+        let is_end = entries.len() <= max;
+        entries.truncate(max);
+        let last = entries.last().map_or(after, |entry| entry.sequence);
+        Answer::Mirrored { through: if is_end { self.retained_end.max(after) } else { last }, kept: entries, is_end }
     }
 
     fn nodes(&self) -> Vec<(Incarnation, Revision, Vec<u8>)> {
@@ -216,7 +216,7 @@ impl Store {
         self.keys.iter().filter_map(of_node).collect()
     }
 
-    /// The record of a group is of no version.
+    /// Damages the record of a group.
     pub(crate) fn damage_group(&mut self, share: &str) {
         self.last_revision += 1;
         let revision = Revision(self.last_revision);
@@ -229,14 +229,14 @@ impl Store {
         Sequence(self.log[partition.index()].len() as u64 + 1)
     }
 
-    /// All groups so far age out.
-    pub(crate) fn age(&mut self) {
+    /// Makes all existing groups age out.
+    pub(crate) fn age_out(&mut self) {
         for (aged_out, groups) in self.aged_out.iter_mut().zip(&self.log) {
             *aged_out = groups.len() as u64;
         }
     }
 
-    /// A part of the log, of so many groups at most.
+    /// Reads a part of the log, at most `most` groups.
     fn read(&self, partition: Partition, from: Sequence, most: usize) -> Answer {
         let first = from.0.max(self.aged_out[partition.index()] + 1);
         let log = self.log[partition.index()].iter().zip(1..);
@@ -246,6 +246,6 @@ impl Store {
     }
 }
 
-fn own((sequence, group): (&Sequence, &Vec<u8>)) -> (Sequence, Vec<u8>) {
+fn cloned((sequence, group): (&Sequence, &Vec<u8>)) -> (Sequence, Vec<u8>) {
     (*sequence, group.clone())
 }

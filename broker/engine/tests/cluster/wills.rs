@@ -1,4 +1,4 @@
-//! Wills are published by whichever node can, and once.
+//! Wills in a cluster are published once, by any node.
 
 use tautwire_engine::mutant::{Mutant, mutate};
 use tautwire_protocol::{DisconnectReason, QoS};
@@ -8,7 +8,7 @@ use crate::world::{Plan, World};
 
 const HOUR_S: u32 = 3600;
 
-/// A world with somebody who listens to wills on node 1, and a client with one.
+/// A world with a watcher of wills on node 1, and a client with a will.
 fn world(delay_s: u32) -> (World, usize, usize) {
     world_of(0, delay_s)
 }
@@ -30,9 +30,9 @@ fn the_will_of_a_connection_that_breaks_is_published() {
         world.run(1_000);
         assert!(world.clients[watcher].received.is_empty());
         world.cut_off(client);
-        world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+        world.run_until("the will has arrived", |world| world.clients[watcher].payloads() == ["gone"]);
         world.run(20_000);
-        assert_eq!(world.clients[watcher].payloads(), ["gone"], "once [MQTT-3.1.2-10]");
+        assert_eq!(world.clients[watcher].payloads(), ["gone"], "the will must arrive once [MQTT-3.1.2-10]");
     }
 }
 
@@ -51,7 +51,7 @@ fn a_client_that_says_goodbye_takes_its_will_back() {
     mutate(Some(Mutant::ForgetsGoodbye));
     let found = std::panic::catch_unwind(run);
     mutate(None);
-    assert!(found.is_err(), "the test finds it");
+    assert!(found.is_err(), "the test does not detect the mutant");
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn a_client_that_asks_for_it_has_its_will_published_with_its_goodbye() {
     let (mut world, watcher, client) = world(0);
     world.connect(client, 0, false, HOUR_S);
     world.clients[client].send_disconnect_reason(DisconnectReason::DisconnectWithWillMessage);
-    world.go_on(0);
-    world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+    world.settle(0);
+    world.run_until("the will has arrived", |world| world.clients[watcher].payloads() == ["gone"]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_will_with_a_delay_is_published_after_it_unless_the_client_comes_back_anywhe
     world.cut_off(client);
     world.run(9_900);
     assert!(world.clients[watcher].received.is_empty());
-    world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+    world.run_until("the will has arrived", |world| world.clients[watcher].payloads() == ["gone"]);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_will_with_a_delay_is_published_when_its_session_ends_before() {
     assert!(world.clients[watcher].received.is_empty());
     world.run(1_000);
     assert_eq!(world.clients[watcher].payloads(), ["gone"], "[MQTT-3.1.2-8]");
-    // A clean start ends the session, too.
+    // A clean start also ends the session.
     let (mut world, watcher, client) = self::world(100);
     world.connect(client, 0, false, HOUR_S);
     world.cut_off(client);
@@ -101,7 +101,7 @@ fn a_will_with_a_delay_is_published_when_its_session_ends_before() {
 fn the_wills_of_a_dead_nodes_clients_are_published_by_others() {
     for (expiry_s, delay_s) in [(0, 0), (HOUR_S, 0), (HOUR_S, 20)] {
         let (mut world, watcher, client) = world(delay_s);
-        // CONNACK promises the will, so the node may die in the next moment.
+        // CONNACK is sent after the will is saved, so the node may die right after it.
         world.connect(client, 0, false, expiry_s);
         world.kill(0);
         world.run(8_000);
@@ -117,26 +117,26 @@ fn the_wills_of_a_dead_nodes_clients_are_published_by_others() {
 #[test]
 fn a_connack_that_does_not_wait_for_the_will_is_found() {
     let run = || {
-        let has_come = |seed| {
+        let is_published = |seed| {
             let (mut world, watcher, client) = world_of(seed, 0);
             world.plan = Plan { lost: 30, ..Plan::default() };
             world.begin_connecting(client, 0, false, 0);
-            while world.clients[client].let_in == 0 && world.clients[client].at.is_some() {
+            while world.clients[client].accepted == 0 && world.clients[client].at.is_some() {
                 world.run(1);
             }
-            let was_let_in = world.clients[client].let_in > 0;
+            let was_accepted = world.clients[client].accepted > 0;
             world.kill(0);
             world.plan = Plan::default();
             world.run(15_000);
-            world.clients[watcher].payloads() == ["gone"] || !was_let_in
+            world.clients[watcher].payloads() == ["gone"] || !was_accepted
         };
-        (0..20).all(has_come)
+        (0..20).all(is_published)
     };
     assert!(run());
     mutate(Some(Mutant::ConnectsBeforeWillIsSaved));
-    let is_there = run();
+    let is_ok = run();
     mutate(None);
-    assert!(!is_there, "the test finds it");
+    assert!(!is_ok, "the test does not detect the mutant");
 }
 
 #[test]
@@ -165,13 +165,13 @@ fn clients_that_were_not_let_in_leave_no_wills() {
         world.run(8_000);
         clients.iter().for_each(|client| world.disconnect(*client));
         for (place, client) in clients.into_iter().enumerate() {
-            let was_let_in = world.clients[client].let_in > 0;
-            let has_come = world.clients[watcher].payloads().contains(&&*format!("{round} {place}"));
-            assert!(was_let_in || !has_come, "round {round}, node {place}");
-            refused += usize::from(!was_let_in);
+            let was_accepted = world.clients[client].accepted > 0;
+            let is_published = world.clients[watcher].payloads().contains(&&*format!("{round} {place}"));
+            assert!(was_accepted || !is_published, "round {round}, node {place}");
+            refused += usize::from(!was_accepted);
         }
     }
-    assert!(refused > 0, "nobody was refused");
+    assert!(refused > 0, "no client was refused");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_will_is_retained_and_expires_as_it_says() {
         ..WillMessage::new("w", "gone")
     });
     world.connect(client, 0, true, 0);
-    // The time before does not count.
+    // The time before the disconnect does not count.
     world.run(15_000);
     world.cut_off(client);
     world.run(1_000);

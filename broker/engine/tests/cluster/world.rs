@@ -1,4 +1,4 @@
-//! Nodes, store, clients and what lies between them. Each event is one moment of one of them.
+//! The simulated world: nodes, store, clients and the network between them. Each event happens at one of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,16 +17,16 @@ use crate::node::{Effect, Node, SEED, SHARDS, topic_of};
 use crate::store::{Change, Store};
 use crate::support::{Choices, Random};
 
-/// Where the broker's clock stands when the world's shows 0.
+/// The broker's clock at time 0 of the world.
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
-/// When an operation counts as one of unknown fate.
+/// When the outcome of an operation counts as unknown.
 const OPERATION_TIMEOUT_MS: u64 = 1000;
-/// The kind of message that asks whether another node knows what is listened to.
+/// The kind of a peer message that probes whether another node knows all announced filters.
 const PROBE: u8 = 48;
-/// Bytes that the network between a client and its node takes.
+/// Bytes that the network between a client and its node buffers.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// What goes wrong: percent.
+/// Fault rates in percent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
     pub(crate) lost: usize,
@@ -41,22 +41,22 @@ enum Event {
     Peer(Incarnation, Vec<u8>),
     Watch(Incarnation, Incarnation, Revision, Vec<u8>),
     BusMessages(Incarnation, Arc<[u8]>),
-    /// What a node listens to, or not any more, has come to the bus's server at its place.
+    /// A subscription or unsubscription of a node has reached the bus server at its place.
     AddInterest(Incarnation, Subject, bool),
-    /// The same has come to the server at this place.
+    /// The same has reached the server at another place.
     Known(usize, Incarnation, Subject, bool),
     Confirmed(Incarnation, String),
     Tick(Incarnation),
 }
 
-/// A machine on which a node may run.
+/// A machine that can run a node.
 #[derive(Default)]
 pub(crate) struct Place {
     pub(crate) node: Option<Node>,
     former: Option<Incarnation>,
-    /// Nothing goes between it and the others.
+    /// It has no network.
     pub(crate) is_cut: bool,
-    /// It does nothing.
+    /// Its processes are paused.
     pub(crate) is_paused: bool,
 }
 
@@ -75,20 +75,20 @@ pub(crate) struct World {
     cluster: ClusterSettings,
     member: MemberSettings,
     last_incarnation: u64,
-    /// The largest state of a session that the store takes.
+    /// The maximum size of a session's state in the store.
     state_max_bytes: usize,
-    /// Groups that one read gives at most.
+    /// The maximum number of groups that one read returns.
     pub(crate) read_groups: usize,
-    /// A place to which the log does not come.
-    pub(crate) deaf: Option<usize>,
-    /// A place whose node is of a version before there were probes.
+    /// A place that does not receive the log.
+    pub(crate) without_log: Option<usize>,
+    /// A place whose node has an old version without probes.
     pub(crate) ignores_probes: Option<usize>,
-    /// Who waits until a partition grows.
+    /// `Follow` operations that wait until a partition grows.
     following: BTreeMap<Partition, Vec<(Incarnation, OperationId, Operation)>>,
 }
 
 impl World {
-    /// So many nodes, which serve.
+    /// A world with this many serving nodes.
     pub(crate) fn new(nodes: usize) -> World {
         World::with(nodes, 0, Plan::default(), |_| {}, |_| {})
     }
@@ -115,8 +115,8 @@ impl World {
         set(&mut settings);
         let mut cluster = ClusterSettings::default();
         set_cluster(&mut cluster);
-        // What waits is not refused: a client whose message was refused sends it behind others, and is judged by their order here. Those who
-        // are behind are not served from memory.
+        // Waiting messages are not refused: a client sends a refused message again after later ones, and these tests check the order of its
+        // messages. Lagging sessions are not served from memory.
         let mut member = MemberSettings {
             publish_timeout_ms: u64::MAX / 2,
             shards: SHARDS,
@@ -142,7 +142,7 @@ impl World {
             last_incarnation: 0,
             state_max_bytes: usize::MAX,
             read_groups: 100,
-            deaf: None,
+            without_log: None,
             ignores_probes: None,
             following: BTreeMap::new(),
         };
@@ -151,8 +151,8 @@ impl World {
         world
     }
 
-    /// So many nodes, on a store that takes states of sessions up to this size.
-    pub(crate) fn with_states_of(nodes: usize, state_max_bytes: usize) -> World {
+    /// A world with this many nodes, on a store with this maximum size of a session's state.
+    pub(crate) fn with_state_limit(nodes: usize, state_max_bytes: usize) -> World {
         let mut world = World::new(0);
         world.state_max_bytes = state_max_bytes;
         world.places = (0..nodes).map(|_| Place::default()).collect();
@@ -167,33 +167,33 @@ impl World {
         self.events.insert(self.last_event, event);
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn run(&mut self, ms: u64) {
         let until_ms = self.now_ms + ms;
-        (0..self.places.len()).for_each(|place| self.go_on(place));
+        (0..self.places.len()).for_each(|place| self.settle(place));
         while let Some(Reverse((at_ms, number))) = self.queue.peek().copied().filter(|next| next.0.0 <= until_ms) {
             self.queue.pop();
             self.now_ms = at_ms;
-            let event = self.events.remove(&number).expect("each event happens once");
+            let event = self.events.remove(&number).expect("an event happened twice");
             self.handle_event(event);
         }
         self.now_ms = until_ms;
     }
 
-    /// Lets time pass until something is so, for a minute at most.
-    pub(crate) fn run_until(&mut self, what: &str, is_so: impl Fn(&World) -> bool) {
+    /// Advances the time until a condition is met, for a minute at most.
+    pub(crate) fn run_until(&mut self, condition: &str, is_met: impl Fn(&World) -> bool) {
         for _ in 0..6000 {
-            if is_so(self) {
+            if is_met(self) {
                 return;
             }
             self.run(10);
         }
-        panic!("it has not come to this: {what}");
+        panic!("timed out before {condition:?}");
     }
 
     // Nodes.
 
-    /// A life begins.
+    /// Starts an incarnation of a node.
     pub(crate) fn start(&mut self, place: usize) {
         let me = self.next_incarnation();
         let reference = format!("node-{place}");
@@ -204,10 +204,10 @@ impl World {
             Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &cluster, member, self.state_max_bytes));
         *former = Some(me);
         self.after(0, Event::Tick(me));
-        self.go_on(place);
+        self.settle(place);
     }
 
-    /// A life ends without a word.
+    /// Kills a node.
     pub(crate) fn kill(&mut self, place: usize) {
         self.places[place].node = None;
         for client in &mut self.clients {
@@ -223,8 +223,8 @@ impl World {
     }
 
     fn place_of(&self, node: Incarnation) -> Option<usize> {
-        let is_there = |place: &Place| place.node.as_ref().is_some_and(|held| held.member.incarnation() == node);
-        self.places.iter().position(is_there)
+        let runs_node = |place: &Place| place.node.as_ref().is_some_and(|held| held.member.incarnation() == node);
+        self.places.iter().position(runs_node)
     }
 
     fn node(&mut self, node: Incarnation) -> Option<(usize, &mut Node)> {
@@ -245,10 +245,10 @@ impl World {
         match event {
             Event::ToStore(from, id, operation) => self.reach_store(from, id, operation),
             Event::Answer(node, id, answer) => {
-                let answer = self.store.hand_over(answer);
+                let answer = self.store.compute_ages(answer);
                 let Some((place, held)) = self.node(node) else { return };
                 held.answer(now_ms, id, &answer);
-                self.go_on(place);
+                self.settle(place);
             }
             Event::Peer(node, bytes) => {
                 if bytes.get(1) == Some(&PROBE) && self.ignores_probes == self.place_of(node) {
@@ -256,42 +256,42 @@ impl World {
                 }
                 let Some((place, held)) = self.node(node) else { return };
                 held.member.receive_peer(now_ms, &bytes);
-                self.go_on(place);
+                self.settle(place);
             }
             Event::Watch(watcher, node, revision, value) => {
                 let Some((place, held)) = self.node(watcher) else { return };
                 held.observe_node(now_ms, node, revision, &value);
-                self.go_on(place);
+                self.settle(place);
             }
             Event::BusMessages(node, message) => {
                 let Some((place, held)) = self.node(node) else { return };
                 held.receive_peer(&message);
-                self.go_on(place);
+                self.settle(place);
             }
-            Event::AddInterest(node, subject, is_listened_to) => {
+            Event::AddInterest(node, subject, is_subscribed) => {
                 let Some(place) = self.place_of(node) else { return };
                 for other in (0..self.places.len()).filter(|other| *other != place) {
                     let latency_ms = 1 + self.random.below(self.bus.latency_ms) as u64;
                     let at_ms = self.bus.arrives_ms(other, node, now_ms + latency_ms);
-                    self.after(at_ms - now_ms, Event::Known(other, node, subject.clone(), is_listened_to));
+                    self.after(at_ms - now_ms, Event::Known(other, node, subject.clone(), is_subscribed));
                 }
                 if let Subject::Pattern(pattern) = subject
-                    && is_listened_to
+                    && is_subscribed
                 {
                     self.after(1, Event::Confirmed(node, pattern));
                 }
             }
-            Event::Known(place, node, subject, is_listened_to) => self.bus.learn(place, node, subject, is_listened_to),
+            Event::Known(place, node, subject, is_subscribed) => self.bus.update(place, node, subject, is_subscribed),
             Event::Confirmed(node, pattern) => {
                 let Some((place, held)) = self.node(node) else { return };
                 held.member.listening(now_ms, &pattern);
-                self.go_on(place);
+                self.settle(place);
             }
             Event::Tick(node) => {
                 self.after(TICK_MS, Event::Tick(node));
                 let Some((place, held)) = self.node(node) else { return };
                 held.member.advance(now_ms);
-                self.go_on(place);
+                self.settle(place);
             }
         }
     }
@@ -301,11 +301,11 @@ impl World {
             return;
         }
         let mut most = self.read_groups;
-        // A node that follows the log asks again where nothing comes; it is not what these tests are about.
+        // `Follow` is never lost: a node that gets no answer asks again, which these tests are not about.
         let is_followed = matches!(operation, Operation::Follow { .. });
         if let Operation::Follow { partition, from: next, .. } = operation {
-            let is_deaf = self.deaf.is_some() && self.deaf == self.place_of(from);
-            if self.store.end(partition) <= next || is_deaf {
+            let is_without_log = self.without_log.is_some() && self.without_log == self.place_of(from);
+            if self.store.end(partition) <= next || is_without_log {
                 let following = self.following.entry(partition).or_default();
                 following.retain(|(node, ..)| *node != from);
                 return following.push((from, id, operation));
@@ -318,7 +318,7 @@ impl World {
         match change {
             Change::Nothing => {}
             Change::Key(Key::Node(node), revision, value) => {
-                for watcher in self.living() {
+                for watcher in self.reachable_nodes() {
                     if let Some(latency_ms) = self.latency_ms() {
                         self.after(latency_ms, Event::Watch(watcher, node, revision, value.clone()));
                     }
@@ -331,44 +331,44 @@ impl World {
                 }
             }
         }
-        let hears = self.place_of(from).is_some_and(|place| !self.places[place].is_cut);
+        let is_reachable = self.place_of(from).is_some_and(|place| !self.places[place].is_cut);
         for _ in 0..if self.random.chance(self.plan.doubled) { 2 } else { 1 } {
             let latency_ms = if is_followed { Some(1) } else { self.latency_ms() };
-            if let Some(latency_ms) = latency_ms.filter(|_| hears) {
+            if let Some(latency_ms) = latency_ms.filter(|_| is_reachable) {
                 self.after(latency_ms, Event::Answer(from, id, answer.clone()));
             }
         }
     }
 
-    /// Those who hear something.
-    fn living(&self) -> Vec<Incarnation> {
-        let hearing = self.places.iter().filter(|place| !place.is_cut);
-        hearing.filter_map(|place| Some(place.node.as_ref()?.member.incarnation())).collect()
+    /// The nodes with a network.
+    fn reachable_nodes(&self) -> Vec<Incarnation> {
+        let reachable = self.places.iter().filter(|place| !place.is_cut);
+        reachable.filter_map(|place| Some(place.node.as_ref()?.member.incarnation())).collect()
     }
 
-    /// Lets a node do what there is to do.
-    pub(crate) fn go_on(&mut self, place: usize) {
+    /// Runs a node until it has nothing left to do.
+    pub(crate) fn settle(&mut self, place: usize) {
         if self.places[place].is_paused {
             return;
         }
         loop {
-            let moved = self.bring(place);
+            let moved = self.deliver_client_output(place);
             let Some(node) = &mut self.places[place].node else { return };
             let from = node.member.incarnation();
             let effects = node.settle(self.now_ms);
             let is_done = effects.is_empty() && !moved;
-            for wish in effects {
-                self.apply_effect(place, from, wish);
+            for effect in effects {
+                self.apply_effect(place, from, effect);
             }
-            let took = self.take(place);
-            if is_done && !took {
+            let received = self.deliver_node_output(place);
+            if is_done && !received {
                 return;
             }
         }
     }
 
-    /// What clients have to say reaches their node.
-    fn bring(&mut self, place: usize) -> bool {
+    /// Moves the output of clients to their node. Returns whether there was any.
+    fn deliver_client_output(&mut self, place: usize) -> bool {
         let mut moved = false;
         let World { places, clients, .. } = self;
         let Some(node) = &mut places[place].node else { return false };
@@ -383,32 +383,32 @@ impl World {
         moved
     }
 
-    /// What a node has to say reaches its clients.
-    fn take(&mut self, place: usize) -> bool {
-        let mut took = false;
+    /// Moves the output of a node to its clients. Returns whether there was any.
+    fn deliver_node_output(&mut self, place: usize) -> bool {
+        let mut received = false;
         let World { places, clients, now_ms, .. } = self;
         let Some(node) = &mut places[place].node else { return false };
         for client in clients {
             let Some((_, socket)) = client.at.filter(|(at, _)| *at == place) else { continue };
             let bytes = node.broker.take(socket, usize::MAX);
-            took |= !bytes.is_empty();
+            received |= !bytes.is_empty();
             let may_serve = node.member.is_serving(*now_ms) || !client.is_connected();
             assert!(may_serve || bytes.is_empty(), "{} is served by a node without a lease", client.name);
             client.receive(&bytes);
             if node.broker.closed_at_ms(socket).is_some() {
                 let (connack, disconnected) = (client.connack, client.disconnected);
                 client.drop_connection();
-                // A refusal is remembered.
+                // A refusal stays visible to the test.
                 client.connack = connack.filter(|(reason, _)| *reason != tautwire_protocol::ConnectReason::Success);
                 client.disconnected = disconnected;
             }
         }
-        took
+        received
     }
 
-    fn apply_effect(&mut self, place: usize, from: Incarnation, wish: Effect) {
+    fn apply_effect(&mut self, place: usize, from: Incarnation, effect: Effect) {
         let is_cut = self.places[place].is_cut;
-        match wish {
+        match effect {
             Effect::Operation(id, operation) => {
                 self.after(OPERATION_TIMEOUT_MS, Event::Answer(from, id, Answer::Unknown));
                 for _ in 0..if self.random.chance(self.plan.doubled) { 2 } else { 1 } {
@@ -422,16 +422,16 @@ impl World {
                     self.after(latency_ms, Event::Peer(to, bytes));
                 }
             }
-            // A node tells its server of patterns some time later, in order, and of probes at once.
-            Effect::AddInterest(pattern, is_listened_to) => {
+            // A node sends patterns to its server some time later, in order, and probes at once.
+            Effect::AddInterest(pattern, is_subscribed) => {
                 let at_ms = self.now_ms + 1 + self.random.below(5) as u64;
                 let at_ms = self.bus.arrives_ms(place, from, at_ms);
-                let listen = Event::AddInterest(from, Subject::Pattern(pattern), is_listened_to);
-                self.after(at_ms - self.now_ms, listen);
+                let event = Event::AddInterest(from, Subject::Pattern(pattern), is_subscribed);
+                self.after(at_ms - self.now_ms, event);
             }
             Effect::Probe(number) => self.after(0, Event::AddInterest(from, Subject::Probe(number), true)),
             Effect::Echo(to, number, bytes) => {
-                if self.bus.brings_echo(place, to, number)
+                if self.bus.forwards_echo(place, to, number)
                     && let Some(latency_ms) = self.latency_ms().filter(|_| !is_cut)
                 {
                     self.after(latency_ms, Event::Peer(to, bytes));
@@ -439,8 +439,8 @@ impl World {
             }
             Effect::Broadcast(message) => {
                 let subject = subject_of(topic_of(&message), SEED);
-                for node in self.living().into_iter().filter(|node| *node != from && !is_cut) {
-                    if !self.bus.brings(place, node, &subject) {
+                for node in self.reachable_nodes().into_iter().filter(|node| *node != from && !is_cut) {
+                    if !self.bus.forwards(place, node, &subject) {
                         continue;
                     }
                     if let Some(latency_ms) = self.latency_ms() {
@@ -451,7 +451,7 @@ impl World {
             Effect::Begin => {
                 let me = self.next_incarnation();
                 if let Some(node) = &mut self.places[place].node {
-                    node.begin_anew(self.now_ms, me);
+                    node.restart(self.now_ms, me);
                     self.places[place].former = Some(me);
                     self.after(0, Event::Tick(me));
                 }
@@ -466,18 +466,18 @@ impl World {
         self.clients.len() - 1
     }
 
-    /// A client begins to connect.
+    /// Starts to connect a client.
     pub(crate) fn begin_connecting(&mut self, client: usize, place: usize, is_clean: bool, expiry_s: u32) {
         let Some(node) = &mut self.places[place].node else { return };
-        // Shards take turns in accepting.
+        // Shards accept connections in turn.
         let shard = client % SHARDS;
         let socket = node.broker.connect(shard, ROOM_BYTES);
         self.clients[client].connect(is_clean, expiry_s);
         self.clients[client].at = Some((place, socket));
-        self.go_on(place);
+        self.settle(place);
     }
 
-    /// A client connects; says whether there was a session.
+    /// Connects a client; returns whether its session existed.
     pub(crate) fn connect(&mut self, client: usize, place: usize, is_clean: bool, expiry_s: u32) -> bool {
         self.begin_connecting(client, place, is_clean, expiry_s);
         self.run_until("a client is connected", |world| world.clients[client].connack.is_some());
@@ -485,21 +485,21 @@ impl World {
         self.clients[client].connack.is_some_and(|(_, is_present)| is_present)
     }
 
-    /// A client loses its connection, and the node learns of it.
+    /// Breaks a client's connection, and the node notices.
     pub(crate) fn cut_off(&mut self, client: usize) {
         if let Some((place, socket)) = self.clients[client].at.take() {
             if let Some(node) = &mut self.places[place].node {
                 node.broker.cut(socket);
             }
             self.clients[client].drop_connection();
-            self.go_on(place);
+            self.settle(place);
         }
     }
 
     pub(crate) fn disconnect(&mut self, client: usize) {
         self.clients[client].send_disconnect();
         if let Some((place, _)) = self.clients[client].at {
-            self.go_on(place);
+            self.settle(place);
         }
         self.run(20);
         self.clients[client].drop_connection();
@@ -515,20 +515,20 @@ impl World {
         self.clients[client].publish(topic, payload, qos, false);
     }
 
-    /// The same, and waits until it is done.
+    /// Publishes a message and waits until it is acknowledged.
     pub(crate) fn publish_and_wait(&mut self, client: usize, topic: &str, payload: &str, qos: QoS) {
         self.publish(client, topic, payload, qos);
         self.run_until("a message is acknowledged", |world| world.clients[client].is_idle());
     }
 
-    /// The store takes states of sessions up to this size from a node, which does not know of that.
-    pub(crate) fn limit_states(&mut self, place: usize, state_max_bytes: usize) {
+    /// Limits the size of session states that the store accepts from a node, which does not know the limit.
+    pub(crate) fn limit_state_size(&mut self, place: usize, state_max_bytes: usize) {
         if let Some(node) = &mut self.places[place].node {
             node.state_max_bytes = state_max_bytes;
         }
     }
 
     pub(crate) fn broker_totals(&self, place: usize) -> tautwire_engine::Totals {
-        self.places[place].node.as_ref().expect("it lives").broker.totals()
+        self.places[place].node.as_ref().expect("the node runs").broker.totals()
     }
 }

@@ -1,4 +1,4 @@
-//! What makes a shard one of a cluster.
+//! The mode value of a clustered broker, and its state in each shard.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::fetched_session::SessionFetch;
 use super::mirror::Mirror;
 use super::settings::ClusterSettings;
 
-/// The mode of a broker that is one of several. The shards of one broker have clones of one value.
+/// The mode of a broker in a cluster. The shards of a broker have clones of one value.
 ///
-/// Clients are refused until [`ClusterEvent::Began`](super::ClusterEvent::Began) has come.
+/// Clients are refused until [`ClusterEvent::Began`](super::ClusterEvent::Began) arrives.
 #[derive(Debug, Clone)]
 pub struct Clustered {
     pub(super) seed: Seed,
@@ -20,18 +20,18 @@ pub struct Clustered {
 }
 
 impl Clustered {
-    /// A node of the cluster with this seed.
+    /// Creates the mode for a node of the cluster with this seed.
     pub fn new(seed: Seed, settings: ClusterSettings) -> Clustered {
         Clustered { seed, settings, mirror: Arc::default() }
     }
 }
 
-/// Claims, the sessions that are served, groups, and places in the log.
+/// The cluster state of a shard, with the engine's type for sessions that are being fetched.
 pub(crate) type ShardClusterState = ClusterState<Box<SessionFetch>>;
 
-/// What a shard knows of its cluster.
+/// The state of the cluster mode in each shard.
 pub struct ClusterMode {
     pub(crate) cluster: Box<ShardClusterState>,
-    /// What is known of the copy of what topics retain.
+    /// The node's copy of the retained messages.
     pub(crate) mirror: Arc<Mirror>,
 }

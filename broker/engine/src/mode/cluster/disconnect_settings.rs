@@ -1,5 +1,5 @@
-//! What holds when a client's connection ends: how long its session outlives it, and its will. The cluster's machine keeps both in the
-//! record of the session, publishes the will, and has the store remove the session.
+//! The session expiry and will that apply when a client's connection ends. The cluster's machine stores both in the record of the session,
+//! publishes the will, and has the store remove the session.
 
 use tautwire_cluster::DisconnectSettings;
 use tautwire_cluster::record::{Retain, Will};
@@ -13,11 +13,11 @@ use crate::mutant::{Mutant, is};
 use crate::shard::ShardState;
 
 impl ShardState<Clustered> {
-    /// Tells the cluster what holds now for a session, if that is news. It is safe with the state that is saved next, or left.
+    /// Sends changed settings of a session to the cluster. They are stored with the next saved or released state.
     pub(super) fn send_disconnect_settings(&mut self, session: SessionIndex, is_leaving: bool) {
         let now_ms = self.clock.now_ms();
         let state = &self.sessions[session];
-        // A will that expires does so by when it is published, which nobody knows before the connection ends.
+        // A will's expiry starts when it is published, which is not known before the connection ends.
         let expires = is_leaving && state.will().is_some_and(|will| will.message_expiry_s.is_some());
         let cluster = &mut self.mode.cluster;
         if !(cluster.take_disconnect_settings_changed(session) || expires)
@@ -30,10 +30,13 @@ impl ShardState<Clustered> {
         let expiry_s = state.expiry_interval_s();
         let disconnected_at_ms = is_leaving.then_some(now_ms);
         let will = state.will().map(|will| will_for_record(will, expiry_s, disconnected_at_ms));
-        cluster.ask(ClusterRequest::SetDisconnectSettings { client, terms: DisconnectSettings { expiry_s, will } });
+        cluster.push_request(ClusterRequest::SetDisconnectSettings {
+            client,
+            terms: DisconnectSettings { expiry_s, will },
+        });
     }
 
-    /// The cluster publishes the will of a session, or its client has taken it back. This shard has nothing to do with it any more.
+    /// Removes the will of a session: the cluster publishes it, or the client has withdrawn it.
     #[cold]
     pub(crate) fn remove_will(&mut self, session: SessionIndex) {
         self.sessions.entry(session).apply(Change::Will(None));
@@ -81,8 +84,8 @@ mod tests {
     #[test]
     fn a_will_expires_by_the_moment_at_which_it_is_published() {
         let expires_at_ms = |will: &StoredWill, expiry_s, disconnected_at_ms| {
-            let kept = will_for_record(will, expiry_s, disconnected_at_ms);
-            MessageRef::read_stored(&kept.message).expect("a message").expires_at_ms
+            let record = will_for_record(will, expiry_s, disconnected_at_ms);
+            MessageRef::read_stored(&record.message).expect("a message").expires_at_ms
         };
         let will = will(b"x", true, 10, Some(5));
         assert_eq!(expires_at_ms(&will, 60, None), None);

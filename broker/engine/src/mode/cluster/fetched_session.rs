@@ -1,4 +1,4 @@
-//! A session that has just become this node's, while its messages are read.
+//! A session that was just claimed, while its in-flight messages are read from the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use tautwire_protocol::PacketId;
 use super::cluster_state::LogPlace;
 use super::session_state::SessionState;
 
-/// A session whose messages are being read.
+/// A session whose in-flight messages are being read from the log.
 #[derive(Debug)]
 pub(crate) struct SessionFetch {
-    /// As it came.
+    /// The encoded state, as the cluster sent it.
     pub(super) bytes: Vec<u8>,
     pub(super) taken: Vec<PacketId>,
     pub(super) state: SessionState,
-    /// Messages that have not been looked for; the next is the last.
+    /// Messages that have not been read yet; the next one to read is the last.
     pub(super) wanted: Vec<LogPlace>,
     pub(super) found: HashMap<LogPlace, Message>,
 }
@@ -28,27 +28,27 @@ impl SessionFetch {
         self.bytes
     }
 
-    /// Takes the wanted messages from a part of the log. Messages that are missing there are lost, and are no longer wanted.
+    /// Takes the wanted messages from a part of the log. Those missing from it are lost and no longer wanted.
     pub(super) fn take(&mut self, span: &Span, ledger: &Arc<MemoryLedger>) {
         let Some(first) = self.wanted.last().copied() else { return };
-        let is_looked_for =
+        let is_covered =
             |at: &LogPlace| at.partition == span.partition && first.place <= at.place && at.place.sequence < span.until;
         for (place, message) in span.messages_from(first.place) {
             let at = LogPlace { partition: span.partition, place };
             if self.wanted.binary_search_by(|wanted| at.cmp(wanted)).is_ok()
-                && let Some(message) = read(at, message.stored)
+                && let Some(message) = read_message(at, message.stored)
             {
                 self.found.insert(at, message.to_message_in(ledger));
             }
         }
-        self.wanted.retain(|at| !is_looked_for(at));
+        self.wanted.retain(|at| !is_covered(at));
     }
 }
 
-/// A message of the log, named by its place; `None` for one that is none.
-pub(super) fn read(at: LogPlace, stored: &[u8]) -> Option<MessageRef<'_>> {
+/// Reads a message of the log, whose identity is its place; `None` if it is invalid.
+pub(super) fn read_message(at: LogPlace, stored: &[u8]) -> Option<MessageRef<'_>> {
     let Some(parts) = MessageRef::read_stored(stored) else {
-        log::error!("the log of the cluster has something at {at:?} that is no message; it is passed over");
+        log::error!("skipped an unreadable message in the log of the cluster at {at:?}");
         return None;
     };
     Some(MessageRef { id: at.to_id(), ..parts })

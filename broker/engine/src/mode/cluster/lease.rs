@@ -1,4 +1,4 @@
-//! The node's lease: a shard whose node has lost it neither reads from clients nor writes to them.
+//! The node's lease: without it, a shard neither reads from clients nor writes to them.
 
 use crate::connection::connections::{Action, PauseReason, Phase};
 use crate::index::ConnectionIndex;
@@ -7,7 +7,7 @@ use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 
 impl Shard<Clustered> {
-    /// The lease has run out.
+    /// Suspends service after the lease has expired.
     #[cold]
     #[inline(never)]
     pub(crate) fn suspend(&mut self) {
@@ -16,20 +16,20 @@ impl Shard<Clustered> {
             return;
         }
         self.state.counters().cluster_lease_expirations.add(1);
-        log::warn!("the lease of this broker in its cluster has run out: clients are not served until it holds again");
+        log::warn!("the lease of this broker in its cluster has expired: clients are not served until it is renewed");
         for index in self.serving() {
             self.state.connections[index].pause_reading(PauseReason::Lease);
         }
     }
 
-    /// The lease has been renewed.
+    /// Resumes service after the lease was renewed.
     pub(super) fn resume(&mut self) {
         let cluster = &mut self.state.mode.cluster;
         if !cluster.suspend(false) {
             return;
         }
         let claims = cluster.claims.connections();
-        log::info!("the lease of this broker in its cluster holds: clients are served");
+        log::info!("the lease of this broker in its cluster is valid: clients are served");
         for index in self.serving() {
             let id = self.state.id(index);
             self.state.resume_reading(id, PauseReason::Lease);
@@ -42,14 +42,14 @@ impl Shard<Clustered> {
         }
     }
 
-    /// The node is taken for dead: others have its sessions, or will. Nobody is told anything.
-    pub(super) fn end_life(&mut self) {
+    /// Ends the incarnation of a node that was declared dead: other nodes take its sessions. Connections are closed without a DISCONNECT.
+    pub(super) fn end_incarnation(&mut self) {
         let cluster = &mut self.state.mode.cluster;
         let claims = cluster.claims.connections();
         self.remove_groups();
         let cluster = &mut self.state.mode.cluster;
         let lost = cluster.acknowledged_before_stored();
-        cluster.end_life();
+        cluster.end_incarnation();
         self.state.counters().acknowledged_messages_lost.add(lost);
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.state.connections.find(id)).collect();
         for index in self.serving().into_iter().chain(waiting) {
@@ -59,7 +59,7 @@ impl Shard<Clustered> {
             let id = self.state.id(index);
             self.state.connections.request_action(Action::Drop(id));
         }
-        // Those whose clients had not been let in yet.
+        // Sessions whose clients had not been accepted yet.
         for session in self.state.sessions.indices() {
             self.end_session(session);
         }

@@ -1,4 +1,4 @@
-//! Messages come from the log, and from other nodes.
+//! Routes messages from the log and from other nodes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tautwire_protocol::QoS;
 use tautwire_session::PendingMessage;
 
 use super::cluster_state::{LogPlace, RoutingSpan, messages_of};
-use super::fetched_session::read;
+use super::fetched_session::read_message;
 use super::sys::NODES_TOPIC;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::{Acceptance, Clustered};
@@ -21,28 +21,28 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl Shard<Clustered> {
-    /// Whether what has arrived is routed now.
+    /// Whether arrived messages can be routed now.
     pub(super) fn can_route_arrivals(&self) -> bool {
         self.accepts_batches() && !self.state.mode.cluster.is_suspended()
     }
 
-    /// Routes what has come of the log, but nothing while the receivers of something earlier stand in line.
+    /// Routes arrived parts of the log, unless the fan-out of an earlier message is deferred.
     #[cold]
     #[inline(never)]
     pub(crate) fn route_arrivals(&mut self) {
         while self.can_route_arrivals()
             && self.state.work_budget.can_transcode()
-            && let Some(RoutingSpan { walk, span, next }) = self.state.mode.cluster.log.passage()
+            && let Some(RoutingSpan { source, span, next }) = self.state.mode.cluster.log.current_span()
         {
             let mut budget = FanOutBudget::begin(&self.state);
             let mut is_over = true;
             for (place, message) in span.messages_from(next) {
                 let at = LogPlace { partition: span.partition, place };
-                if let Some(parts) = read(at, message.stored) {
+                if let Some(parts) = read_message(at, message.stored) {
                     let publisher = self.publisher_of(message.publisher.client);
-                    match walk {
+                    match source {
                         DeliverySource::Live => self.route_from_log(parts, publisher),
-                        DeliverySource::Read => self.route_again(at, parts, publisher),
+                        DeliverySource::Read => self.route_read(at, parts, publisher),
                     }
                 }
                 self.state.mode.cluster.log.record_routed(at);
@@ -61,7 +61,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// A part of the log has been read.
+    /// Handles a part of the log that was read on request.
     pub(super) fn receive_read(&mut self, number: u64, span: &Arc<Span>) {
         let cluster = &mut self.state.mode.cluster;
         if let Some(id) = cluster.end_read(number, span) {
@@ -73,7 +73,9 @@ impl Shard<Clustered> {
         let lost = self.state.mode.cluster.finish_span();
         if lost > 0 {
             self.state.counters().dropped_log_retention.add(lost);
-            log::warn!("{lost} groups of partition {partition} are not in the log any more");
+            log::warn!(
+                "{lost} groups of messages of partition {partition} were removed from the log before they were delivered"
+            );
         }
     }
 
@@ -90,12 +92,12 @@ impl Shard<Clustered> {
         }
     }
 
-    /// Offers a message to those who are behind, and want it.
-    fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: MessageSource) {
+    /// Offers a message to lagging sessions and groups that still need it.
+    fn route_read(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: MessageSource) {
         let Some(mut outgoing) = self.outgoing(message) else { return };
         let topic = outgoing.message.topic;
         let cluster = &self.state.mode.cluster;
-        // One of QoS 0, which is in the log since it is retained, was for those who were there.
+        // A message of QoS 0 is in the log because it is retained; it was only for subscribers that were connected.
         let is_persisted = outgoing.message.qos != QoS::AtMostOnce;
         let matches = self.table.find_acknowledged(topic, |session| is_persisted && cluster.wants(session, at));
         let has_groups = !cluster.homes.is_empty();
@@ -104,18 +106,18 @@ impl Shard<Clustered> {
         if has_groups {
             let mut groups = Vec::new();
             self.state.context.exchange().groups_for(topic, &mut groups);
-            self.state.offer_again(at, contract.as_deref(), &mut outgoing);
+            self.state.redeliver_to_groups(at, contract.as_deref(), &mut outgoing);
             self.state.offer_to_groups(&groups, contract.as_deref(), &mut outgoing);
         }
     }
 
-    /// What is to be routed of a message, unless it has expired. The node that it was published on has held it to its contract.
+    /// The message to route, unless it has expired. The publisher's node has checked its contract.
     fn outgoing<'m>(&self, message: MessageRef<'m>) -> Option<OutgoingPublish<'m>> {
         let is_expired = message.is_expired(self.state.clock.now_ms());
         (!is_expired).then(|| OutgoingPublish { is_checked: true, is_admitted: true, ..OutgoingPublish::new(message) })
     }
 
-    /// Messages of QoS 0 have come from another node.
+    /// Routes messages of QoS 0 from another node.
     pub(super) fn route_bus_messages(&mut self, batch: &[u8]) {
         let budget = FanOutBudget::begin(&self.state);
         messages_of(batch).for_each(|stored| self.route_bus_message(stored));
@@ -124,7 +126,7 @@ impl Shard<Clustered> {
 
     fn route_bus_message(&mut self, stored: &[u8]) {
         let Some(message) = MessageRef::read_stored(stored).filter(|message| message.qos == QoS::AtMostOnce) else {
-            log::error!("another broker of the cluster has sent something that is no message of QoS 0");
+            log::error!("dropped a message from another broker of the cluster: it cannot be read or its QoS is not 0");
             return;
         };
         if message.topic == NODES_TOPIC {
@@ -135,24 +137,24 @@ impl Shard<Clustered> {
     }
 }
 
-/// Whether a message is from the log, so that a session may have had it.
+/// Whether a message is from the log, so that a session may have received it before.
 #[inline]
 pub(crate) fn is_from_log(message: &MessageRef<'_>) -> bool {
     LogPlace::of(message.id).is_some()
 }
 
 impl ShardState<Clustered> {
-    /// Whether a session takes a message. One that has no room for a message of the log reads it later.
+    /// Whether a session accepts a message. A session without room for a message of the log reads it later.
     #[cold]
     #[inline(never)]
     pub(crate) fn accepts_from_log(&mut self, session: SessionIndex, delivery: &PendingMessage) -> Acceptance {
         let Some(at) = LogPlace::of(delivery.message.id()) else { return Acceptance::IfQueueHasRoom };
         let cluster = &self.mode.cluster;
-        // The home of its group has seen to it that there is room.
+        // The group's home has checked that there is room.
         if delivery.share.is_some() {
             return Acceptance::Yes;
         }
-        if cluster.was_already_given(session) {
+        if cluster.was_already_delivered(session) {
             return Acceptance::Yes;
         }
         if !cluster.wants(session, at) && !is(Mutant::TakesWhatItHas) {
@@ -161,7 +163,7 @@ impl ShardState<Clustered> {
         let is_taken = self.has_room_from_log(session, delivery);
         let cluster = &mut self.mode.cluster;
         if is_taken {
-            cluster.count_deliveries(session, at);
+            cluster.record_delivery(session, at);
             Acceptance::Yes
         } else {
             if !is(Mutant::DropsWhatIsHeld) {
@@ -172,7 +174,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// Whether the session of a connection was further than this message on the node that served it before.
+    /// Whether the session's position was past this message on the node that served it before.
     #[cold]
     #[inline(never)]
     pub(crate) fn was_sent_elsewhere(&self, index: ConnectionIndex, message: MessageId) -> bool {
@@ -181,7 +183,8 @@ impl ShardState<Clustered> {
         LogPlace::of(message).is_some_and(|at| cluster.is_ahead_of(session, at))
     }
 
-    /// Whoever holds nothing takes a message in any case: nothing else would make room.
+    /// Whether a session has room for a message of the log. A session without messages accepts any, since no acknowledgement would ever
+    /// make room.
     fn has_room_from_log(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         let Some(outbound) = self.sessions[session].outbound().filter(|outbound| !outbound.is_empty()) else {
             return true;

@@ -1,12 +1,13 @@
-//! A node's copy of what topics retain. All shards of the node have it in their common store, and each of them is told of each change:
-//! this says which change is news.
+//! A node's copy of the retained messages of the cluster.
 //!
-//! Changes come by two ways: the log brings each message with RETAIN, and the stream of retained messages says what each topic retains in
-//! the end. Neither is always the first. Both name the place in the log, and of one topic, the latest place counts. So the store is never
-//! behind what the shard that looks at it has routed, nor behind what the stream had when it was asked.
+//! All shards of the node share one store, and each receives every change; the first shard that receives a change applies it.
 //!
-//! What the log has brought and the stream has not is **unconfirmed**: another node may not have it, so no search shows it yet. Otherwise
-//! somebody who subscribes there later would find what was retained before.
+//! Changes come from two sources: the log brings each message with RETAIN, and the stream of retained messages has the final value of each
+//! topic. Either can be first. Both contain the place in the log, and the latest place of a topic wins. So the store is never behind what
+//! the shard that searches it has routed, nor behind what the stream contained when it was asked.
+//!
+//! A message that came from the log but not yet from the stream is **unconfirmed**: another node may not have it, so searches do not return
+//! it yet. Otherwise, a client that subscribes there later would find an older retained message.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -23,56 +24,56 @@ use super::cluster_state::{LogPlace, Places};
 use super::port::RetainedChange;
 use crate::mutant::{Mutant, is};
 
-/// How long the place is remembered at which a topic was cleared. The other way may still bring what was before it.
+/// How long the place at which a topic was cleared is remembered. The other source may still bring earlier messages.
 const CLEARED_RETENTION_MS: u64 = 300_000;
-/// Of so many topics at most. Clients can clear topics that never retained anything.
+/// The maximum number of such topics. Clients can clear topics that never retained anything.
 const CLEARED_MAX: usize = 262_144;
-/// How long a search waits at most until the stream has what the log has brought. A message whose node dies between both is retained by its
-/// burial, and that takes less.
+/// The maximum time a search waits until the stream has what the log has brought. If a node dies between both, its removal retains the
+/// message, which takes less time.
 const CONFIRMED_WITHIN_MS: u64 = 30_000;
-/// Topics of which it is known that the stream has yet to confirm them.
+/// The maximum number of topics that are known to be unconfirmed.
 const UNCONFIRMED_MAX: usize = 65_536;
-/// With more topics, and twice as many as retain something, their places in the stream are forgotten.
+/// The positions in the stream are dropped when there are more than this, and more than twice as many as retained messages.
 const KNOWN_HEADROOM: usize = 65_536;
 
-/// The store of all shards, as one of them reaches it.
+/// The store of retained messages that all shards share, for one operation.
 pub(crate) struct SharedRetainedStore<'a> {
     pub(super) exchange: &'a Exchange,
-    /// In which what is retained is entered.
+    /// Accounts for the memory of retained messages.
     pub(super) ledger: &'a Arc<MemoryLedger>,
     pub(super) now_ms: u64,
 }
 
-/// What is known of the copy.
+/// The state of the node's copy.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Lives of the node that have begun.
-    life: u64,
-    /// The stream has been taken on up to here.
+    /// The number of the node's current incarnation.
+    incarnation: u64,
+    /// Changes of the stream were applied up to here.
     through: Sequence,
-    /// The latest places that it has named.
+    /// The latest place in each partition that the stream has contained.
     reached: Places,
-    /// Where in the stream topics stand, by a hash: a wrong place costs the cluster's machine a question, and nothing else.
+    /// The position of topics in the stream, by a hash of the topic. A wrong position only costs the cluster's machine a query.
     known: HashMap<u64, Sequence>,
     hasher: RandomState,
-    /// Where in the log topics were cleared, and in which order that is forgotten.
+    /// The place in the log at which each topic was cleared, and the order in which these places expire.
     cleared: HashMap<Box<str>, Place>,
     eviction_order: VecDeque<(u64, Box<str>, Place)>,
-    /// By topic: what the log has brought last, if the stream has not, and until when that is waited for.
+    /// By topic: the last place from the log, if the stream does not have it yet, and how long to wait for it.
     unconfirmed: HashMap<Box<str>, (Place, u64)>,
-    /// Topics of which it was forgotten too early where they were cleared, since that was told last.
+    /// Cleared topics that were evicted before they expired, since the last report.
     evicted: u64,
-    /// Changes of which the log brings nothing in this life: with which generation each was taken on, and how many shards have not asked.
+    /// Changes whose messages the log does not bring in this incarnation: the generation of each, and how many shards have yet to ask.
     late: BTreeMap<Sequence, (u64, usize)>,
 }
 
 impl Default for Inner {
     fn default() -> Inner {
         Inner {
-            life: 0,
+            incarnation: 0,
             through: Sequence(0),
             reached: [Place::START; PARTITIONS as usize],
             known: HashMap::new(),
@@ -87,22 +88,22 @@ impl Default for Inner {
 }
 
 impl Mirror {
-    /// A life of the node begins, and reads the stream from its beginning. What was copied before may have been cleared so long ago that
-    /// the stream does not say so any more.
-    pub(crate) fn begin_life(&self, life: u64, exchange: &Exchange) {
+    /// Begins an incarnation of the node, which reads the stream from its beginning. Earlier copies are removed: their topics may have been
+    /// cleared so long ago that the stream does not contain that any more.
+    pub(crate) fn begin_incarnation(&self, incarnation: u64, exchange: &Exchange) {
         let mut inner = self.lock();
-        if life <= inner.life {
-            // Another shard was faster.
+        if incarnation <= inner.incarnation {
+            // Another shard has done this.
             return;
         }
-        *inner = Inner { life, ..Inner::default() };
+        *inner = Inner { incarnation, ..Inner::default() };
         if is(Mutant::KeepsFormerLife) {
             return;
         }
         let mut topics: Vec<Box<str>> = Vec::new();
-        if let Some(mut look) = exchange.list_retained(None) {
-            while !look.is_done() {
-                exchange.continue_listing(&mut look, &mut { u64::MAX }, |topic, body| {
+        if let Some(mut listing) = exchange.list_retained(None) {
+            while !listing.is_done() {
+                exchange.continue_listing(&mut listing, &mut { u64::MAX }, |topic, body| {
                     if LogPlace::of_retained(body.id()).is_some() {
                         topics.push(topic.into());
                     }
@@ -115,21 +116,21 @@ impl Mirror {
         }
     }
 
-    /// The log has brought a message with RETAIN. False where too many are unconfirmed to remember that this one is.
-    pub(crate) fn take_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &SharedRetainedStore<'_>) -> bool {
+    /// Applies a message with RETAIN from the log. Returns false if too many topics are unconfirmed to remember this one.
+    pub(crate) fn apply_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &SharedRetainedStore<'_>) -> bool {
         let mut inner = self.lock();
-        if inner.there(message.topic, to.exchange).is_some_and(|there| at.place <= there) {
+        if inner.current_place(message.topic, to.exchange).is_some_and(|current| at.place <= current) {
             return true;
         }
         if inner.unconfirmed.len() >= UNCONFIRMED_MAX {
-            inner.give_up_overdue(to);
+            inner.stop_waiting_for_overdue(to);
         }
         let is_remembered = inner.unconfirmed.len() < UNCONFIRMED_MAX || inner.unconfirmed.contains_key(message.topic);
         if is_remembered {
             inner.unconfirmed.insert(message.topic.into(), (at.place, to.now_ms + CONFIRMED_WITHIN_MS));
         }
         if is_remembered && message.payload.is_empty() {
-            // What is to go stays until the stream says so, and searches wait for that.
+            // A cleared message stays until the stream confirms it; searches wait for that.
             inner.record_cleared(message.topic, at.place, to.now_ms);
         } else {
             inner.set(at, message, to);
@@ -137,7 +138,7 @@ impl Mirror {
         is_remembered
     }
 
-    /// Whether a search may show what a topic retains.
+    /// Whether a search may return a topic's retained message.
     pub(crate) fn retained_visibility(&self, topic: &str, to: &SharedRetainedStore<'_>) -> RetainedVisibility {
         let mut inner = self.lock();
         let Some((place, until_ms)) = inner.unconfirmed.get(topic).copied() else {
@@ -147,18 +148,18 @@ impl Mirror {
             return RetainedVisibility::Confirmed;
         }
         if to.now_ms < until_ms {
-            return RetainedVisibility::AwaitingPubComp;
+            return RetainedVisibility::Unconfirmed;
         }
-        inner.give_up(topic, place, to);
+        inner.stop_waiting(topic, place, to);
         RetainedVisibility::Overdue
     }
 
-    /// The stream has brought what topics retain. Each shard says so, in the order of the stream, and the first one takes it on. `place` says of a
-    /// change where in the log it stands, and whether it is late, so that the log does not bring the message in this life. Of late ones that are
-    /// news, the answer has the generation with which they are to be routed on each shard; of what is no message, that.
+    /// Applies changes from the stream. Each shard calls this in the order of the stream, and the first one applies them. `place` returns a
+    /// change's place in the log, and whether it is late: the log does not bring its message in this incarnation. The result contains late
+    /// changes with the generation to route them with on each shard, and unreadable messages.
     pub(crate) fn apply_changes(
         &self,
-        life: u64,
+        incarnation: u64,
         changes: &[RetainedChange],
         place: impl Fn(&RetainedChange) -> (LogPlace, bool),
         to: &SharedRetainedStore<'_>,
@@ -167,27 +168,27 @@ impl Mirror {
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Vec::new() };
         let is_known =
             last.sequence <= inner.through && inner.late.range(first.sequence..=last.sequence).next().is_none();
-        if inner.life != life || is_known {
+        if inner.incarnation != incarnation || is_known {
             return Vec::new();
         }
         let taken = changes.iter().enumerate().filter_map(|(index, change)| {
             let (at, is_late) = place(change);
-            inner.take(change, at, is_late, to).transpose().map(|outcome| (index, outcome))
+            inner.apply_change(change, at, is_late, to).transpose().map(|outcome| (index, outcome))
         });
         taken.collect()
     }
 
-    /// The latest places that the stream has named.
+    /// The latest place in each partition that the stream has contained.
     pub(crate) fn reached(&self) -> Places {
         self.lock().reached
     }
 
-    /// Of how many topics it was forgotten too early where they were cleared, since this was asked last.
+    /// The number of cleared topics that were evicted early since the last call.
     pub(crate) fn take_evicted(&self) -> u64 {
         std::mem::take(&mut self.lock().evicted)
     }
 
-    /// Where the stream has what a topic retains, as far as this node knows.
+    /// The position of a topic's retained message in the stream, as far as this node knows.
     pub(crate) fn known(&self, topic: &str) -> Option<Sequence> {
         let inner = self.lock();
         inner.known.get(&inner.hasher.hash_one(topic)).copied()
@@ -198,22 +199,22 @@ impl Mirror {
     }
 }
 
-/// How it is with what a topic retains.
+/// Whether a topic's retained message is visible to searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetainedVisibility {
-    /// All nodes have it, or find it when they look.
+    /// All nodes have it, or get it before they search.
     Confirmed,
-    /// The stream has yet to bring it.
-    AwaitingPubComp,
-    /// The stream has not brought it in time. It is not waited for any longer.
+    /// The stream does not have it yet.
+    Unconfirmed,
+    /// The stream did not bring it in time, and it is visible now.
     Overdue,
 }
 
-/// What is to be retained cannot be read.
+/// A message in the stream that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnreadableMessage;
 
-/// What clears a topic that is yet to be named. The stream does not say at which QoS it came.
+/// A message that clears a topic; the caller sets the topic. The stream does not contain its QoS.
 pub(super) const CLEARED: MessageRef<'static> = MessageRef {
     id: tautwire_message::MessageId::NONE,
     topic: "",
@@ -225,26 +226,26 @@ pub(super) const CLEARED: MessageRef<'static> = MessageRef {
 };
 
 impl Inner {
-    /// The place of what a topic retains, or at which it was cleared.
-    fn there(&self, topic: &str, exchange: &Exchange) -> Option<Place> {
+    /// The place of a topic's retained message, or at which the topic was cleared.
+    fn current_place(&self, topic: &str, exchange: &Exchange) -> Option<Place> {
         let held = exchange.retained_message(topic).and_then(|body| LogPlace::of_retained(body.id()));
         held.map(|at| at.place).max(self.cleared.get(topic).copied())
     }
 
-    /// The topic retains this from now on, or nothing where the payload is empty [MQTT-3.3.1-6]. Gives the generation as of then.
+    /// Sets a topic's retained message, or clears it if the payload is empty [MQTT-3.3.1-6]. Returns the new generation.
     fn set(&mut self, at: LogPlace, message: &MessageRef<'_>, to: &SharedRetainedStore<'_>) -> u64 {
         if message.payload.is_empty() {
             self.record_cleared(message.topic, at.place, to.now_ms);
             to.exchange.clear_retained(message.topic)
         } else {
-            self.forget(to.now_ms);
+            self.evict_expired(to.now_ms);
             self.cleared.remove(message.topic);
             to.exchange.mirror_retained(MessageRef { id: at.to_retained_id(), ..*message }.to_message_in(to.ledger))
         }
     }
 
-    /// Takes on one change, unless another shard has done so. Of a late one, gives the generation with which it is to be routed.
-    fn take(
+    /// Applies one change, unless another shard has done so. For a late one, returns the generation to route it with.
+    fn apply_change(
         &mut self,
         change: &RetainedChange,
         at: LogPlace,
@@ -272,10 +273,10 @@ impl Inner {
             }
         };
         let message = MessageRef { expires_at_ms: *expires_at_ms, ..message };
-        match self.there(&record.topic, to.exchange) {
-            Some(there) if record.place < there && !is(Mutant::RetainsInAnyOrder) => {}
-            Some(there) if record.place == there => {
-                // The log says by the clock of another node when it expires.
+        match self.current_place(&record.topic, to.exchange) {
+            Some(current) if record.place < current && !is(Mutant::RetainsInAnyOrder) => {}
+            Some(current) if record.place == current => {
+                // The expiry from the log is by the clock of another node.
                 if message.expires_at_ms.is_some() && !message.payload.is_empty() {
                     to.exchange.update_retained_expiry(
                         MessageRef { id: at.to_retained_id(), ..message }.to_message_in(to.ledger),
@@ -296,7 +297,7 @@ impl Inner {
     }
 
     fn record_cleared(&mut self, topic: &str, place: Place, now_ms: u64) {
-        self.forget(now_ms);
+        self.evict_expired(now_ms);
         if self.eviction_order.len() >= CLEARED_MAX {
             self.evicted += 1;
             self.evict_first();
@@ -305,7 +306,7 @@ impl Inner {
         self.eviction_order.push_back((now_ms + CLEARED_RETENTION_MS, topic.into(), place));
     }
 
-    /// The stream has what stands at this place, or has had it. Says whether that was awaited.
+    /// Confirms a topic up to a place that the stream has. Returns whether the topic was unconfirmed.
     fn confirm(&mut self, topic: &str, confirmed: Place) -> bool {
         let is_awaited = self.unconfirmed.get(topic).is_some_and(|(place, _)| *place <= confirmed);
         if is_awaited {
@@ -314,23 +315,23 @@ impl Inner {
         is_awaited
     }
 
-    /// The stream is not waited for any longer: what the log says holds.
-    fn give_up(&mut self, topic: &str, place: Place, to: &SharedRetainedStore<'_>) {
+    /// Makes a topic visible that the stream did not confirm in time: the message of the log applies.
+    fn stop_waiting(&mut self, topic: &str, place: Place, to: &SharedRetainedStore<'_>) {
         self.unconfirmed.remove(topic);
-        // What it clears stands there still.
+        // The message that it clears is still in the store.
         let held = to.exchange.retained_message(topic).and_then(|body| LogPlace::of_retained(body.id()));
         if held.is_some_and(|held| held.place < place) {
             to.exchange.clear_retained(topic);
         }
     }
 
-    fn give_up_overdue(&mut self, to: &SharedRetainedStore<'_>) {
+    fn stop_waiting_for_overdue(&mut self, to: &SharedRetainedStore<'_>) {
         let overdue = self.unconfirmed.iter().filter(|(_, (_, until_ms))| *until_ms <= to.now_ms);
         let overdue: Vec<_> = overdue.map(|(topic, (place, _))| (topic.clone(), *place)).collect();
-        overdue.iter().for_each(|(topic, place)| self.give_up(topic, *place, to));
+        overdue.iter().for_each(|(topic, place)| self.stop_waiting(topic, *place, to));
     }
 
-    /// A shard asks whether a change was late.
+    /// The generation of a late change; each shard asks once.
     fn take_late(&mut self, sequence: Sequence) -> Option<u64> {
         let (generation, left) = self.late.get_mut(&sequence)?;
         let generation = *generation;
@@ -343,14 +344,14 @@ impl Inner {
 
     fn record_known(&mut self, topic: &str, sequence: Sequence, exchange: &Exchange) {
         self.known.insert(self.hasher.hash_one(topic), sequence);
-        // Topics whose message has expired are among them.
+        // The map also contains topics whose message has expired.
         if self.known.len() > KNOWN_HEADROOM && self.known.len() / 2 > exchange.retained().0 {
             self.known = HashMap::new();
         }
     }
 
-    /// Forgets where topics were cleared long ago.
-    fn forget(&mut self, now_ms: u64) {
+    /// Evicts the places of topics that were cleared long ago.
+    fn evict_expired(&mut self, now_ms: u64) {
         while self.eviction_order.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms) {
             self.evict_first();
         }

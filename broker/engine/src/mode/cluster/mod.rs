@@ -1,7 +1,9 @@
-//! A shard of one of several brokers: sessions are claimed before they are served, and messages of QoS 1 and 2 reach subscribers by the
-//! log that all nodes share. `docs/decisions/0033-a-shard-in-a-cluster.md` says who asks whom.
+//! The mode of a broker in a cluster.
 //!
-//! [`policy`] is what the core sees of it.
+//! A session is claimed before it is served, and messages of QoS 1 and 2 reach subscribers through the log that all nodes share.
+//! `docs/decisions/0033-a-shard-in-a-cluster.md` describes the requests and answers.
+//!
+//! [`policy`] implements the interface to the core.
 
 pub(crate) mod cluster_state;
 mod clustered;
@@ -41,16 +43,16 @@ use crate::scheduling::io::Io;
 use crate::shard::Shard;
 
 impl Shard<Clustered> {
-    /// The thread of the cluster has something to tell.
+    /// Handles an event of the cluster thread.
     fn handle_cluster_event(&mut self, event: ClusterEvent) {
         let cluster = &mut self.state.mode.cluster;
         match event {
             ClusterEvent::Began { next, state_max_bytes } => {
-                cluster.begin_life(next, state_max_bytes);
-                self.state.mode.mirror.begin_life(cluster.lives(), self.state.context.exchange());
+                cluster.begin_incarnation(next, state_max_bytes);
+                self.state.mode.mirror.begin_incarnation(cluster.incarnation(), self.state.context.exchange());
             }
-            // What a former life has asked for.
-            _ if !cluster.has_life() => {}
+            // Answers to requests of an earlier incarnation are dropped.
+            _ if !cluster.is_started() => {}
             ClusterEvent::TooLarge(client) => self.end_too_large(client),
             ClusterEvent::Decided(decision) => self.apply_decision(decision),
             ClusterEvent::Retained(changes) => self.apply_retained(&changes),
@@ -67,54 +69,54 @@ impl Shard<Clustered> {
             }
             Decision::Refuse { ticket, why } => self.refuse_claim(ticket, why),
             Decision::SessionTakenOver(client) => self.end_taken_over(client),
-            Decision::Lost(client) => self.lose(client),
+            Decision::Lost(client) => self.end_lost_session(client),
             Decision::Stored { client, ticket } => {
-                let session = cluster.stored(client, ticket);
-                self.state.go_on_with(session);
-                self.state.resume_ahead_of_cluster();
+                let session = cluster.record_stored(client, ticket);
+                self.state.release_pending_acks(session);
+                self.state.resume_publishers();
             }
             Decision::Completed { client, packet_id: packet } => {
-                let session = packet_id(packet).and_then(|packet_id| cluster.completed(client, packet_id));
-                self.state.go_on_with(session);
+                let session = packet_id(packet).and_then(|packet_id| cluster.record_completed(client, packet_id));
+                self.state.release_pending_acks(session);
             }
             Decision::Saved { client, number } => {
-                let session = cluster.saved(client, number);
-                self.state.go_on_with(session);
+                let session = cluster.record_saved(client, number);
+                self.state.release_pending_acks(session);
             }
             Decision::Suspended => self.suspend(),
             Decision::Resumed => self.resume(),
             Decision::Fenced => {
                 log::error!(
-                    "the cluster has declared this broker dead: all connections are closed, and the broker joins again"
+                    "the cluster has declared this broker dead: closing all connections and joining the cluster again"
                 );
-                self.end_life();
+                self.end_incarnation();
             }
             Decision::Drained => {
-                log::info!("this broker has been drained, and takes no part in its cluster any more");
-                self.end_life();
+                log::info!("this broker has been drained and has left its cluster");
+                self.end_incarnation();
             }
             Decision::Published { ticket, is_stored } => {
-                cluster.was_published(ticket, is_stored);
-                self.state.resume_ahead_of_cluster();
+                cluster.record_operator_publish(ticket, is_stored);
+                self.state.resume_publishers();
             }
             Decision::NotStored { client, ticket } => self.refuse_not_stored(client, ticket),
             Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
             Decision::Migrate { client, to } => self.migrate(client, to),
             Decision::RetainedSync { ticket } => self.finish_retained_sync(ticket),
-            Decision::Arrived(span) => cluster.log.arrived(span),
+            Decision::Arrived(span) => cluster.log.push_live(span),
             Decision::Read { shard: _, number, span } => self.receive_read(number, &span),
-            Decision::Joined { client, group } => self.state.joined(client, group),
+            Decision::Joined { client, group } => self.state.record_joined(client, group),
             Decision::InterestSync { ticket } => {
                 for session in cluster.sync_interest(ticket) {
-                    self.state.go_on_with(Some(session));
+                    self.state.release_pending_acks(Some(session));
                 }
             }
-            Decision::NotJoined { client, group, why } => self.refuse_to_join(client, group, why),
+            Decision::NotJoined { client, group, why } => self.refuse_join(client, group, why),
             Decision::Lease { group, share, partition, next, open } => {
                 self.lease_group(group, &share, partition, next, open);
             }
             Decision::Recall { group, partition } => self.recall_group(group, partition),
-            // Not asked for by a shard; where the log begins, and what topics retain, is told by events of their own.
+            // No answer to a request of a shard. The start of the log and retained messages come as separate events.
             Decision::Begin { .. }
             | Decision::Unreadable { .. }
             | Decision::UnreadableNode { .. }
@@ -127,7 +129,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// Does what has come due in the cluster, and hands over what is asked of it.
+    /// Runs due cluster tasks, and sends the requests of this turn.
     #[cold]
     #[inline(never)]
     pub(crate) fn run_cluster_tasks(&mut self, io: &mut impl Io<Clustered>) {
@@ -145,7 +147,7 @@ impl Shard<Clustered> {
         cluster.remove_sent_requests();
     }
 
-    /// Whether something is left to do that no event brings back.
+    /// Whether work is left that no event triggers.
     #[cold]
     #[inline(never)]
     pub(crate) fn has_cluster_work(&self) -> bool {

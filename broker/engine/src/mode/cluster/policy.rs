@@ -1,4 +1,4 @@
-//! A broker that is one of several, as the core sees it.
+//! Implements the mode of a clustered broker for the core.
 
 use std::sync::Arc;
 
@@ -42,14 +42,14 @@ impl Mode for Clustered {
     fn begin(self, context: &mut ShardContext) -> (NoJournal, ClusterMode) {
         let Clustered { seed, settings, mirror } = self;
         context.move_run(LogPlace::other_run);
-        // No subscription is of the first generation, which stands for those that come along with their sessions.
+        // The first generation is reserved for subscriptions of resumed sessions.
         context.exchange().advance();
         let cluster = Box::new(ShardClusterState::new(seed, context.shard().0, settings));
         (NoJournal, ClusterMode { cluster, mirror })
     }
 
     fn session_ack_level(_: &ShardState<Clustered>, _: ConnectionIndex) -> AckLevel {
-        // What is told of sessions waits for their records, whatever is said of messages.
+        // Changes of sessions wait for their records, regardless of the level for messages.
         AckLevel::Quorum
     }
 
@@ -62,7 +62,7 @@ impl Mode for Clustered {
     }
 
     fn unconfirmed(state: &ShardState<Clustered>, index: ConnectionIndex) -> usize {
-        state.awaits_in_cluster(index)
+        state.pending_in_cluster(index)
     }
 
     fn pause_for_acks(state: &mut ShardState<Clustered>, index: ConnectionIndex) -> bool {
@@ -125,7 +125,7 @@ impl Mode for Clustered {
     }
 
     fn set_will(_: &mut Shard<Clustered>, _: ConnectionIndex, _: SessionIndex, _: &Connect<'_>) {
-        // The record of the session has it already: see `begin_service`.
+        // The record of the session contains it already: see `begin_service`.
     }
 
     fn takes_over_will(state: &mut ShardState<Clustered>, session: SessionIndex) -> bool {
@@ -139,7 +139,7 @@ impl Mode for Clustered {
     }
 
     fn release_for_shutdown(shard: &mut Shard<Clustered>, index: ConnectionIndex) {
-        // Other nodes may have the session at once.
+        // Other nodes can take the session immediately.
         shard.disconnect_session(index);
     }
 
@@ -148,7 +148,7 @@ impl Mode for Clustered {
     }
 
     fn end_session_at_disconnect(state: &mut ShardState<Clustered>, session: SessionIndex) {
-        // The session leaves with its connection, and is to leave nothing behind.
+        // The session is released with its connection, and must end then.
         state.commit(session, Change::ExpiryInterval(0));
     }
 
@@ -171,7 +171,7 @@ impl Mode for Clustered {
     }
 
     fn can_publish_from_operator(state: &ShardState<Clustered>, message: &MessageRef<'_>) -> bool {
-        // One for the log needs a node that has a lease, and room.
+        // The log needs a valid lease and room.
         let cluster = &state.mode.cluster;
         !goes_by_log(message) || cluster.is_serving() && !cluster.is_full()
     }
@@ -180,7 +180,7 @@ impl Mode for Clustered {
         shard: &mut Shard<Clustered>,
         outgoing: &mut OutgoingPublish<'_>,
     ) -> Result<(bool, Option<PublishRange>), Box<MessageRefusal>> {
-        // Nobody here knows whether a client of some node wants it.
+        // This node does not know whether a client of another node has subscribed.
         shard.publish_from_operator_in_cluster(outgoing).map(|range| (true, range))
     }
 
@@ -193,12 +193,12 @@ impl Mode for Clustered {
         }
     }
 
-    fn forget_publish(state: &mut ShardState<Clustered>, range: PublishRange) {
+    fn remove_publish_status(state: &mut ShardState<Clustered>, range: PublishRange) {
         state.mode.cluster.remove_operator_publish(range);
     }
 
     fn check_publish(state: &ShardState<Clustered>, message: &MessageRef<'_>) -> Option<Result<(), RouteError>> {
-        goes_by_log(message).then(|| state.admits_into_cluster(message))
+        goes_by_log(message).then(|| state.check_retained_capacity(message))
     }
 
     fn awaits_retained(shard: &mut Shard<Clustered>, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
@@ -214,11 +214,11 @@ impl Mode for Clustered {
     }
 
     fn add_interest(state: &mut ShardState<Clustered>, filter: &str) {
-        state.ask_for(filter, ShardClusterState::add_interest);
+        state.update_interest(filter, ShardClusterState::add_interest);
     }
 
     fn remove_interest(state: &mut ShardState<Clustered>, filter: &str) {
-        state.ask_for(filter, ShardClusterState::remove_interest);
+        state.update_interest(filter, ShardClusterState::remove_interest);
     }
 
     fn await_interest(state: &mut ShardState<Clustered>, session: SessionIndex, filter: &str) {
@@ -269,7 +269,7 @@ impl Mode for Clustered {
     fn may_be_shown(state: &mut ShardState<Clustered>, index: ConnectionIndex, message: &Message) -> Fit {
         match () {
             () if state.awaits_confirmation(index, message) => Fit::Later,
-            // What was to go has not been waited for any longer.
+            // A message that the log has cleared, and the stream did not in time.
             () if !state.is_current(message) => Fit::Never,
             () => Fit::Now,
         }
@@ -306,7 +306,7 @@ impl Mode for Clustered {
     }
 }
 
-/// Whether a message reaches subscribers by the log.
+/// Whether a message reaches subscribers through the log.
 fn goes_by_log(message: &MessageRef<'_>) -> bool {
     message.qos != QoS::AtMostOnce || message.retain
 }

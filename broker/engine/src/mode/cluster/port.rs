@@ -1,4 +1,4 @@
-//! What goes between a shard and the thread of the cluster. The order of both ways is kept.
+//! Requests of a shard to the cluster thread, and its events. Both arrive in order.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,200 +9,202 @@ use tautwire_cluster::record::{Place, Retain};
 use tautwire_cluster::{Decision, DisconnectSettings, Sequence, Start};
 use tautwire_protocol::PacketId;
 
-/// Something that a shard asks of the cluster.
+/// A request of a shard to the cluster thread.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClusterRequest {
-    /// A client has sent CONNECT. The answer is `Serve` or `Refuse` with this ticket, whose highest byte is the number of the shard.
+    /// Claims the session of a client that has sent CONNECT. The answer is `Serve` or `Refuse` with this ticket, whose highest byte is the
+    /// number of the shard.
     Claim {
-        /// Which request this is.
+        /// The number of the request.
         ticket: u64,
-        /// What the session is called: see [`session_name`](tautwire_session::session_name).
+        /// The name of the session: see [`session_name`](tautwire_session::session_name).
         name: Box<str>,
-        /// What it begins with.
+        /// Whether the client starts clean or resumes.
         start: Start,
     },
-    /// The client that has asked with this ticket is gone.
+    /// Abandons a claim whose client has disconnected.
     Abandon {
-        /// Whose request it was.
+        /// The client.
         client: ClientKey,
-        /// Which one.
+        /// The ticket of the claim.
         ticket: u64,
     },
-    /// A message of QoS 1 or 2, or with RETAIN, for the log. The answer is `Stored` or `NotStored`, for one of QoS 0 as well.
+    /// Publishes a message of QoS 1 or 2, or with RETAIN, to the log. The answer is `Stored` or `NotStored`, also for QoS 0.
     Publish {
-        /// Who publishes it.
+        /// The publisher.
         client: ClientKey,
-        /// Comes back with the answer, and is a higher one for each message of a session.
+        /// Returned with the answer; increases with each message of a session.
         ticket: u64,
-        /// The ticket of the session's last `NotStored` that this shard has heard; 0 where there was none. What comes before it is heard is not
-        /// stored either. Of a message that was acknowledged already, its own ticket.
+        /// The ticket of the session's last `NotStored` that this shard has received; 0 if there was none. Messages sent before it was
+        /// received are not stored either. For a message that was acknowledged already, its own ticket.
         refusal_seen: u64,
-        /// Its topic.
+        /// The topic.
         topic: Box<str>,
-        /// Of a QoS 2 message.
+        /// The packet identifier of a QoS 2 message.
         packet_id: Option<PacketId>,
-        /// With RETAIN.
+        /// For a message with RETAIN: how it is retained.
         retain: Option<RetainInfo>,
         /// The stored form of the message.
         message: Vec<u8>,
     },
-    /// A message of an operator for the log. The answer is `Published` with this ticket, whose highest byte is the number of the shard.
+    /// Publishes a message of an operator to the log. The answer is `Published` with this ticket, whose highest byte is the number of the
+    /// shard.
     PublishFromOperator {
-        /// Which request this is.
+        /// The number of the request.
         ticket: u64,
-        /// Its topic.
+        /// The topic.
         topic: Box<str>,
-        /// With RETAIN.
+        /// For a message with RETAIN: how it is retained.
         retain: Option<RetainInfo>,
         /// The stored form of the message.
         message: Vec<u8>,
     },
-    /// PUBREL has come. The answer is `Completed`.
+    /// Releases the packet identifier of a QoS 2 message after PUBREL. The answer is `Completed`.
     Release {
-        /// From whom.
+        /// The publisher.
         client: ClientKey,
-        /// For which message.
+        /// The packet identifier.
         packet_id: PacketId,
     },
-    /// The state of a session has changed. The answer is `Saved`.
+    /// Saves the state of a session. The answer is `Saved`.
     Save {
-        /// Whose it is.
+        /// The client.
         client: ClientKey,
-        /// Comes back with the answer.
+        /// Returned with the answer.
         number: u64,
-        /// All of it.
+        /// The complete state.
         state: Vec<u8>,
     },
-    /// What holds when the client's connection ends has changed. It is safe with the next `Save` or `Left`, before which this comes.
+    /// Changes the settings for the end of the client's connection. They are stored with the next `Save` or `Left`, which this precedes.
     SetDisconnectSettings {
-        /// Of whom.
+        /// The client.
         client: ClientKey,
-        /// All of it.
+        /// The complete settings.
         terms: DisconnectSettings,
     },
-    /// This shard does not serve the client any more. With an empty state, the session has ended.
+    /// Releases a client that this shard no longer serves. An empty state means that the session has ended.
     Left {
-        /// Which client.
+        /// The client.
         client: ClientKey,
-        /// What the session has.
+        /// The state of the session.
         state: Vec<u8>,
     },
-    /// What has arrived has been routed, so there is room for more.
+    /// Confirms that arrived messages were routed, so there is room for more.
     Received {
-        /// Of which partition.
+        /// The partition.
         partition: Partition,
-        /// Where it ended.
+        /// The end of the routed part.
         until: Sequence,
     },
-    /// Read a part of the log for sessions of this shard. The answer is [`Decision::Read`].
+    /// Reads a part of the log for sessions of this shard. The answer is [`Decision::Read`].
     Read {
-        /// Comes back with the answer.
+        /// Returned with the answer.
         number: u64,
-        /// Which partition.
+        /// The partition.
         partition: Partition,
-        /// From which group on.
+        /// The first group to read.
         from: Sequence,
     },
-    /// A search for retained messages is to begin. The answer is `Look` with this ticket, whose highest byte is the number of the shard. All
-    /// that was retained before this has been told as [`ClusterEvent::Retained`] by then.
+    /// Prepares a search for retained messages. The answer is `RetainedSync` with this ticket, whose highest byte is the number of the
+    /// shard. By then, everything retained before this request has arrived as [`ClusterEvent::Retained`].
     RetainedSync {
-        /// Which request this is.
+        /// The number of the request.
         ticket: u64,
     },
-    /// A session of this shard has subscribed to `$share/name/filter`, or comes with that subscription. The answer is `Joined` or `NotJoined`.
+    /// Joins a group: a session of this shard has subscribed to `$share/name/filter`, or was resumed with that subscription. The answer is
+    /// `Joined` or `NotJoined`.
     Join {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// Of its claim.
+        /// The epoch of its claim.
         epoch: u64,
-        /// The subscription, whole.
+        /// The complete subscription.
         share: Box<str>,
     },
-    /// A session with a shared subscription is not served by this shard any more. It stays a member.
+    /// Marks a member of a group as offline: this shard no longer serves its session. It stays a member.
     Leave {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// The subscription, whole.
+        /// The complete subscription.
         share: Box<str>,
     },
-    /// A session has given up a shared subscription, or has ended.
+    /// Removes a member from a group, because it has unsubscribed or its session has ended.
     QuitGroup {
-        /// Whose.
+        /// The client.
         client: ClientKey,
-        /// Of its claim.
+        /// The epoch of its claim.
         epoch: u64,
-        /// The subscription, whole.
+        /// The complete subscription.
         share: Box<str>,
     },
-    /// How far a group has come that is at home on this shard.
+    /// Reports the progress of a group whose home is this shard.
     Checkpoint {
-        /// Which.
+        /// The group.
         group: GroupKey,
-        /// By partition: the first place that has not been looked at, and what is open before it.
+        /// By partition: the first place that was not offered, and the open messages before it.
         leases: Vec<(Partition, Place, Vec<Place>)>,
     },
-    /// This shard has ceased to deliver a partition of a group, as `Recall` has asked.
+    /// Returns a partition of a group that this shard no longer delivers, as `Recall` requested.
     Returned {
-        /// Which group.
+        /// The group.
         group: GroupKey,
-        /// Which partition.
+        /// The partition.
         partition: Partition,
-        /// The first place that has not been looked at.
+        /// The first place that was not offered.
         next: Place,
-        /// What is open before it.
+        /// The open messages before it.
         open: Vec<Place>,
     },
-    /// Messages of QoS 0 for the subscribers of other nodes.
+    /// Sends messages of QoS 0 to the subscribers of other nodes.
     Broadcast {
-        /// Their topic.
+        /// The topic of the messages.
         topic: Box<str>,
-        /// What [`messages_of`](crate::messages_of) reads.
+        /// A batch, which [`messages_of`](crate::messages_of) reads.
         messages: Vec<u8>,
     },
-    /// A client of this shard wants messages of QoS 0 that match this filter, and none did.
+    /// Announces the first subscriber of this shard to messages of QoS 0 that match this filter.
     AddInterest(Box<str>),
-    /// None does any more.
+    /// Withdraws a filter that has no subscriber on this shard any more.
     RemoveInterest(Box<str>),
-    /// A client waits until other nodes know what is listened to by now. The answer is `InterestSync` with this ticket, whose highest byte is the number of
-    /// the shard.
+    /// Asks when the other nodes know all announced filters. The answer is `InterestSync` with this ticket, whose highest byte is the
+    /// number of the shard.
     InterestSync {
-        /// Which request this is.
+        /// The number of the request.
         ticket: u64,
     },
 }
 
-/// Something that a shard is told by the cluster.
+/// An event of the cluster thread for a shard.
 #[derive(Debug, Clone)]
 pub enum ClusterEvent {
-    /// A life of the node begins. In each partition the shard is told of messages from here on.
+    /// An incarnation of the node begins. In each partition, messages arrive from these places on.
     Began {
-        /// By partition.
+        /// The places, by partition.
         next: [Place; PARTITIONS as usize],
-        /// The largest state of a session that the cluster takes.
+        /// The maximum size of a session's state in the cluster.
         state_max_bytes: usize,
     },
-    /// The state of a client's session is more than the cluster takes, and was not saved. What was saved before holds when the session leaves.
+    /// The state of a client's session is too large and was not saved. When the session leaves, the last saved state applies.
     TooLarge(ClientKey),
-    /// The node has decided something about a client of this shard, or about itself; or it hands on a part of the log, which has arrived or
-    /// was asked for.
+    /// The node's decision about a client of this shard or about itself, or a part of the log that arrived or was requested.
     Decided(Decision),
-    /// What topics retain has changed, in the order of the stream: [`Decision::Retain`]. Each shard is told.
+    /// Retained messages have changed, in the order of the stream: [`Decision::Retain`]. Every shard gets this.
     Retained(Arc<[RetainedChange]>),
-    /// Messages of QoS 0 from another node, of one topic: what [`messages_of`](crate::messages_of) reads.
+    /// Messages of QoS 0 of one topic from another node: a batch, which [`messages_of`](crate::messages_of) reads.
     BusMessages(Arc<[u8]>),
 }
 
 /// How a message is retained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetainInfo {
-    /// For how long.
+    /// How long it is retained.
     pub retain: Retain,
-    /// Where their stream has what the topic retains so far, as far as this node knows.
+    /// The position in the stream of the topic's current retained message, as far as this node knows.
     pub known: Option<Sequence>,
 }
 
 impl fmt::Debug for ClusterRequest {
-    /// Without payloads.
+    /// Omits payloads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClusterRequest::Claim { ticket, start, .. } => write!(f, "claim {ticket:x}, {start:?}"),
@@ -217,22 +219,22 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Save { client, number, state } => {
                 write!(f, "save {number} of {client}, {} bytes", state.len())
             }
-            ClusterRequest::SetDisconnectSettings { client, terms } => write!(f, "keep {terms:?} of {client}"),
+            ClusterRequest::SetDisconnectSettings { client, terms } => write!(f, "set {terms:?} of {client}"),
             ClusterRequest::Left { client, state } => write!(f, "left {client}, {} bytes", state.len()),
-            ClusterRequest::Received { partition, until } => write!(f, "took {partition} until {}", until.0),
+            ClusterRequest::Received { partition, until } => write!(f, "received {partition} until {}", until.0),
             ClusterRequest::Read { number, partition, from } => write!(f, "read {number}: {partition} from {}", from.0),
-            ClusterRequest::RetainedSync { ticket } => write!(f, "look {ticket:x}"),
+            ClusterRequest::RetainedSync { ticket } => write!(f, "retained sync {ticket:x}"),
             ClusterRequest::Join { client, epoch, share } => write!(f, "join {client} at {epoch} to {share}"),
             ClusterRequest::Leave { client, share } => write!(f, "leave {client} of {share}"),
-            ClusterRequest::QuitGroup { client, epoch, share } => write!(f, "part {client} at {epoch} from {share}"),
+            ClusterRequest::QuitGroup { client, epoch, share } => write!(f, "quit {client} at {epoch} from {share}"),
             ClusterRequest::Checkpoint { group, leases } => write!(f, "checkpoint {group:?}, {leases:?}"),
             ClusterRequest::Returned { group, partition, next, open } => {
                 write!(f, "returned {partition} of {group:?} at {next:?}, {} open", open.len())
             }
             ClusterRequest::Broadcast { messages, .. } => write!(f, "broadcast {} bytes", messages.len()),
-            ClusterRequest::AddInterest(filter) => write!(f, "listen to {filter}"),
+            ClusterRequest::AddInterest(filter) => write!(f, "add interest {filter}"),
             ClusterRequest::RemoveInterest(filter) => write!(f, "unlisten to {filter}"),
-            ClusterRequest::InterestSync { ticket } => write!(f, "spread {ticket:x}"),
+            ClusterRequest::InterestSync { ticket } => write!(f, "interest sync {ticket:x}"),
         }
     }
 }

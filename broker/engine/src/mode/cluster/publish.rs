@@ -1,4 +1,4 @@
-//! What clients publish goes to the cluster.
+//! Publishes messages of clients and operators to the cluster.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{PacketId, Publish, QoS, ReasonCode, TopicFilter};
@@ -21,10 +21,10 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl Shard<Clustered> {
-    /// Publishes to the clients of all nodes.
+    /// Publishes a message of a client to the clients of all nodes.
     ///
     /// # Errors
-    /// It is not published.
+    /// The message was refused.
     #[cold]
     #[inline(never)]
     pub(crate) fn publish_in_cluster(
@@ -44,7 +44,7 @@ impl Shard<Clustered> {
         published
     }
 
-    /// Hands a message of QoS 1 or 2, or with RETAIN, to the log, by which all nodes get it.
+    /// Publishes a message of QoS 1 or 2, or with RETAIN, through the log, which all nodes read.
     fn publish_by_log(
         &mut self,
         index: ConnectionIndex,
@@ -60,37 +60,37 @@ impl Shard<Clustered> {
             self.state.notify_taps(&outgoing.message, publisher);
         }
         let message = outgoing.message;
-        let retain = match self.state.retaining(&message) {
+        let retain = match self.state.retain_info(&message) {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, publisher),
         };
-        let answering = match Clustered::ack_level(&self.state, index, &message) {
+        let ack_timing = match Clustered::ack_level(&self.state, index, &message) {
             _ if message.qos == QoS::AtMostOnce => AckTiming::Never,
-            AckLevel::Memory if self.may_send_again(index) => AckTiming::InOrder,
+            AckLevel::Memory if self.may_resend(index) => AckTiming::InOrder,
             AckLevel::Memory => AckTiming::Immediate,
             AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => AckTiming::WhenStored,
         };
-        let bytes = stored(outgoing);
+        let bytes = encode_stored(outgoing);
         let packet_id = packet_id.filter(|_| message.qos == QoS::ExactlyOnce);
-        if !self.state.mode.cluster.publish(session, message.topic, answering, packet_id, retain, bytes) {
-            let why = "the session is another broker's of the cluster";
+        if !self.state.mode.cluster.publish(session, message.topic, ack_timing, packet_id, retain, bytes) {
+            let why = "another broker of the cluster serves the session";
             return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, why));
         }
-        // Nobody here knows whether a client of some node wants it.
+        // This node does not know whether a client of another node has subscribed.
         Ok(true)
     }
 
-    /// Whether what a client sends now is sent again, if a message before it is refused: it is not answered before that one, and 3.1.1 has no
-    /// answer that says so.
-    fn may_send_again(&self, index: ConnectionIndex) -> bool {
+    /// Whether the client would send this message again if an earlier one were refused. It is then not acknowledged before the earlier one,
+    /// because 3.1.1 has no reason code for a refusal.
+    fn may_resend(&self, index: ConnectionIndex) -> bool {
         let connection = &self.state.connections[index];
         !connection.is_v5() && connection.has_delayed_ack(Ack::is_publish_ack)
     }
 
-    /// Publishes a message of an operator to the clients of all nodes. Gives what its promise is known by, if it goes by the log.
+    /// Publishes a message of an operator to the clients of all nodes. Returns a handle for its status if it goes through the log.
     ///
     /// # Errors
-    /// It is not published.
+    /// The message was refused.
     #[cold]
     #[inline(never)]
     pub(crate) fn publish_from_operator_in_cluster(
@@ -109,11 +109,11 @@ impl Shard<Clustered> {
             self.state.notify_taps(&outgoing.message, MessageSource::Broker);
         }
         let message = outgoing.message;
-        let retain = match self.state.retaining(&message) {
+        let retain = match self.state.retain_info(&message) {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, MessageSource::Broker).map(|_| None),
         };
-        let bytes = stored(outgoing);
+        let bytes = encode_stored(outgoing);
         Ok(Some(self.state.mode.cluster.publish_as_operator(message.topic, retain, bytes)))
     }
 
@@ -130,14 +130,14 @@ impl Shard<Clustered> {
         Ok(())
     }
 
-    /// A message of QoS 0 has been routed on this node, and goes to the others.
+    /// Sends a message of QoS 0, which was routed on this node, to the others.
     pub(crate) fn broadcast(&mut self, outgoing: &OutgoingPublish<'_>) {
         if !self.state.mode.cluster.broadcast(&outgoing.message) {
             self.state.counters().dropped_cluster_queue_full.add(1);
         }
     }
 
-    /// Whether a message waits for its turn in the log, which brings it to all shards.
+    /// Whether a message has to wait before it goes to the log, which brings it to all shards.
     #[cold]
     pub(super) fn must_wait_for_log(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
         if publish.qos() != QoS::AtMostOnce
@@ -153,59 +153,59 @@ impl Shard<Clustered> {
         waits
     }
 
-    /// Reading goes on when the log has taken more.
+    /// Pauses reading from a publisher until the log has stored more.
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_cluster(&mut self, index: ConnectionIndex) {
         self.state.counters().clients_paused_for_cluster.add(1);
         let id = self.state.id(index);
         if self.state.connections[index].pause_reading(PauseReason::RemoteLog) {
-            self.state.mode.cluster.wait_for_room(id);
+            self.state.mode.cluster.add_paused_publisher(id);
         }
     }
 }
 
-fn stored(outgoing: &OutgoingPublish<'_>) -> Vec<u8> {
+fn encode_stored(outgoing: &OutgoingPublish<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(outgoing.message.stored_bytes());
     outgoing.message.append_stored(&mut bytes);
     bytes
 }
 
 impl ShardState<Clustered> {
-    /// What the answer to a message waits for, where `level` is asked for. The log may refuse what is large, as more than its servers take in
-    /// one piece: that is not acknowledged before it is known.
+    /// The level at which a message is acknowledged, where `level` is configured. The log may refuse a large message, which its servers do
+    /// not accept in one piece: it is not acknowledged before it is stored.
     pub(crate) fn ack_level_in_cluster(&self, level: AckLevel, message: &MessageRef<'_>) -> AckLevel {
         let most_bytes = self.mode.cluster.settings().answered_at_once_max_bytes;
         if level == AckLevel::Memory && message.stored_bytes() > most_bytes { AckLevel::Quorum } else { level }
     }
 
-    /// How much of what the client of a connection has asked for has not come true.
-    pub(crate) fn awaits_in_cluster(&self, index: ConnectionIndex) -> usize {
+    /// The number of pending changes that a connection's client waits for.
+    pub(crate) fn pending_in_cluster(&self, index: ConnectionIndex) -> usize {
         let served = self.connections[index].session().and_then(|session| self.mode.cluster.served(session));
-        served.map_or(0, |served| served.awaits())
+        served.map_or(0, |served| served.pending_events())
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn ask_for(&mut self, filter: &str, what: impl FnOnce(&mut ShardClusterState, &str)) {
-        // What groups and the broker itself listen to is listened to whoever else does.
-        if filter != NODES_TOPIC && !self.mode.cluster.homes.listen_to(filter) {
-            what(&mut self.mode.cluster, filter);
+    pub(super) fn update_interest(&mut self, filter: &str, update: impl FnOnce(&mut ShardClusterState, &str)) {
+        // A filter of a group, or of the broker itself, stays announced regardless of other subscribers.
+        if filter != NODES_TOPIC && !self.mode.cluster.homes.has_interest(filter) {
+            update(&mut self.mode.cluster, filter);
         }
     }
 
-    /// A session has a subscription to a filter: SUBACK, or CONNACK where it has come along, waits until all nodes know that this one listens to it.
+    /// Delays SUBACK (CONNACK for a resumed session) until all nodes know that this one has a subscriber to the filter.
     #[cold]
     #[inline(never)]
     pub(crate) fn await_interest_sync(&mut self, session: SessionIndex, filter: &str) {
-        // What is below $SYS is of each node.
-        let is_own = filter.starts_with("$SYS/") || is(Mutant::AcknowledgesBeforeSpread);
-        if !is_own {
+        // Topics below $SYS are local to each node.
+        let is_local = filter.starts_with("$SYS/") || is(Mutant::AcknowledgesBeforeSpread);
+        if !is_local {
             self.mode.cluster.await_interest_sync(session, filter);
         }
     }
 
-    /// The same of all filters with which a session has come.
+    /// Delays CONNACK until all nodes know the filters of a resumed session.
     pub(super) fn await_all_interest_syncs(&mut self, session: SessionIndex) {
         let subscriptions = self.sessions[session].subscriptions().iter();
         let subscriptions: Vec<_> = subscriptions.map(|(filter, record)| (Box::<str>::from(filter), record)).collect();
@@ -219,7 +219,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    pub(super) fn resume_ahead_of_cluster(&mut self) {
+    pub(super) fn resume_publishers(&mut self) {
         let cluster = &mut self.mode.cluster;
         for id in cluster.take_unblocked() {
             self.resume_reading(id, PauseReason::RemoteLog);

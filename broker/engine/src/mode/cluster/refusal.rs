@@ -1,4 +1,4 @@
-//! A message that the log has not taken in time, and never will.
+//! Messages that the log did not store in time, and never will.
 
 use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::{DisconnectReason, PubAckReason, PubRecReason};
@@ -12,30 +12,30 @@ use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-const WHY: &str = "the cluster has not taken the message in time; it may be sent again";
+const NOT_STORED: &str = "the cluster did not store the message in time; send it again";
 
 impl Shard<Clustered> {
-    /// The client is told so with its acknowledgement. One of 3.1.1 can be told nothing, and is disconnected. Who was told at once that the
-    /// message was taken is told nothing more.
+    /// Reports a message that was not stored. A client of MQTT 5.0 gets the reason in its acknowledgement; one of 3.1.1 is disconnected. A
+    /// client whose message was acknowledged before it was stored gets nothing more.
     pub(super) fn refuse_not_stored(&mut self, client: ClientKey, ticket: u64) {
         let cluster = &mut self.state.mode.cluster;
-        let Some((session, answering)) = cluster.not_stored(client, ticket) else { return };
-        match answering {
+        let Some((session, ack_timing)) = cluster.record_not_stored(client, ticket) else { return };
+        match ack_timing {
             AckTiming::Immediate | AckTiming::InOrder => self.state.counters().acknowledged_messages_lost.add(1),
             AckTiming::Never | AckTiming::WhenStored => self.state.counters().publishes_refused.add(1),
         }
         let index = self.state.sessions.connection(session);
-        if answering == AckTiming::WhenStored && index.is_some_and(|index| !self.state.connections[index].is_v5()) {
-            self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, WHY);
+        if ack_timing == AckTiming::WhenStored && index.is_some_and(|index| !self.state.connections[index].is_v5()) {
+            self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, NOT_STORED);
         } else {
-            self.state.go_on_with(Some(session));
+            self.state.release_pending_acks(Some(session));
         }
-        self.state.resume_ahead_of_cluster();
+        self.state.resume_publishers();
     }
 }
 
 impl ShardState<Clustered> {
-    /// The acknowledgement that has waited for `until`, or what is said instead. The identifier is free then.
+    /// The acknowledgement that was delayed until `until`, or a refusal in its place, which frees the packet identifier.
     pub(super) fn refuse_if_not_stored(
         &mut self,
         index: ConnectionIndex,
@@ -49,13 +49,13 @@ impl ShardState<Clustered> {
         }
         match ack {
             Ack::Published(packet_id, ..) => {
-                Ack::Published(packet_id, PubAckReason::ImplementationSpecificError, Some(WHY.into()))
+                Ack::Published(packet_id, PubAckReason::ImplementationSpecificError, Some(NOT_STORED.into()))
             }
             Ack::Received(packet_id, ..) => {
-                // The cluster has forgotten it already, so nothing is to be asked of it.
+                // The cluster has already dropped it, so it needs no release.
                 self.sessions.entry(session).apply(Change::Released(packet_id));
                 self.connections[index].end_inbound_qos2();
-                Ack::Received(packet_id, PubRecReason::ImplementationSpecificError, Some(WHY.into()))
+                Ack::Received(packet_id, PubRecReason::ImplementationSpecificError, Some(NOT_STORED.into()))
             }
             ack => ack,
         }

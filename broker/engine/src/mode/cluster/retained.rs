@@ -1,5 +1,5 @@
-//! Retained messages: those of clients go to the log, what comes from the cluster goes into the store of all shards, and a SUBSCRIBE waits
-//! until that has all that was acknowledged before.
+//! Retained messages: those of clients go to the log, changes from the cluster go into the store of all shards, and a SUBSCRIBE waits until
+//! the store has everything that was acknowledged before.
 
 use tautwire_cluster::record::Retain;
 use tautwire_message::{Message, MessageId, MessageRef};
@@ -17,20 +17,21 @@ use crate::routing::route::{MessageSource, RouteError};
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// How long a SUBSCRIBE waits at most until the log has brought to its shard what the store has already. What comes later comes as any
-/// message does.
+/// The maximum time a SUBSCRIBE waits until the log has brought to its shard what the store already has. Later messages are delivered as
+/// live ones.
 const LOG_LAG_MAX_MS: u64 = 1_000;
 
 impl Shard<Clustered> {
-    /// What topics retain has changed.
+    /// Applies changes of retained messages from the cluster.
     pub(super) fn apply_retained(&mut self, changes: &[RetainedChange]) {
         let cluster = &self.state.mode.cluster;
         let at = |change: &RetainedChange| LogPlace {
             partition: cluster.partition(&change.record.topic),
             place: change.record.place,
         };
-        let place = |change: &RetainedChange| (at(change), cluster.is_from_before(at(change)));
-        let taken = self.state.mode.mirror.apply_changes(cluster.lives(), changes, place, &self.state.common_store());
+        let place = |change: &RetainedChange| (at(change), cluster.predates_incarnation(at(change)));
+        let taken =
+            self.state.mode.mirror.apply_changes(cluster.incarnation(), changes, place, &self.state.retained_store());
         for (index, outcome) in taken {
             let Some(change) = changes.get(index) else { return };
             let cluster = &self.state.mode.cluster;
@@ -38,18 +39,18 @@ impl Shard<Clustered> {
             match outcome {
                 Ok(generation) => self.route_late(change, at, generation),
                 Err(UnreadableMessage) => log::error!(
-                    "the cluster retains something at {} that is no message; it is passed over [cluster_retained]",
+                    "skipped an unreadable retained message of the cluster at {} [cluster_retained]",
                     change.sequence.0
                 ),
             }
         }
-        let forgotten = self.state.mode.mirror.take_evicted();
-        self.state.counters().retained_tombstones_evicted.add(forgotten);
+        let evicted = self.state.mode.mirror.take_evicted();
+        self.state.counters().retained_tombstones_evicted.add(evicted);
         self.state.resume_replays();
     }
 
-    /// A message was in the log before this life of the node began, and is retained now. Subscriptions that were made on this node have found
-    /// what its topic retained before, and the log does not bring it to them.
+    /// Routes a retained message that was in the log before this incarnation of the node began. Subscriptions made on this node have found
+    /// the topic's earlier retained message, and the log does not bring this one to them.
     #[cold]
     fn route_late(&mut self, change: &RetainedChange, at: LogPlace, generation: u64) {
         let cleared = MessageRef { topic: &change.record.topic, ..CLEARED };
@@ -67,7 +68,7 @@ impl Shard<Clustered> {
         self.disconnect_overruns();
     }
 
-    /// Whether a SUBSCRIBE waits until this node has all that was retained before.
+    /// Whether a SUBSCRIBE has to wait until this node has all earlier retained messages.
     #[cold]
     #[inline(never)]
     pub(crate) fn needs_retained_sync(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
@@ -76,41 +77,41 @@ impl Shard<Clustered> {
         if cluster.retained_searches.take_ready(id) || is(Mutant::SearchesWithoutLooking) {
             return false;
         }
-        // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2], and what is below $SYS is of each node.
+        // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2], and topics below $SYS are local to each node.
         let is_mounted = self.state.connections[index].mount_point().is_some();
-        let is_owed_some = subscribe.requests.iter().any(|request| {
+        let wants_retained = subscribe.requests.iter().any(|request| {
             request.filter.share().is_none()
                 && request.options.retain_handling != RetainHandling::DoNotSend
                 && (is_mounted || !request.filter.as_str().starts_with("$SYS/"))
         });
-        if !is_owed_some || !self.state.config.settings().retain_available {
+        if !wants_retained || !self.state.config.settings().retain_available {
             return false;
         }
         if !cluster.retained_searches.has(id) {
             let ticket = cluster.next_number();
             cluster.retained_searches.begin(id, ticket);
-            cluster.ask(ClusterRequest::RetainedSync { ticket });
+            cluster.push_request(ClusterRequest::RetainedSync { ticket });
         }
         self.state.connections[index].pause_reading(PauseReason::RetainedSync);
         true
     }
 
-    /// The store has all that was retained when this was asked.
+    /// The store has everything that was retained at the time of the request.
     pub(super) fn finish_retained_sync(&mut self, ticket: u64) {
         let until_ms = self.state.clock.now_ms() + LOG_LAG_MAX_MS;
         let reached = self.state.mode.mirror.reached();
-        self.state.mode.cluster.retained_searches.found(ticket, reached, until_ms);
+        self.state.mode.cluster.retained_searches.record_reached(ticket, reached, until_ms);
         self.state.resume_retained_searches();
     }
 
-    /// A connection is gone.
+    /// Removes the search of a closed connection.
     pub(super) fn remove_retained_search(&mut self, id: ConnectionId) {
-        self.state.mode.cluster.retained_searches.forget(id);
+        self.state.mode.cluster.retained_searches.remove(id);
     }
 }
 
 impl ShardState<Clustered> {
-    /// Hears those again for whom the log has brought enough.
+    /// Resumes the SUBSCRIBEs for which the log has brought enough.
     pub(super) fn resume_retained_searches(&mut self) {
         let cluster = &mut self.mode.cluster;
         if cluster.retained_searches.is_empty() {
@@ -123,18 +124,18 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// How the cluster is to retain a client's message.
-    pub(super) fn retaining(&self, message: &MessageRef<'_>) -> Result<Option<RetainInfo>, RouteError> {
+    /// How the cluster retains a message; `None` without RETAIN.
+    pub(super) fn retain_info(&self, message: &MessageRef<'_>) -> Result<Option<RetainInfo>, RouteError> {
         if !message.retain {
             return Ok(None);
         }
         let retain = self.retain_for(message);
-        self.admits_into_cluster(message).inspect_err(|_| self.counters().retained_refused.add(1))?;
+        self.check_retained_capacity(message).inspect_err(|_| self.counters().retained_refused.add(1))?;
         Ok(Some(RetainInfo { retain, known: self.mode.mirror.known(message.topic) }))
     }
 
-    /// Whether the store of the cluster retains a message.
-    pub(crate) fn admits_into_cluster(&self, message: &MessageRef<'_>) -> Result<(), RouteError> {
+    /// Checks whether the cluster's store has room for a retained message.
+    pub(crate) fn check_retained_capacity(&self, message: &MessageRef<'_>) -> Result<(), RouteError> {
         if !message.retain || message.payload.is_empty() {
             return Ok(());
         }
@@ -152,31 +153,31 @@ impl ShardState<Clustered> {
         left_ms.map_or(Retain::Always, |left_ms| Retain::Seconds(u32::try_from(left_ms / 1000).unwrap_or(u32::MAX)))
     }
 
-    /// The log has brought a message with RETAIN. Who subscribes from now on gets it from the store.
+    /// Stores a message with RETAIN from the log. Later subscribers get it from the store.
     pub(super) fn apply_retained_from_log(&self, message: &MessageRef<'_>) {
         if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
-            let is_remembered = self.mode.mirror.take_from_log(at, message, &self.common_store());
+            let is_remembered = self.mode.mirror.apply_from_log(at, message, &self.retained_store());
             self.counters().retained_messages_unconfirmed.add(u64::from(!is_remembered));
         }
     }
 
-    /// Whether what a search has found for a client is to wait until the stream of retained messages has it, or what has taken its place.
+    /// Whether a message that a search has found must wait until the stream of retained messages confirms or replaces it.
     #[cold]
     pub(crate) fn awaits_confirmation(&mut self, index: ConnectionIndex, message: &Message) -> bool {
         if LogPlace::of_retained(message.id()).is_none() {
-            // Each node retains it by itself.
+            // It is retained by this node only.
             return false;
         }
-        let standing = self.mode.mirror.retained_visibility(message.topic(), &self.common_store());
-        self.counters().retained_messages_unconfirmed.add(u64::from(standing == RetainedVisibility::Overdue));
+        let visibility = self.mode.mirror.retained_visibility(message.topic(), &self.retained_store());
+        self.counters().retained_messages_unconfirmed.add(u64::from(visibility == RetainedVisibility::Overdue));
         let (id, now_ms) = (self.id(index), self.clock.now_ms());
-        if standing == RetainedVisibility::AwaitingPubComp {
+        if visibility == RetainedVisibility::Unconfirmed {
             self.mode.cluster.stalled.add(id, now_ms);
         }
-        standing == RetainedVisibility::AwaitingPubComp
+        visibility == RetainedVisibility::Unconfirmed
     }
 
-    /// Goes on with searches that have waited for what the stream brings.
+    /// Continues searches that waited for the stream.
     pub(super) fn resume_replays(&mut self) {
         for id in self.mode.cluster.stalled.take() {
             if let Some(session) = self.connections.get(id).and_then(|connection| connection.session()) {
@@ -185,7 +186,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    fn common_store(&self) -> SharedRetainedStore<'_> {
+    fn retained_store(&self) -> SharedRetainedStore<'_> {
         SharedRetainedStore {
             exchange: self.context.exchange(),
             ledger: self.memory.ledger(),
@@ -193,7 +194,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// From where on the log brings a new subscription of a session its messages.
+    /// The places from which the log brings messages to a new subscription of a session.
     #[cold]
     pub(super) fn next_places(&self, session: SessionIndex) -> Option<Box<dyn LiveStart>> {
         let cluster = &self.mode.cluster;
@@ -202,17 +203,17 @@ impl ShardState<Clustered> {
         for (partition, place) in tautwire_cluster::names::Partition::all().zip(places.iter_mut()) {
             *place = cluster.next_place(session, partition);
         }
-        Some(Box::new(PlacesLive(places)))
+        Some(Box::new(LogLiveStart(places)))
     }
 }
 
-/// The places from which on the log brings a subscription its messages.
+/// The places from which the log brings messages to a subscription.
 #[derive(Debug)]
-struct PlacesLive(Places);
+struct LogLiveStart(Places);
 
-impl LiveStart for PlacesLive {
+impl LiveStart for LogLiveStart {
     fn brings(&self, retained: MessageId) -> bool {
-        let PlacesLive(places) = self;
+        let LogLiveStart(places) = self;
         let at = LogPlace::of_retained(retained).filter(|_| !is(Mutant::ReplaysWhatComes));
         at.is_some_and(|at| places[at.partition.index()] <= at.place)
     }

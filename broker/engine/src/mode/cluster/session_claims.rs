@@ -1,4 +1,4 @@
-//! CONNECT waits until the client's session is this node's.
+//! Claims: CONNECT waits until this node has the client's session.
 
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Elsewhere, Refusal, Start};
@@ -13,10 +13,10 @@ use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::mode::Clustered;
 use crate::shard::{Handled, Shard};
 
-const NODE_CLOSED: &str = "this broker of the cluster takes no clients now";
+const NODE_CLOSED: &str = "this broker of the cluster accepts no clients now";
 
 impl Shard<Clustered> {
-    /// Whether there was a session, once it is this node's; otherwise what is to be done with CONNECT.
+    /// Returns whether the session existed, once this node has it; otherwise how CONNECT was handled.
     #[cold]
     #[inline(never)]
     pub(crate) fn claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) -> Result<bool, Handled> {
@@ -29,12 +29,12 @@ impl Shard<Clustered> {
                 return Err(Handled::Later);
             }
             self.state.counters().session_claims_refused.add(1);
-            let why = "the broker has no part in its cluster at present; try another one";
+            let why = "the broker is not part of its cluster now; try another one";
             self.refuse_connect(index, RefusedClient::of(connect), ConnectReason::ServerUnavailable, why);
             return Err(Handled::Ended);
         };
         let is_present = match claim.step {
-            Step::Asked | Step::SessionFetch(_) => None,
+            Step::Requested | Step::SessionFetch(_) => None,
             Step::Refused(_) => {
                 self.deny(index, connect);
                 return Err(Handled::Ended);
@@ -42,7 +42,7 @@ impl Shard<Clustered> {
             Step::Served { resumed } => Some(resumed.is_some()),
             Step::Saving { session, is_present } => {
                 let served = cluster.served(session);
-                served.is_some_and(|served| served.reached() == served.promise()).then_some(is_present)
+                served.is_some_and(|served| served.reached() == served.last_position()).then_some(is_present)
             }
         };
         is_present.filter(|_| is_serving).ok_or_else(|| {
@@ -51,7 +51,7 @@ impl Shard<Clustered> {
         })
     }
 
-    /// The client of a claim that has led to nothing is told why.
+    /// Sends the reason to a client whose claim failed.
     fn deny(&mut self, index: ConnectionIndex, connect: &Connect<'_>) {
         let id = self.state.id(index);
         let cluster = &mut self.state.mode.cluster;
@@ -76,15 +76,15 @@ impl Shard<Clustered> {
         let ticket = cluster.next_number();
         let start = if connect.clean_start { Start::Clean } else { Start::Resume };
         let client = cluster.client(name);
-        let claim = Claim { ticket, client, epoch: 0, name: name.into(), start, step: Step::Asked };
+        let claim = Claim { ticket, client, epoch: 0, name: name.into(), start, step: Step::Requested };
         cluster.claims.begin(id, claim);
-        cluster.ask(ClusterRequest::Claim { ticket, name: name.into(), start });
-        // No more is read from the client until there is an answer.
+        cluster.push_request(ClusterRequest::Claim { ticket, name: name.into(), start });
+        // Reading from the client is paused until the answer arrives.
         self.state.connections[index].set_version(connect.version);
         self.state.connections[index].pause_reading(PauseReason::SessionClaim);
     }
 
-    /// The client is not served.
+    /// Refuses the claim with this ticket.
     pub(super) fn refuse_claim(&mut self, ticket: u64, why: impl Into<Denial>) {
         let cluster = &mut self.state.mode.cluster;
         if let Some(id) = cluster.claims.with_ticket(ticket) {
@@ -92,7 +92,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// A claim does not lead to a session, and its client is told so.
+    /// Fails a claim, and resumes CONNECT to tell its client why.
     pub(super) fn end_claim(&mut self, id: ConnectionId, why: impl Into<Denial>) {
         let cluster = &mut self.state.mode.cluster;
         if let Some(claim) = cluster.claims.get(id) {
@@ -101,8 +101,8 @@ impl Shard<Clustered> {
         self.state.resume_reading(id, PauseReason::SessionClaim);
     }
 
-    /// The session that CONNECT asks for stands in the shard's tables. Says whether the client may be let in, or its record is to be
-    /// written first.
+    /// Begins to serve the session of a CONNECT, which is in the shard's tables. Returns whether the client can be accepted now, or must
+    /// wait until its record is written.
     #[cold]
     #[inline(never)]
     pub(crate) fn begin_service(
@@ -123,11 +123,11 @@ impl Shard<Clustered> {
             self.state.commit(session, Change::ExpiryInterval(expiry_s));
             self.set_will(index, session, connect);
             let cluster = &mut self.state.mode.cluster;
-            // The record says when the client has left, which is not true any more.
+            // The record contains the time at which the client disconnected, which is no longer true.
             if resumed.is_some() && expiry_s > 0 && expiry_s != u32::MAX {
                 cluster.await_save(session);
             }
-            if cluster.served(session).is_some_and(|served| served.reached() < served.promise()) {
+            if cluster.served(session).is_some_and(|served| served.reached() < served.last_position()) {
                 if let Some(claim) = cluster.claims.get(id) {
                     claim.step = Step::Saving { session, is_present: resumed.is_some() };
                 }
@@ -137,27 +137,29 @@ impl Shard<Clustered> {
         }
         let cluster = &mut self.state.mode.cluster;
         cluster.claims.end(id);
-        cluster.let_in(session);
+        cluster.clear_claim(session);
         self.state.activate_groups(session);
         true
     }
 
-    /// A connection is gone, and its client has not been let in.
+    /// Abandons the claim of a closed connection whose client was not accepted.
     #[cold]
     pub(super) fn abandon_claim(&mut self, id: ConnectionId) {
         self.remove_retained_search(id);
         let cluster = &mut self.state.mode.cluster;
         let Some(Claim { ticket, client, step, .. }) = cluster.claims.end(id) else { return };
         match step {
-            Step::Asked => cluster.ask(ClusterRequest::Abandon { client, ticket }),
-            Step::SessionFetch(fetching) => cluster.ask(ClusterRequest::Left { client, state: fetching.into_bytes() }),
-            Step::Served { resumed: None } => cluster.ask(ClusterRequest::Left { client, state: Vec::new() }),
+            Step::Requested => cluster.push_request(ClusterRequest::Abandon { client, ticket }),
+            Step::SessionFetch(fetching) => {
+                cluster.push_request(ClusterRequest::Left { client, state: fetching.into_bytes() })
+            }
+            Step::Served { resumed: None } => cluster.push_request(ClusterRequest::Left { client, state: Vec::new() }),
             Step::Served { resumed: Some(session) } | Step::Saving { session, .. } => self.release_unserved(session),
             Step::Refused(_) => {}
         }
     }
 
-    /// A session leaves whose client has not been let in, so that its will never was one.
+    /// Releases a session whose client was not accepted, so its will must not be published.
     fn release_unserved(&mut self, session: SessionIndex) {
         if self.state.sessions[session].will().is_some() {
             self.state.commit(session, Change::Will(None));
@@ -165,7 +167,7 @@ impl Shard<Clustered> {
         self.release_to_cluster(session);
     }
 
-    /// The client has come to another node, or to this one once more.
+    /// Ends a connection whose client has connected to another node, or to this one again.
     pub(super) fn end_taken_over(&mut self, client: ClientKey) {
         if let Some(session) = self.stop_serving(client, Refusal::TakenOver.into()) {
             self.state.counters().sessions_taken_over.add(1);
@@ -174,7 +176,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// The client is to go to another node.
+    /// Moves a client to another node.
     pub(super) fn migrate(&mut self, client: ClientKey, to: Option<Elsewhere>) {
         let denial = to.clone().map_or(Denial::Refused(Refusal::Closed), Denial::Elsewhere);
         let Some(session) = self.stop_serving(client, denial) else { return };
@@ -191,19 +193,19 @@ impl Shard<Clustered> {
         }
     }
 
-    /// The client is served here no more. If it waits for its CONNACK, its session is handed back; otherwise gives the session whose
-    /// connection is to end.
+    /// Stops serving a client. If it waits for its CONNACK, its session is returned to the cluster; otherwise returns the session whose
+    /// connection has to end.
     pub(super) fn stop_serving(&mut self, client: ClientKey, denial: Denial) -> Option<SessionIndex> {
         let cluster = &mut self.state.mode.cluster;
-        if let Some(id) = cluster.claims.had(client) {
-            match cluster.claims.take_step(id, denial) {
+        if let Some(id) = cluster.claims.find_acquired(client) {
+            match cluster.claims.fail_claim(id, denial) {
                 Some(Step::SessionFetch(fetching)) => {
-                    cluster.ask(ClusterRequest::Left { client, state: fetching.into_bytes() });
+                    cluster.push_request(ClusterRequest::Left { client, state: fetching.into_bytes() });
                 }
                 Some(Step::Served { resumed: Some(session) } | Step::Saving { session, .. }) => {
                     self.release_unserved(session);
                 }
-                _ => cluster.ask(ClusterRequest::Left { client, state: Vec::new() }),
+                _ => cluster.push_request(ClusterRequest::Left { client, state: Vec::new() }),
             }
             self.state.resume_reading(id, PauseReason::SessionClaim);
             return None;
@@ -211,11 +213,11 @@ impl Shard<Clustered> {
         cluster.session_of(client)
     }
 
-    /// The session is somebody else's.
-    pub(super) fn lose(&mut self, client: ClientKey) {
+    /// Ends a session that another node has taken.
+    pub(super) fn end_lost_session(&mut self, client: ClientKey) {
         let cluster = &mut self.state.mode.cluster;
         let session = cluster.session_of(client);
-        // Nothing is handed back.
+        // Nothing is returned to the cluster.
         if let Some(session) = session {
             self.state.leave_groups(session, false);
         }
@@ -225,14 +227,14 @@ impl Shard<Clustered> {
         }
         self.state.counters().session_claims_lost.add(1);
         let cluster = &mut self.state.mode.cluster;
-        if let Some(id) = cluster.claims.had(client) {
-            cluster.claims.take_step(id, Refusal::Unavailable.into());
+        if let Some(id) = cluster.claims.find_acquired(client) {
+            cluster.claims.fail_claim(id, Refusal::Unavailable.into());
             if let Some(session) = session {
                 self.end_session(session);
             }
             self.state.resume_reading(id, PauseReason::SessionClaim);
         } else if let Some(session) = session {
-            let why = "another broker of the cluster has the session";
+            let why = "another broker of the cluster serves the session";
             self.state.counters().sessions_taken_over.add(1);
             self.end_for_cluster(session, DisconnectReason::SessionTakenOver, why);
         }
@@ -248,18 +250,18 @@ impl Shard<Clustered> {
     }
 }
 
-/// What a client is told that is not served.
+/// The reason code and text for a refused client.
 fn reason_code(why: Refusal) -> (ConnectReason, &'static str) {
     match why {
         Refusal::Unavailable => {
-            (ConnectReason::ServerUnavailable, "the session could not be had from the cluster in time; try again")
+            (ConnectReason::ServerUnavailable, "the cluster did not provide the session in time; try again")
         }
         // CONNACK has no Session taken over (0x8E) [MQTT 5.0 section 3.2.2.2].
-        Refusal::TakenOver => (ConnectReason::ServerUnavailable, "the client has connected a second time meanwhile"),
+        Refusal::TakenOver => (ConnectReason::ServerUnavailable, "the client has connected again in the meantime"),
         Refusal::TooMany => (ConnectReason::QuotaExceeded, "too many clients connect to the cluster at once"),
         Refusal::Closed => (ConnectReason::ServerUnavailable, NODE_CLOSED),
         Refusal::Unreadable => {
-            (ConnectReason::ImplementationSpecificError, "the record of the session cannot be read by this broker")
+            (ConnectReason::ImplementationSpecificError, "this broker cannot read the record of the session")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A session that has just become this node's: its state is read, and the messages that were sent to its client before.
+//! Restores a session that was just claimed: its state, and its in-flight messages from the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tautwire_session::{Change, PendingMessage, Session};
 use super::cluster_state::{LogPlace, Places, ReadPurpose, Step};
 use super::fetched_session::SessionFetch;
 use super::port::ClusterRequest;
-use super::session_state::{MessageSource, Pending, SessionState, StatePart};
+use super::session_state::{MessageSource, SessionState, StateMessage, StatePart};
 use crate::connection::connections::PauseReason;
 use crate::index::{ConnectionId, SessionIndex};
 use crate::mode::Clustered;
@@ -22,7 +22,7 @@ use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 
 impl Shard<Clustered> {
-    /// A session is this node's from now on.
+    /// Starts to load a session that this node has claimed.
     pub(super) fn load_session(
         &mut self,
         ticket: u64,
@@ -33,8 +33,8 @@ impl Shard<Clustered> {
         let now_ms = self.state.clock.now_ms();
         let cluster = &mut self.state.mode.cluster;
         let Some(id) = cluster.claims.with_ticket(ticket) else {
-            // Its client is gone.
-            cluster.ask(ClusterRequest::Left { client, state: bytes });
+            // Its client has disconnected.
+            cluster.push_request(ClusterRequest::Left { client, state: bytes });
             return;
         };
         let mut is_clean = false;
@@ -47,7 +47,7 @@ impl Shard<Clustered> {
                 log::error!(
                     "the record of the client {client} has a state that this broker cannot read [cluster_state]"
                 );
-                cluster.ask(ClusterRequest::Left { client, state: bytes });
+                cluster.push_request(ClusterRequest::Left { client, state: bytes });
                 self.end_claim(id, Refusal::Unreadable);
             }
             Some(Some(state)) if !state.has_expired(now_ms) => {
@@ -62,7 +62,7 @@ impl Shard<Clustered> {
                     self.state.counters().sessions_expired.add(1);
                     let cluster = &mut self.state.mode.cluster;
                     for share in state.shares() {
-                        cluster.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
+                        cluster.push_request(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
                     }
                 }
                 self.begin_clean(id, client, taken);
@@ -70,11 +70,11 @@ impl Shard<Clustered> {
         }
     }
 
-    /// There is no session. Identifiers that an ended one has left behind are free.
+    /// Begins without a session. Packet identifiers of an ended one are released.
     fn begin_clean(&mut self, id: ConnectionId, client: ClientKey, taken: &[PacketId]) {
         let cluster = &mut self.state.mode.cluster;
         for packet_id in taken {
-            cluster.ask(ClusterRequest::Release { client, packet_id: *packet_id });
+            cluster.push_request(ClusterRequest::Release { client, packet_id: *packet_id });
         }
         if let Some(claim) = cluster.claims.get(id) {
             claim.step = Step::Served { resumed: None };
@@ -82,7 +82,7 @@ impl Shard<Clustered> {
         self.state.resume_reading(id, PauseReason::SessionClaim);
     }
 
-    /// Reads the next message that is wanted, or lets the session begin where there is none.
+    /// Reads the next wanted message, or begins the session if there is none.
     fn fetch_next(&mut self, id: ConnectionId, fetching: Box<SessionFetch>) {
         let cluster = &mut self.state.mode.cluster;
         let Some(next) = fetching.wanted.last().copied() else { return self.begin_session(id, *fetching) };
@@ -92,11 +92,11 @@ impl Shard<Clustered> {
         }
     }
 
-    /// A part of the log has been read for a session whose client waits.
+    /// Handles a part of the log that was read for a claimed session.
     pub(super) fn receive_fetched(&mut self, id: ConnectionId, span: &Span) {
         let cluster = &mut self.state.mode.cluster;
         let Some(claim) = cluster.claims.get(id) else { return };
-        match std::mem::replace(&mut claim.step, Step::Asked) {
+        match std::mem::replace(&mut claim.step, Step::Requested) {
             Step::SessionFetch(mut fetching) => {
                 fetching.take(span, self.state.memory.ledger());
                 self.fetch_next(id, fetching);
@@ -105,7 +105,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// All of a session is there.
+    /// Begins a completely loaded session.
     fn begin_session(&mut self, id: ConnectionId, fetching: SessionFetch) {
         let now_ms = self.state.clock.now_ms();
         let cluster = &mut self.state.mode.cluster;
@@ -113,7 +113,7 @@ impl Shard<Clustered> {
         let (client, epoch, name) = (claim.client, claim.epoch, claim.name.clone());
         let Some(session) = self.state.open_session(&name) else {
             let cluster = &mut self.state.mode.cluster;
-            cluster.ask(ClusterRequest::Left { client, state: fetching.bytes });
+            cluster.push_request(ClusterRequest::Left { client, state: fetching.bytes });
             return self.end_claim(id, Refusal::TooMany);
         };
         let next = fetching.state.next;
@@ -121,20 +121,21 @@ impl Shard<Clustered> {
         let has_subscriptions = self.state.sessions[session].subscriptions().iter().next().is_some();
         let expiry_s = self.state.sessions[session].expiry_interval_s();
         let cluster = &mut self.state.mode.cluster;
-        // Whoever has subscribed to nothing has missed nothing. What it had looked at elsewhere, before this shard has, it does not get again.
+        // A session without subscriptions has missed nothing. Messages that it was offered elsewhere, ahead of this shard, are not offered
+        // again.
         let next = if has_subscriptions { next } else { later_of(next, cluster.positions()) };
         let has_place = !is(Mutant::ForgetsOwnPlace);
         cluster.serve(session, client, (id, epoch), has_place.then_some(next), now_ms);
-        cluster.keep(session, expiry_s > 0);
+        cluster.set_persistent(session, expiry_s > 0);
         if let Some(claim) = cluster.claims.get(id) {
             claim.step = Step::Served { resumed: Some(session) };
         }
-        self.state.join_groups_again(session);
+        self.state.rejoin_groups(session);
         self.state.await_all_interest_syncs(session);
         self.state.resume_reading(id, PauseReason::SessionClaim);
     }
 
-    /// Puts a session together and into the shard's tables.
+    /// Builds a session and puts it into the shard's tables.
     fn build(&mut self, index: SessionIndex, name: &str, fetching: SessionFetch) {
         let SessionFetch { taken, state, found, .. } = fetching;
         let mut session = Session::new(name);
@@ -146,13 +147,13 @@ impl Shard<Clustered> {
                     session.apply(Change::Subscribed(filter, record));
                 }
                 StatePart::Started(packet_id, pending) => {
-                    go_on_with(&mut session, packet_id);
+                    set_next_packet_id(&mut session, packet_id);
                     let is_once = pending.qos == QoS::ExactlyOnce;
-                    match delivery(pending, &found, self.state.memory.ledger()) {
+                    match pending_message(pending, &found, self.state.memory.ledger()) {
                         Some(delivery) => {
                             session.apply(Change::Started(delivery));
                         }
-                        // The client may hold the identifier, and is told to let it go.
+                        // The client may hold the identifier, and is sent PUBREL to free it.
                         None if is_once => {
                             session.apply(Change::AwaitingPubComp(packet_id));
                             aged_out += 1;
@@ -161,14 +162,14 @@ impl Shard<Clustered> {
                     }
                 }
                 StatePart::AwaitingPubComp(packet_id) => {
-                    go_on_with(&mut session, packet_id);
+                    set_next_packet_id(&mut session, packet_id);
                     session.apply(Change::AwaitingPubComp(packet_id));
                 }
                 StatePart::NextPacketId(packet_id) => {
                     session.apply(Change::NextPacketId(packet_id));
                 }
                 StatePart::Queued(pending) => {
-                    if let Some(delivery) = delivery(pending, &found, self.state.memory.ledger()) {
+                    if let Some(delivery) = pending_message(pending, &found, self.state.memory.ledger()) {
                         session.apply(Change::Queued(delivery));
                     }
                 }
@@ -179,7 +180,9 @@ impl Shard<Clustered> {
         }
         if aged_out > 0 {
             self.state.counters().dropped_log_retention.add(aged_out);
-            log::warn!("{aged_out} messages that were sent to the client {name:?} are not in the log any more");
+            log::warn!(
+                "{aged_out} unacknowledged messages of the client {name:?} were removed from the log before they could be sent again"
+            );
         }
         self.state.sessions.entry(index).set_state(session);
         self.state.count_stored(index);
@@ -187,24 +190,24 @@ impl Shard<Clustered> {
     }
 }
 
-/// In each partition, the later of two places.
+/// The later of two places, by partition.
 fn later_of(one: Places, other: Places) -> Places {
     std::array::from_fn(|partition| one[partition].max(other[partition]))
 }
 
-/// The next message gets this identifier.
-fn go_on_with(session: &mut Session, packet_id: PacketId) {
+/// Sets the packet identifier of the next message.
+fn set_next_packet_id(session: &mut Session, packet_id: PacketId) {
     if session.next_packet_id() != Some(packet_id) {
         session.apply(Change::NextPacketId(packet_id));
     }
 }
 
-fn delivery(
-    pending: Pending,
+fn pending_message(
+    pending: StateMessage,
     found: &HashMap<LogPlace, Message>,
     ledger: &Arc<MemoryLedger>,
 ) -> Option<PendingMessage> {
-    let Pending { source, qos, retain, subscription_ids } = pending;
+    let StateMessage { source, qos, retain, subscription_ids } = pending;
     let message = match source {
         MessageSource::Log(at) => found.get(&at)?.clone(),
         MessageSource::Inline(stored) => MessageRef::read_stored(&stored)?.to_message_in(ledger),

@@ -1,4 +1,4 @@
-//! A session that this shard serves, and how that ends.
+//! Releases sessions that this shard served to the cluster.
 
 use super::port::ClusterRequest;
 use super::session_state::encode;
@@ -8,7 +8,7 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl ShardState<Clustered> {
-    /// What the record is to keep of a session; nothing of one that ends with its connection.
+    /// The state of a session for its record; empty for a session that ends with its connection.
     pub(super) fn state_of(&self, session: SessionIndex, disconnected_at_ms: Option<u64>) -> Vec<u8> {
         if self.sessions[session].expiry_interval_s() == 0 {
             return Vec::new();
@@ -20,8 +20,7 @@ impl ShardState<Clustered> {
 }
 
 impl Shard<Clustered> {
-    /// A session has no connection any more. It goes to the cluster as it is, unless that is another node's already, and is forgotten
-    /// here.
+    /// Returns a session whose connection has ended to the cluster, unless another node has it already, and removes it from this shard.
     #[cold]
     #[inline(never)]
     pub(crate) fn release_to_cluster(&mut self, session: SessionIndex) {
@@ -30,9 +29,9 @@ impl Shard<Clustered> {
         self.state.leave_groups(session, state.is_empty());
         let cluster = &mut self.state.mode.cluster;
         if let Some(served) = cluster.leave(session) {
-            cluster.ask(ClusterRequest::Left { client: served.client(), state });
+            cluster.push_request(ClusterRequest::Left { client: served.client(), state });
         }
         self.end_session(session);
-        self.state.resume_ahead_of_cluster();
+        self.state.resume_publishers();
     }
 }

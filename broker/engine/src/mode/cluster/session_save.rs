@@ -1,4 +1,4 @@
-//! What of a session's changes has to be in its record, and what its client is told after that.
+//! Saves changes of sessions to their records, and delays the acknowledgements that depend on them.
 
 use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::QoS;
@@ -13,11 +13,11 @@ use crate::mutant::{Mutant, is};
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// With fewer messages that wait for its client, a session that had no room for a message reads on.
+/// A session that had no room for a message reads on when fewer messages than this are queued.
 pub(super) const QUEUE_LOW: usize = 16;
 
 impl ShardState<Clustered> {
-    /// Applies a change, and does what has to be done for the cluster before and after. There is no journal.
+    /// Applies a change of a session and requests what the cluster has to store. There is no journal.
     #[cold]
     #[inline(never)]
     pub(crate) fn commit_in_cluster(&mut self, session: SessionIndex, change: Change) {
@@ -32,13 +32,13 @@ impl ShardState<Clustered> {
         self.record_change_applied(session);
     }
 
-    /// A session is about to change.
+    /// Requests what the cluster has to store, before a session changes.
     fn record_change(&mut self, session: SessionIndex, change: &Change) {
         let cluster = &mut self.mode.cluster;
         match change {
             Change::ExpiryInterval(seconds) => {
                 if *seconds != self.sessions[session].expiry_interval_s() {
-                    cluster.keep(session, *seconds > 0);
+                    cluster.set_persistent(session, *seconds > 0);
                     cluster.record_disconnect_settings(session);
                     cluster.await_save(session);
                 }
@@ -52,13 +52,14 @@ impl ShardState<Clustered> {
                     cluster.request_save(session);
                 }
             }
-            // What is promised by SUBACK and UNSUBACK.
+            // SUBACK and UNSUBACK wait for it.
             Change::Subscribed(..) | Change::Unsubscribed(_) => {
                 if cluster.is_persisted(session) {
                     cluster.await_save(session);
                 }
             }
-            // Its identifier will stand for no other message until the client has released it, nor will it be sent anew then.
+            // The identifier must not be used for another message until the client has released it, and the message must not be sent as a
+            // new one.
             Change::Started(delivery) => {
                 if delivery.qos == QoS::ExactlyOnce && cluster.is_persisted(session) {
                     cluster.await_save(session);
@@ -85,7 +86,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// A session has changed.
+    /// Reads on for a session that has room again.
     fn record_change_applied(&mut self, session: SessionIndex) {
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
         if queued < QUEUE_LOW {
@@ -93,21 +94,21 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier. At `Memory`
-    /// it waits for the answers to earlier messages alone [MQTT-4.6.0-2], [MQTT-4.6.0-3].
+    /// Sends `ack` once all pending events of its session have occurred, after all earlier delayed acknowledgements. At `Memory` it waits
+    /// only for the acknowledgements of earlier messages [MQTT-4.6.0-2], [MQTT-4.6.0-3].
     #[cold]
     #[inline(never)]
     pub(crate) fn acknowledge_in_cluster(&mut self, level: AckLevel, index: ConnectionIndex, mut ack: Ack) {
         let session = self.connections[index].session();
         let served = session.and_then(|session| self.mode.cluster.served(session));
-        // Nothing is promised for a session that is another node's.
+        // Nothing is acknowledged for a session that another node has.
         let Some(served) = served else { return };
         let (client, reached) = (served.client(), served.reached());
         let connection = &self.connections[index];
         let is_at_once = level == AckLevel::Memory && !connection.has_delayed_ack(Ack::is_publish_ack);
         let until = match level {
             AckLevel::Memory => connection.delayed_positions().map_or_else(LogPosition::default, |(_, last)| last),
-            AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => served.promise(),
+            AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => served.last_position(),
         };
         let leaves_too_early = match ack {
             Ack::Published(..) | Ack::Received(..) => is(Mutant::AcknowledgesBeforeStored),
@@ -115,7 +116,7 @@ impl ShardState<Clustered> {
             _ => false,
         };
         if is_at_once || until <= reached && !connection.has_delayed_acks() || leaves_too_early {
-            self.amend(client, &mut ack);
+            self.add_refusals(client, &mut ack);
             self.latency_recorder.record_acknowledged(&ack);
             self.write_delayed_ack(index, &ack);
             return;
@@ -125,21 +126,22 @@ impl ShardState<Clustered> {
         connections[index].delay_ack(delayed, memory.ledger());
     }
 
-    /// SUBACK says which filters the cluster has refused.
-    fn amend(&mut self, client: ClientKey, ack: &mut Ack) {
+    /// Adds the filters that the cluster has refused to a SUBACK.
+    fn add_refusals(&mut self, client: ClientKey, ack: &mut Ack) {
         if let Ack::Subscribed(packet_id, reasons) = ack {
-            self.mode.cluster.joining.amend(client, *packet_id, reasons);
+            self.mode.cluster.joining.add_refusals(client, *packet_id, reasons);
         }
     }
 
-    /// Something that a session has waited for has come true.
-    pub(super) fn go_on_with(&mut self, session: Option<SessionIndex>) {
+    /// Releases acknowledgements of a session after an event that it waited for.
+    pub(super) fn release_pending_acks(&mut self, session: Option<SessionIndex>) {
         let Some(session) = session else { return };
         let cluster = &self.mode.cluster;
         let Some(served) = cluster.served(session) else { return };
-        let (client, reached, is_all) = (served.client(), served.reached(), served.reached() == served.promise());
+        let (client, reached, is_settled) =
+            (served.client(), served.reached(), served.reached() == served.last_position());
         if let Some(id) = cluster.claimed_by(session) {
-            if is_all {
+            if is_settled {
                 self.resume_reading(id, PauseReason::SessionClaim);
             }
             return;
@@ -149,7 +151,7 @@ impl ShardState<Clustered> {
             && let Some((ack, since)) = self.connections[index].pop_delayed_ack(|until, _| until <= reached)
         {
             let mut ack = self.refuse_if_not_stored(index, session, until, ack);
-            self.amend(client, &mut ack);
+            self.add_refusals(client, &mut ack);
             self.latency_recorder.record_waited(&ack, since);
             self.write_delayed_ack(index, &ack);
         }
@@ -158,12 +160,12 @@ impl ShardState<Clustered> {
 }
 
 impl Shard<Clustered> {
-    /// Sends the states of sessions that are to be saved.
+    /// Sends the states of sessions with a requested save.
     pub(super) fn save_sessions(&mut self) {
         while let Some((session, client, number)) = self.state.mode.cluster.next_save() {
             self.state.send_disconnect_settings(session, false);
             let state = self.state.state_of(session, None);
-            self.state.mode.cluster.ask(ClusterRequest::Save { client, number, state });
+            self.state.mode.cluster.push_request(ClusterRequest::Save { client, number, state });
         }
     }
 }

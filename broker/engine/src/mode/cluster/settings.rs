@@ -1,26 +1,27 @@
-//! What a shard in a cluster is set to.
+//! The settings of a shard in a cluster.
 
 /// Times and limits of a shard in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// What operators call the node: a level of its `$SYS` topics.
+    /// The node's name for operators: a level of its `$SYS` topics.
     pub node_name: String,
-    /// Bytes of messages of QoS 1 and 2 that may be on their way to the log. Beyond it, publishers are not read from.
+    /// Maximum bytes of messages of QoS 1 and 2 that are being stored in the log. Beyond it, reading from publishers is paused.
     pub publishing_max_bytes: usize,
-    /// The largest message, in its stored form, that is acknowledged at [`Memory`](tautwire_session::AckLevel::Memory) before the log has it.
+    /// The largest message, in its stored form, that is acknowledged at [`Memory`](tautwire_session::AckLevel::Memory) before the log has
+    /// stored it.
     pub answered_at_once_max_bytes: usize,
-    /// Bytes of messages of QoS 0 that wait for the thread of the cluster. Beyond it, they are dropped.
+    /// Maximum bytes of messages of QoS 0 that wait for the cluster thread. Beyond it, messages are dropped.
     pub broadcasts_max_bytes: usize,
-    /// Messages of one group that a member of a shared subscription may have without having acknowledged them.
+    /// Maximum unacknowledged messages of one group at a member of a shared subscription.
     pub member_messages_max: usize,
-    /// The same in bytes. One message of any size may be had.
+    /// The same in bytes. A single message may be larger.
     pub member_max_bytes: usize,
-    /// How long a partition of a group waits for members to acknowledge what they have before it goes to another node, in milliseconds. What
-    /// they have not acknowledged then is delivered again there.
+    /// How long a partition of a group waits for acknowledgements of members before it moves to another node, in milliseconds. Messages
+    /// that are not acknowledged by then are delivered again there.
     pub return_wait_ms: u64,
-    /// How long after an acknowledgement of its client a session is saved at the latest, in milliseconds.
+    /// The maximum delay between an acknowledgement of a client and the save of its session, in milliseconds.
     pub checkpoint_ms: u64,
-    /// How often a session is saved that is only passed by messages for others, in milliseconds.
+    /// How often a session is saved while only messages for others advance its position, in milliseconds.
     pub passed_save_ms: u64,
 }
 

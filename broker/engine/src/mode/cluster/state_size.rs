@@ -1,5 +1,7 @@
-//! How large the state of a session may become: the cluster keeps it in one piece. Half of that is for subscriptions, a quarter for messages
-//! of the window by their places in the log, and a quarter for those that are not in the log and go along as they are. A will stands beside it.
+//! Limits on the size of a session's state, which the cluster stores in one piece.
+//!
+//! Half of it is for subscriptions, a quarter for in-flight messages by their places in the log, and a quarter for in-flight messages that
+//! are not in the log and are stored whole. A will is stored beside the state.
 
 use tautwire_cluster::Refusal;
 use tautwire_cluster::names::ClientKey;
@@ -14,16 +16,17 @@ use crate::mode::{Clustered, Fit};
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// What a message of the window takes by its place: the message itself with some Subscription Identifiers, and its place among the open ones.
+/// Bytes of an in-flight message that is stored by its place: the entry with some Subscription Identifiers, and its place among the open
+/// ones.
 const WINDOW_MESSAGE_BYTES: usize = 64;
-const WHY: &str = "the session has become larger than the cluster can keep";
+const STATE_TOO_LARGE: &str = "the state of the session is larger than the cluster can store";
 
 impl Shard<Clustered> {
-    /// The state of a client's session could not be saved. Other sessions lose nothing, and this one what has happened since it was saved last.
+    /// Ends a session whose state is too large to be saved. It loses what happened since the last save; other sessions are not affected.
     pub(super) fn end_too_large(&mut self, client: ClientKey) {
         self.state.counters().session_states_too_large.add(1);
         if let Some(session) = self.stop_serving(client, Refusal::TooMany.into()) {
-            self.end_for_cluster(session, DisconnectReason::QuotaExceeded, WHY);
+            self.end_for_cluster(session, DisconnectReason::QuotaExceeded, STATE_TOO_LARGE);
         }
     }
 }
@@ -46,7 +49,7 @@ impl ShardState<Clustered> {
         has_room
     }
 
-    /// A session's subscriptions are about to change.
+    /// Counts the bytes of filters before a session's subscriptions change.
     pub(super) fn count_filters(&mut self, session: SessionIndex, change: &Change) {
         let cluster = &mut self.mode.cluster;
         let has = |filter: &str| self.sessions[session].subscriptions().get(filter).is_some();
@@ -61,10 +64,11 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// Whether the record of a session has room for a will: two parts, where the state may have five. A session whose will cannot be kept is not begun.
+    /// Whether the record of a session has room for a will: two fifths of the maximum size of the state. CONNECT with a larger will is
+    /// refused.
     pub(crate) fn fits_into_record(&self, will: &Will<'_>) -> bool {
         let most_bytes = self.mode.cluster.state_max_bytes() / 5 * 2;
-        // The topic stands beside the message and in it.
+        // The topic is stored beside the message and in it.
         will.topic.as_str().len() + will_bytes(will) <= most_bytes
     }
 
@@ -74,8 +78,8 @@ impl ShardState<Clustered> {
         u16::try_from(most).unwrap_or(u16::MAX).max(1)
     }
 
-    /// Whether a message that is not in the log, which takes so many bytes, may be sent to a client at QoS 1 or 2: the state of its session has
-    /// it until it is acknowledged.
+    /// Whether a message of this size that is not in the log can be sent at QoS 1 or 2: the state of its session stores it until it is
+    /// acknowledged.
     #[cold]
     pub(crate) fn fits_into_state(&self, session: SessionIndex, bytes: usize) -> Fit {
         let cluster = &self.mode.cluster;

@@ -1,4 +1,4 @@
-//! The `$SYS` topics of all nodes: each tells the others its own values, and adds up what it has heard.
+//! The `$SYS` topics of all nodes: each node sends its values to the others, and publishes all and their sums.
 
 use std::fmt::Write as _;
 
@@ -13,12 +13,12 @@ use crate::operations::sys::{CounterTopic, SUMMED};
 use crate::shard::Shard;
 use crate::text::beginning;
 
-/// The topic by which nodes tell each other. No client gets what comes by it, whatever it has subscribed to.
+/// The topic on which nodes exchange their values. No client gets its messages, whatever it subscribes to.
 pub(crate) const NODES_TOPIC: &str = "$SYS/nodes";
-/// What a node's name may be long, in bytes.
+/// The maximum length of a node's name, in bytes.
 const NAME_MAX_BYTES: usize = 256;
 
-/// What a node tells: how often it does so, its name, and its values.
+/// The values of a node, with its name and the interval between reports.
 struct NodeReport<'m> {
     interval_s: u64,
     name: &'m str,
@@ -26,22 +26,22 @@ struct NodeReport<'m> {
 }
 
 impl Shard<Clustered> {
-    /// Tells the other nodes the values of this one, and publishes those of all.
+    /// Sends the values of this node to the others, and publishes those of all nodes.
     #[cold]
     #[inline(never)]
     pub(crate) fn publish_cluster_sys(&mut self, totals: &Totals, interval_ms: u64) {
         let now_ms = self.state.clock.now_ms();
         let cluster = &mut self.state.mode.cluster;
-        if !std::mem::replace(&mut cluster.nodes.is_listening, true) {
+        if !std::mem::replace(&mut cluster.nodes.is_subscribed, true) {
             cluster.add_interest(NODES_TOPIC);
         }
         let name = as_level(&cluster.settings().node_name);
         let own: Values = SUMMED.iter().map(|CounterTopic { counter, .. }| counter(totals)).collect();
-        let told = NodeReport { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
-        // One that finds no room is followed by the next.
-        let _ = cluster.broadcast(&message_of(&told.payload()));
+        let report = NodeReport { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
+        // A report that does not fit is followed by the next one.
+        let _ = cluster.broadcast(&message_of(&report.payload()));
         let silent = cluster.nodes.remove_silent(now_ms);
-        let mut all = vec![(name.clone(), told.values)];
+        let mut all = vec![(name.clone(), report.values)];
         all.extend(
             cluster
                 .nodes
@@ -65,7 +65,7 @@ impl Shard<Clustered> {
         }
     }
 
-    /// Another node tells its values. One shard publishes for all, so the others do not care.
+    /// Records the values of another node. Only shard 0 publishes them.
     pub(super) fn receive_node_report(&mut self, payload: &[u8]) {
         if self.state.context.shard() != ShardIndex(0) {
             return;
@@ -76,13 +76,13 @@ impl Shard<Clustered> {
             Some(NodeReport { interval_s, name, values }) => {
                 cluster.nodes.record_report(name, values, interval_s.saturating_mul(1000), now_ms)
             }
-            None => log::warn!("another broker of the cluster tells of itself in a way that this one cannot read"),
+            None => log::warn!("dropped a $SYS report of another broker of the cluster that this broker cannot read"),
         }
     }
 }
 
 impl<'m> NodeReport<'m> {
-    /// A line for each value, so that a node of another version finds what it knows.
+    /// One line for each value, so that other versions find the values they know.
     fn payload(&self) -> String {
         // Writing to a string does not fail.
         let mut payload = String::new();
@@ -93,7 +93,7 @@ impl<'m> NodeReport<'m> {
         payload
     }
 
-    /// What is not said is 0.
+    /// Reads a report. Missing values are 0.
     fn read(payload: &'m [u8]) -> Option<NodeReport<'m>> {
         let mut lines = std::str::from_utf8(payload).ok()?.lines().filter_map(|line| line.split_once(' '));
         let (interval_s, name) = lines.next()?;
@@ -138,15 +138,15 @@ mod tests {
     #[test]
     fn what_a_node_tells_is_read_again() {
         let values: Values = (0..SUMMED.len() as u64).collect();
-        let told = NodeReport { interval_s: 10, name: "node 1", values: values.clone() };
-        let payload = told.payload();
-        let read = NodeReport::read(payload.as_bytes()).expect("what was told");
+        let report = NodeReport { interval_s: 10, name: "node 1", values: values.clone() };
+        let payload = report.payload();
+        let read = NodeReport::read(payload.as_bytes()).expect("a report");
         assert_eq!((read.interval_s, read.name, read.values), (10, "node 1", values));
     }
 
     #[test]
     fn a_node_of_another_version_may_tell_more_or_less() {
-        let read = NodeReport::read(b"10 a\n7 clients/connected\n9 of/another/version\n").expect("what was told");
+        let read = NodeReport::read(b"10 a\n7 clients/connected\n9 of/another/version\n").expect("a report");
         assert_eq!((read.name, read.values[0], read.values[1]), ("a", 7, 0));
         for wrong in [&b""[..], b"10", b"x a\n", b"10 a/b\n", b"10 a\nx clients/connected\n", b"10 \xff\n"] {
             assert!(NodeReport::read(wrong).is_none(), "{wrong:?}");

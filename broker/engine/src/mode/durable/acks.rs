@@ -1,4 +1,4 @@
-//! Acknowledgements wait for the log.
+//! Acknowledgements that are delayed until the journal is durable.
 
 use tautwire_session::{AckLevel, Journal, LogPosition};
 
@@ -8,27 +8,27 @@ use crate::mutant::{Mutant, is};
 use crate::shard::ShardState;
 
 impl<J: Journal + 'static> ShardState<J> {
-    /// Sends `ack` once the log has what it promises as safe as `level` says.
+    /// Sends `ack` once the records it depends on are as durable as `level` requires.
     pub(crate) fn acknowledge_by_log(&mut self, level: AckLevel, index: ConnectionIndex, ack: Ack) {
         let position = self.ack_position(index);
         let ShardState { connections, memory, log, latency_recorder, .. } = self;
         let connection = &mut connections[index];
-        let holds = connection.has_delayed_acks();
-        // What is gated waits for its own session as it is.
+        let has_delayed = connection.has_delayed_acks();
+        // Output that is blocked for the whole session waits for the session's own position.
         let safe_at = connection.output_blocked_until().max(log.reached(level));
-        if (!holds && is_reached(position, safe_at)) || is_immediate(&ack) {
+        if (!has_delayed && is_reached(position, safe_at)) || is_immediate(&ack) {
             latency_recorder.record_acknowledged(&ack);
             self.write_ack(index, &ack);
             return;
         }
         let delayed = DelayedAck { until: position, level, since: latency_recorder.stamp(), ack };
         connection.delay_ack(delayed, memory.ledger());
-        if !holds {
+        if !has_delayed {
             log.queue_delayed_acks(index);
         }
     }
 
-    /// Sends what the journal's progress has made true.
+    /// Sends the delayed acknowledgements whose records are durable now.
     pub(crate) fn release_acks(&mut self) {
         for index in self.log.take_delayed_acks() {
             loop {

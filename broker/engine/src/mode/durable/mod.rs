@@ -1,4 +1,4 @@
-//! A broker with a log: what it tells clients waits until the log has it.
+//! The mode of a broker with a journal: acknowledgements wait until the journal is durable.
 
 mod acks;
 mod records;

@@ -1,4 +1,4 @@
-//! What is written down of a session, and what waits until it is safe.
+//! Journal records of sessions, and the pauses until they are durable.
 
 use tautwire_message::Message;
 use tautwire_protocol::{FixedHeader, PacketType};
@@ -15,17 +15,17 @@ use crate::routing::publish_packets::OutgoingPublish;
 use crate::session::sessions::{PersistedSession, PersistenceScope};
 use crate::shard::ShardState;
 
-/// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
+/// Bits in the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
 const QOS_BITS: u8 = 0b110;
 const RETAIN_BIT: u8 = 0b1;
 
 impl<J: Journal + 'static> ShardState<J> {
-    /// Writes a change of a session down, if it is one that lasts.
+    /// Records a change of a session, if the session is persistent.
     pub(super) fn persist(&mut self, index: SessionIndex, change: &Change) {
         let ShardState { sessions, log, clock, .. } = self;
         let session = match (sessions.persisted(index), PersistenceScope::of(change)) {
             (Some(written), _) if written.extent.includes(change) => written.number,
-            // Nothing that the client is told depends on its will.
+            // No acknowledgement depends on the will.
             (None, Some(PersistenceScope::WillOnly)) if log.state() == LogState::Failed => return,
             (None, Some(extent)) => {
                 let (number, position) = log.open(sessions[index].name(), clock.now_ms());
@@ -43,14 +43,14 @@ impl<J: Journal + 'static> ShardState<J> {
         sessions.entry(index).count_written(position);
     }
 
-    /// What the session is called in the log, if all of it is written down.
+    /// The session's number in the journal, if all of its state is recorded.
     pub(crate) fn number_in_log(&self, index: SessionIndex) -> Option<SessionNumber> {
         let written = self.sessions.persisted(index).filter(|written| written.extent == PersistenceScope::All);
         written.map(|written| written.number)
     }
 
-    /// A session that ends with its connection gets a message of a shared subscription that has members whose sessions do not. It is
-    /// written down from now on, as a session without expiry: after a crash it ends, and what it has not acknowledged goes to the others.
+    /// Records a session without expiry that gets a message of a shared subscription with persistent members. After a crash the session
+    /// ends, and its unacknowledged messages go to the other members.
     #[cold]
     #[inline(never)]
     pub(crate) fn persist_for_group(&mut self, index: SessionIndex, delivery: &PendingMessage) {
@@ -61,7 +61,7 @@ impl<J: Journal + 'static> ShardState<J> {
         }
         let ShardState { sessions, log, clock, .. } = self;
         if sessions[index].outbound().is_some_and(|outbound| outbound.memory_bytes() < outbound.counted_bytes()) {
-            // Some of what it holds is on disk in a file that does not survive a crash, and cannot be written down from there.
+            // Some of its messages are spilled to a file that does not survive a crash, and cannot be recorded from there.
             return;
         }
         let (number, mut position) = match sessions.persisted(index) {
@@ -74,14 +74,14 @@ impl<J: Journal + 'static> ShardState<J> {
         sessions.entry(index).persist(PersistedSession { number, extent: PersistenceScope::All, position });
     }
 
-    /// The client of a session has come.
+    /// Records that the client of a session has connected.
     #[inline]
     pub(crate) fn persist_connected(&mut self, index: SessionIndex) {
         let at_ms = self.clock.now_ms();
         self.persist_presence(index, |session| Record::Returned { session, at_ms });
     }
 
-    /// The client of a session has gone.
+    /// Records that the client of a session has disconnected.
     #[inline]
     pub(crate) fn persist_disconnected(&mut self, index: SessionIndex) {
         let at_ms = self.clock.now_ms();
@@ -96,13 +96,13 @@ impl<J: Journal + 'static> ShardState<J> {
         }
     }
 
-    /// The session ends. Where it is owed messages, which may have to go to others, the log has it until
-    /// [`Mode::record_cleared`](crate::mode::Mode::record_cleared), as one that ends with its connection: gives what it is called there.
+    /// Records the end of a session. A session with pending messages, which may have to go to others, stays in the journal with an expiry
+    /// of 0 until [`Mode::record_cleared`](crate::mode::Mode::record_cleared); its number is returned.
     #[inline]
     pub(crate) fn persist_ended(&mut self, index: SessionIndex) -> Option<SessionNumber> {
         let PersistedSession { number, extent, .. } = self.sessions.persisted(index)?;
-        let is_owed_any = self.sessions[index].outbound().is_some_and(|outbound| !outbound.is_empty());
-        if extent == PersistenceScope::All && is_owed_any {
+        let has_pending = self.sessions[index].outbound().is_some_and(|outbound| !outbound.is_empty());
+        if extent == PersistenceScope::All && has_pending {
             self.persist(index, &Change::ExpiryInterval(0));
             return Some(number);
         }
@@ -110,8 +110,8 @@ impl<J: Journal + 'static> ShardState<J> {
         None
     }
 
-    /// A message goes to another shard, for sessions there that are written down. What the publisher is told waits for this record;
-    /// the receivers' own follow. Gives the message's number on that way.
+    /// Records a message that goes to another shard, for persistent sessions there. The publisher's acknowledgement waits for this record;
+    /// records about the receivers follow. Returns the message's number in the channel between the two shards.
     pub(crate) fn persist_forwarded(&mut self, to: ShardIndex, message: &Message, receivers: Receivers<'_>) -> u64 {
         let sequence = self.outboxes.next_forwarded(to);
         let (from, to) = (number(self.context.shard()), number(to));
@@ -122,18 +122,18 @@ impl<J: Journal + 'static> ShardState<J> {
         sequence
     }
 
-    /// What has come from another shard stands in a frame of that one, which is before the present one.
-    pub(crate) fn begin_transfer(&mut self, parcel: &BatchPayload<'_>) {
-        let message = match parcel {
+    /// Marks a message from another shard, whose record is in an earlier frame of that shard.
+    pub(crate) fn begin_transfer(&mut self, payload: &BatchPayload<'_>) {
+        let message = match payload {
             BatchPayload::Route { message, .. } => message.id,
             BatchPayload::Share(_, delivery) => delivery.message.id(),
-            // It speaks of no message.
+            // An update carries no message.
             BatchPayload::Update(_) => return,
         };
         self.log.mark_forwarded(message);
     }
 
-    /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
+    /// Records in the current frame that this shard accepted everything that `from` forwarded up to `sequence`.
     pub(crate) fn persist_received(&mut self, from: ShardIndex, sequence: u64) {
         if !is(Mutant::ForgetsTook) {
             let (from, to) = (number(from), number(self.context.shard()));
@@ -141,7 +141,7 @@ impl<J: Journal + 'static> ShardState<J> {
         }
     }
 
-    /// Writes down what a message has changed of the retained messages. Those of `$SYS` are made anew after a restart.
+    /// Records the change that a message made to the retained messages. Those of `$SYS` are created again after a restart.
     pub(super) fn persist_retained(&mut self, outgoing: &OutgoingPublish<'_>, sequence: u64) {
         if outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
             return;
@@ -153,19 +153,19 @@ impl<J: Journal + 'static> ShardState<J> {
         self.log.record_for_packet(Record::Retained { sequence, change: &change });
     }
 
-    /// The frame that must be safe before the client of a connection is told what has become of its packet.
+    /// The frame that must be durable before the packet of a connection's client is acknowledged.
     pub(crate) fn ack_position(&self, index: ConnectionIndex) -> LogPosition {
         let session = self.connections[index].session();
         let written = session.and_then(|session| self.sessions.persisted(session));
         let is_whole = written.is_some_and(|written| written.extent == PersistenceScope::All);
         if !is_whole && self.log.state() == LogState::Failed {
-            // What would have to be kept has been refused.
+            // The packet was refused, because it could not be recorded.
             return LogPosition::default();
         }
         written.map_or(self.log.packet_position(), |written| written.position.max(self.log.packet_position()))
     }
 
-    /// Has all output of a connection wait, from CONNACK on, until its session is safe.
+    /// Blocks all output of a connection, from CONNACK on, until its session is durable.
     #[inline]
     pub(crate) fn pause_output(&mut self, index: ConnectionIndex) {
         if !is(Mutant::ConnectsAtOnce) {
@@ -177,7 +177,7 @@ impl<J: Journal + 'static> ShardState<J> {
         }
     }
 
-    /// Sends what the log's progress has made true.
+    /// Releases all that waits for records that are durable now.
     #[inline]
     pub(crate) fn release_durable(&mut self) {
         self.log.record_release();
@@ -186,8 +186,8 @@ impl<J: Journal + 'static> ShardState<J> {
         self.resume_after_log();
     }
 
-    /// Does not read from a client whose packet would add to a log that is behind; says whether that is so. `first` is the first
-    /// byte of the packet. Messages of QoS 0 that are not to be retained go on, and so does what adds nothing.
+    /// Pauses reading from a client whose packet would add to a lagging log; returns whether it does. `first` is the first byte of the
+    /// packet. Packets that add nothing, such as messages of QoS 0 without RETAIN, are still read.
     pub(crate) fn pause_for_log(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
         if !self.log.is_lagging() {
             return false;
@@ -216,7 +216,7 @@ impl<J: Journal + 'static> ShardState<J> {
         }
     }
 
-    /// Output that waits beyond the turn may refer to no chunk.
+    /// Copies blocked output, which outlives the turn and must not refer to read buffers.
     #[inline]
     pub(crate) fn detach_paused_output(&mut self) {
         for index in self.log.paused_output() {
@@ -226,7 +226,7 @@ impl<J: Journal + 'static> ShardState<J> {
         }
     }
 
-    /// Whether the log has come further since somebody was last told.
+    /// Whether more records became durable since the last release.
     #[inline]
     pub(crate) fn has_durable_progress(&self) -> bool {
         self.log.has_durable_progress() || (self.paused_readers.any_for_log() && !self.log.is_lagging())
@@ -246,7 +246,7 @@ impl<J: Journal + 'static> ShardState<J> {
     }
 }
 
-/// Whether a PUBLISH that begins with this byte is to be retained, or acknowledged.
+/// Whether a PUBLISH with this first byte is retained or acknowledged.
 #[inline]
 pub(crate) fn needs_persistence(first: u8) -> bool {
     first & (QOS_BITS | RETAIN_BIT) != 0

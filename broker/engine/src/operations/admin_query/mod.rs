@@ -1,7 +1,7 @@
-//! What operators ask of a shard: who its clients are, what they hold, why a message would not reach one, and what is retained.
+//! Admin queries of operators to a shard: its clients and their state, why a message would not reach a client, and retained messages.
 //!
-//! A survey looks at what is there at that moment, over several turns where that is much. None changes anything but the removal of retained
-//! messages. It sends its result by a [`Reply`]; the caller merges the results of several shards.
+//! A query reads the current state, over several turns if that is large. Only the removal of retained messages changes anything. The result
+//! is sent by a [`Reply`]; the caller merges the results of several shards.
 
 mod client;
 mod clients;
@@ -26,31 +26,31 @@ pub use self::retained::{FetchedMessage, RemovalResult, RetainedPage, RetainedQu
 use self::retained::{Removal, RetainedSearch};
 use self::topics::TopicSearch;
 pub use self::topics::{TopicLevel, TopicLevels, TopicsQuery};
-use self::why::SubscriptionWalk;
+use self::why::SubscriptionScan;
 pub use self::why::{DeliveryOutcome, Explanation, OtherTurns, QueryResult, QueueLimit, WhyQuery};
 use crate::operations::refusal::{HypotheticalPublish, PublishDecision};
 use crate::operations::violations::ViolationReport;
 
-/// Where an answer goes. Dropping it tells that there will be none.
+/// Receives the answer of a query. Dropping it means that there is no answer.
 pub struct Reply<T> {
     take: Box<dyn FnOnce(T) + Send>,
-    asker: Option<Weak<()>>,
+    caller: Option<Weak<()>>,
 }
 
 impl<T> Reply<T> {
-    /// One that hands the answer to `take`, on the shard's thread: it must not wait.
+    /// Creates a reply that calls `take` with the answer, on the shard's thread: it must not block.
     pub fn new(take: impl FnOnce(T) + Send + 'static) -> Reply<T> {
-        Reply { take: Box::new(take), asker: None }
+        Reply { take: Box::new(take), caller: None }
     }
 
-    /// The same, as long as somebody holds `asker`. What only looks ends when nobody does.
-    pub fn to(asker: &Arc<()>, take: impl FnOnce(T) + Send + 'static) -> Reply<T> {
-        Reply { take: Box::new(take), asker: Some(Arc::downgrade(asker)) }
+    /// Creates a reply that is canceled when `caller` is dropped. Queries that only read end then.
+    pub fn to(caller: &Arc<()>, take: impl FnOnce(T) + Send + 'static) -> Reply<T> {
+        Reply { take: Box::new(take), caller: Some(Arc::downgrade(caller)) }
     }
 
-    /// Whether somebody may still wait for the answer.
+    /// Whether the caller may still wait for the answer.
     fn is_awaited(&self) -> bool {
-        self.asker.as_ref().is_none_or(|asker| asker.strong_count() > 0)
+        self.caller.as_ref().is_none_or(|caller| caller.strong_count() > 0)
     }
 
     pub(crate) fn send(self, answer: T) {
@@ -67,38 +67,38 @@ impl<T> fmt::Debug for Reply<T> {
 /// Subscriptions in the order of their filters.
 pub type SubscriptionList = Vec<(Box<str>, SubscriptionRecord)>;
 
-/// Something that an operator wants to know. Sessions are meant by their [names](tautwire_session::session_name).
+/// A query of an operator. Sessions are given by their [names](tautwire_session::session_name).
 #[derive(Debug)]
 pub enum AdminQuery {
-    /// Some of the shard's sessions, in an order.
+    /// A page of the shard's sessions, sorted.
     Clients(ClientsQuery, Reply<ClientsPage>),
-    /// One session; `None` where the shard has none of that name.
+    /// One session; `None` if the shard has none of that name.
     Client(Box<str>, Reply<Option<ClientDetail>>),
-    /// Subscriptions of one session: those behind a filter, at most so many of [`PAGE_MAX`].
+    /// Subscriptions of one session: those after a filter, up to a limit of at most [`PAGE_MAX`].
     Subscriptions(Box<str>, Box<str>, usize, Reply<Option<SubscriptionList>>),
     /// Whether a message would reach a client.
     Why(WhyQuery, Reply<Explanation>),
-    /// Whether the broker would take a message. It goes to the shard of its publisher, where it names one.
+    /// Whether the broker would accept a message. This goes to the shard of the publisher, if one is given.
     Publish(Arc<HypotheticalPublish>, Reply<PublishDecision>),
-    /// What a session of the shard is called; `None` where it has ended.
+    /// The name of a session of the shard; `None` if it has ended.
     Name(SessionKey, Reply<Option<Box<str>>>),
-    /// Some of the retained messages, whichever shard they came by.
+    /// A page of the retained messages of all shards.
     Retained(RetainedQuery, Reply<RetainedPage>),
-    /// The message that a topic retains.
+    /// The retained message of a topic.
     RetainedMessage(Box<str>, Reply<FetchedMessage>),
     /// Removes the retained messages that a filter covers.
     RemoveRetained(Box<str>, Reply<RemovalResult>),
-    /// Some levels of the tree of topics with retained messages.
+    /// A page of levels in the tree of topics with retained messages.
     Topics(TopicsQuery, Reply<TopicLevels>),
-    /// How often contracts were broken on this shard, and why.
+    /// Contract violations on this shard.
     Violations(Reply<ViolationReport>),
 }
 
-/// One that takes several turns.
+/// A query that takes several turns.
 #[derive(Debug)]
 pub(crate) enum RunningQuery {
     Clients(Search, Reply<ClientsPage>),
-    Why(SubscriptionWalk, Reply<Explanation>),
+    Why(SubscriptionScan, Reply<Explanation>),
     Retained(RetainedSearch, Reply<RetainedPage>),
     Fetch(Fetch, Reply<FetchedMessage>),
     Remove(Removal, Reply<RemovalResult>),
@@ -119,16 +119,16 @@ impl RunningQuery {
     }
 }
 
-/// An answer for which only addresses are missing, which the surroundings know.
+/// An answer that lacks only peer addresses, which `Io` provides.
 #[derive(Debug)]
 enum PendingAnswer {
     Clients(ClientsPage, Reply<ClientsPage>),
     Client(Box<ClientDetail>, Reply<Option<ClientDetail>>),
 }
 
-/// The admin_queries of a shard.
+/// The running queries of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct AdminQueries {
-    under_way: usize,
-    found: Vec<PendingAnswer>,
+    running: usize,
+    pending_answers: Vec<PendingAnswer>,
 }

@@ -1,7 +1,7 @@
-//! How much one answer has at most.
+//! Limits of admin queries.
 
-/// Most rows of one answer.
+/// The maximum number of rows in one answer.
 pub const PAGE_MAX: usize = 1_000;
 
-/// AdminQueries under way in a shard at once.
+/// The maximum number of running queries in a shard.
 pub(super) const ADMIN_QUERIES_MAX: usize = 16;

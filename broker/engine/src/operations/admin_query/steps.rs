@@ -1,10 +1,10 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use super::clients::Search;
 use super::page::ADMIN_QUERIES_MAX;
 use super::retained::{Fetch, Removal, RetainedSearch};
 use super::topics::TopicSearch;
-use super::why::SubscriptionWalk;
+use super::why::SubscriptionScan;
 use super::{AdminQuery, ClientSummary, PAGE_MAX, PendingAnswer, RunningQuery};
 use crate::index::ConnectionId;
 use crate::mode::Mode;
@@ -13,14 +13,14 @@ use crate::scheduling::jobs::{Job, JobProgress};
 use crate::shard::Shard;
 
 impl<M: Mode> Shard<M> {
-    /// Looks for what an operator wants to know. To be called from [`Io::run_commands`].
+    /// Runs a query of an operator. Call this from [`Io::run_commands`].
     ///
-    /// Where too many look already, the reply is dropped.
-    pub fn run_admin_query(&mut self, survey: AdminQuery, now_ms: u64) {
+    /// If too many queries are running, the reply is dropped.
+    pub fn run_admin_query(&mut self, query: AdminQuery, now_ms: u64) {
         self.state.clock.set(now_ms);
-        match survey {
+        match query {
             AdminQuery::Clients(query, reply) => self.start_query(RunningQuery::Clients(Search::new(query), reply)),
-            AdminQuery::Why(query, reply) => self.start_query(RunningQuery::Why(SubscriptionWalk::new(query), reply)),
+            AdminQuery::Why(query, reply) => self.start_query(RunningQuery::Why(SubscriptionScan::new(query), reply)),
             AdminQuery::Retained(query, reply) => {
                 let search = RetainedSearch::new(self.state.context.exchange(), query);
                 self.start_query(RunningQuery::Retained(search, reply));
@@ -40,12 +40,12 @@ impl<M: Mode> Shard<M> {
                 let session = self.state.sessions.at(&key);
                 reply.send(session.map(|session| self.state.sessions[session].name().into()));
             }
-            AdminQuery::Publish(question, reply) => reply.send(self.check_publish(&question)),
+            AdminQuery::Publish(message, reply) => reply.send(self.check_publish(&message)),
             AdminQuery::Violations(reply) => reply.send(self.state.config.violation_book().clone()),
             AdminQuery::Client(name, reply) => match self.state.sessions.find_client_session(&name) {
                 Some(session) => {
                     let detail = Box::new(self.state.client_detail(session));
-                    self.state.admin_queries.found.push(PendingAnswer::Client(detail, reply));
+                    self.state.admin_queries.pending_answers.push(PendingAnswer::Client(detail, reply));
                 }
                 None => reply.send(None),
             },
@@ -60,38 +60,38 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    fn start_query(&mut self, survey: RunningQuery) {
-        if self.state.admin_queries.under_way < ADMIN_QUERIES_MAX {
-            self.state.admin_queries.under_way += 1;
-            self.begin(Job::AdminQuery(Box::new(survey)));
+    fn start_query(&mut self, query: RunningQuery) {
+        if self.state.admin_queries.running < ADMIN_QUERIES_MAX {
+            self.state.admin_queries.running += 1;
+            self.begin(Job::AdminQuery(Box::new(query)));
         } else {
             self.state.counters().commands_rejected.add(1);
         }
     }
 
-    /// One slice of a survey, and how many steps it took.
-    pub(crate) fn continue_query(&mut self, survey: RunningQuery) -> (JobProgress, usize) {
+    /// Runs one slice of a query and returns its steps.
+    pub(crate) fn continue_query(&mut self, query: RunningQuery) -> (JobProgress, usize) {
         let state = &mut self.state;
-        if !survey.is_awaited() {
+        if !query.is_awaited() {
             state.counters().admin_queries_canceled.add(1);
-            state.admin_queries.under_way -= 1;
+            state.admin_queries.running -= 1;
             return (JobProgress::Done, 1);
         }
-        let (left, steps) = match survey {
+        let (left, steps) = match query {
             RunningQuery::Clients(mut search, reply) => match search.advance(state) {
                 steps if search.is_done() => {
                     let page = search.finish(state);
-                    state.admin_queries.found.push(PendingAnswer::Clients(page, reply));
+                    state.admin_queries.pending_answers.push(PendingAnswer::Clients(page, reply));
                     (None, steps)
                 }
                 steps => (Some(RunningQuery::Clients(search, reply)), steps),
             },
-            RunningQuery::Why(mut walk, reply) => match walk.advance(state) {
-                steps if walk.is_done() => {
-                    reply.send(walk.explain(self));
+            RunningQuery::Why(mut scan, reply) => match scan.advance(state) {
+                steps if scan.is_done() => {
+                    reply.send(scan.explain(self));
                     (None, steps)
                 }
-                steps => (Some(RunningQuery::Why(walk, reply)), steps),
+                steps => (Some(RunningQuery::Why(scan, reply)), steps),
             },
             RunningQuery::Retained(mut search, reply) => {
                 match search.advance(state.context.exchange(), state.clock.now_ms()) {
@@ -111,7 +111,7 @@ impl<M: Mode> Shard<M> {
                     steps => (Some(RunningQuery::Topics(search, reply)), steps),
                 }
             }
-            RunningQuery::Remove(mut removal, reply) => match self.go_on_removing(&mut removal) {
+            RunningQuery::Remove(mut removal, reply) => match self.continue_removal(&mut removal) {
                 steps if removal.is_done() => {
                     reply.send(removal.finish());
                     (None, steps)
@@ -119,11 +119,11 @@ impl<M: Mode> Shard<M> {
                 steps => (Some(RunningQuery::Remove(removal, reply)), steps),
             },
             RunningQuery::Fetch(mut fetch, reply) => {
-                match fetch.look(state) {
+                match fetch.find(state) {
                     Ok(fetched) => reply.send(fetched),
-                    // It goes on when the message has been read.
-                    Err(cold) => {
-                        state.read_to_show(fetch, reply, cold);
+                    // It continues when the message was loaded.
+                    Err(spilled) => {
+                        state.read_to_show(fetch, reply, spilled);
                         return (JobProgress::Done, 1);
                     }
                 }
@@ -133,16 +133,16 @@ impl<M: Mode> Shard<M> {
         match left {
             Some(left) => (JobProgress::Unfinished(Job::AdminQuery(Box::new(left))), steps),
             None => {
-                self.state.admin_queries.under_way -= 1;
+                self.state.admin_queries.running -= 1;
                 (JobProgress::Done, steps)
             }
         }
     }
 
-    /// Asks the surroundings for the addresses that answers lack, and gives the answers.
+    /// Completes pending answers with peer addresses from `Io`, and sends them.
     #[inline]
     pub(crate) fn answer_admin_queries(&mut self, io: &mut impl Io<M>) {
-        if !self.state.admin_queries.found.is_empty() {
+        if !self.state.admin_queries.pending_answers.is_empty() {
             self.answer_all(io);
         }
     }
@@ -156,8 +156,8 @@ impl<M: Mode> Shard<M> {
                 connection.peer = io.peer(id);
             }
         };
-        for found in std::mem::take(&mut self.state.admin_queries.found) {
-            match found {
+        for answer in std::mem::take(&mut self.state.admin_queries.pending_answers) {
+            match answer {
                 PendingAnswer::Clients(mut page, reply) => {
                     page.clients.iter_mut().for_each(|(_, summary)| complete(summary, summary.id));
                     reply.send(page);

@@ -1,4 +1,4 @@
-//! The tree of topics with retained messages, one level at a time.
+//! Queries for the tree of topics with retained messages, one level at a time.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -6,37 +6,37 @@ use std::ops::ControlFlow;
 use tautwire_router::{Exchange, RetainedListing};
 
 use super::page::PAGE_MAX;
-use super::retained::keep_first;
+use super::retained::insert_if_first;
 use crate::scheduling::work_budget::JOB_SLICE_STEPS;
 
-/// Which part of the tree is wanted.
+/// Selects a part of the tree.
 #[derive(Debug, Clone)]
 pub struct TopicsQuery {
-    /// The levels right below this topic; `None` for the first levels of all topics.
+    /// The topic whose next levels are listed; `None` for the first levels of all topics.
     pub below: Option<Box<str>>,
-    /// Only levels behind this one, in the order of their bytes.
+    /// Only levels after this one, in byte order.
     pub after: Option<Box<str>>,
-    /// So many, at most [`PAGE_MAX`].
+    /// The maximum number of levels, up to [`PAGE_MAX`].
     pub limit: usize,
 }
 
-/// What is known of a level.
+/// The retained messages of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TopicLevel {
-    /// Whether the topic that ends with it retains a message.
+    /// Whether the topic that ends with this level has a retained message.
     pub retained: bool,
-    /// Retained messages further below.
+    /// The number of retained messages below it.
     pub below: u64,
 }
 
-/// Levels in their order, each with what is known of it.
+/// Levels in order, with their retained messages.
 pub type TopicLevels = Vec<(Box<str>, TopicLevel)>;
 
-/// A look at all messages below a topic, which keeps the first levels.
+/// A search over all messages below a topic, which collects the first levels.
 #[derive(Debug)]
 pub(crate) struct TopicSearch {
     query: TopicsQuery,
-    look: Option<RetainedListing>,
+    listing: Option<RetainedListing>,
     levels: BTreeMap<Box<str>, TopicLevel>,
 }
 
@@ -44,31 +44,31 @@ impl TopicSearch {
     pub(crate) fn new(exchange: &Exchange, query: TopicsQuery) -> TopicSearch {
         let query = TopicsQuery { limit: query.limit.clamp(1, PAGE_MAX), ..query };
         let filter = query.below.as_ref().map(|below| format!("{below}/#"));
-        let look = exchange.list_retained(filter.as_deref());
-        TopicSearch { query, look, levels: BTreeMap::new() }
+        let listing = exchange.list_retained(filter.as_deref());
+        TopicSearch { query, listing, levels: BTreeMap::new() }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.look.as_ref().is_none_or(RetainedListing::is_done)
+        self.listing.as_ref().is_none_or(RetainedListing::is_done)
     }
 
-    /// Looks at some more messages; says how many steps that took.
+    /// Scans more messages; returns the number of steps.
     pub(crate) fn advance(&mut self, exchange: &Exchange, now_ms: u64) -> usize {
-        let TopicSearch { query: TopicsQuery { below, after, limit }, look, levels } = self;
-        let Some(look) = look else { return 1 };
+        let TopicSearch { query: TopicsQuery { below, after, limit }, listing, levels } = self;
+        let Some(listing) = listing else { return 1 };
         let mut left = JOB_SLICE_STEPS as u64;
-        exchange.continue_listing(look, &mut left, |topic, body| {
+        exchange.continue_listing(listing, &mut left, |topic, body| {
             let rest = match below {
                 Some(below) => topic.strip_prefix(&**below).and_then(|rest| rest.strip_prefix('/')),
                 None => Some(topic),
             };
-            // The filter covers the topic above as well.
+            // The filter also covers the topic above.
             if let Some(rest) = rest.filter(|_| !body.is_expired(now_ms)) {
                 let (level, deeper) = rest.split_once('/').map_or((rest, false), |(level, _)| (level, true));
-                // A level that is left out here, or dropped for lower ones, never comes back: what is counted is whole.
-                if let Some(found) = keep_first(levels, *limit, level, after.as_deref(), TopicLevel::default) {
-                    found.retained |= !deeper;
-                    found.below += u64::from(deeper);
+                // A level that is omitted here, or evicted for lower ones, is never inserted again, so counts are complete.
+                if let Some(counts) = insert_if_first(levels, *limit, level, after.as_deref(), TopicLevel::default) {
+                    counts.retained |= !deeper;
+                    counts.below += u64::from(deeper);
                 }
             }
             ControlFlow::Continue(())
@@ -101,7 +101,7 @@ mod tests {
                 retain: true,
                 expires_at_ms: None,
             };
-            exchange.retain(&message, || message.to_message()).expect("there is room");
+            exchange.retain(&message, || message.to_message()).expect("a retained message");
         }
         exchange
     }
@@ -112,7 +112,7 @@ mod tests {
         while !search.is_done() {
             assert!(search.advance(exchange, 0) <= JOB_SLICE_STEPS);
         }
-        search.finish().into_iter().map(|(level, found)| (level.into(), found.retained, found.below)).collect()
+        search.finish().into_iter().map(|(level, counts)| (level.into(), counts.retained, counts.below)).collect()
     }
 
     #[test]
@@ -136,10 +136,10 @@ mod tests {
         let exchange = exchange(&topics.iter().map(String::as_str).collect::<Vec<_>>());
         let mut after = None;
         for page in 0..30 {
-            let found = levels(&exchange, Some("r"), after.as_deref(), 10);
+            let counts = levels(&exchange, Some("r"), after.as_deref(), 10);
             let expected: Vec<_> = (0..10).map(|at| (format!("{:03}", page * 10 + at), false, 10)).collect();
-            assert_eq!(found, expected);
-            after = found.last().map(|(level, ..)| level.clone());
+            assert_eq!(counts, expected);
+            after = counts.last().map(|(level, ..)| level.clone());
         }
     }
 }

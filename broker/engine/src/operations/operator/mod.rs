@@ -1,4 +1,4 @@
-//! Messages that come from those who run the broker, and not in a packet of a client.
+//! Messages that operators publish through the API.
 
 mod steps;
 
@@ -13,12 +13,12 @@ use crate::operations::publish_range::PublishRange;
 use crate::routing::discovery::push;
 use crate::routing::publish_packets::PublishHeader;
 
-/// A message that the operator wants published.
+/// A message to publish for an operator.
 #[derive(Debug, Clone, Copy)]
 pub struct Publication<'a> {
-    /// Where to.
+    /// The topic.
     pub topic: TopicName<'a>,
-    /// The Content Type to go along, at most 65,535 bytes.
+    /// The Content Type, at most 65,535 bytes.
     pub content_type: Option<&'a str>,
     /// Application payload.
     pub payload: &'a [u8],
@@ -29,14 +29,14 @@ pub struct Publication<'a> {
 }
 
 impl Publication<'_> {
-    /// The same as one allocation.
+    /// Copies it into one allocation.
     pub fn to_message(&self) -> Message {
         let mut properties = Vec::new();
         if let Some(content_type) = self.content_type {
             push(&mut properties, PropertyId::ContentType, content_type.as_bytes());
         }
         let message = MessageRef {
-            // The shard that publishes it gives it its name.
+            // The shard that publishes it sets the identity.
             id: MessageId::NONE,
             topic: self.topic.as_str(),
             properties: &properties,
@@ -49,10 +49,10 @@ impl Publication<'_> {
     }
 }
 
-/// A message of the operator has been published.
+/// The result of publishing a message for an operator.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Published {
-    /// Whether anybody wanted it.
+    /// Whether it matched a subscription.
     pub matched: bool,
     /// When to confirm it to the operator: once the records of the message are durable. `None` if there are none.
     pub promise: Option<PublishConfirm>,
@@ -71,7 +71,7 @@ enum ConfirmCondition {
 }
 
 impl PublishConfirm {
-    /// A confirmation that waits for both, which are of the same shard.
+    /// A confirmation that waits for both conditions, which are of the same shard.
     #[must_use]
     pub fn both(one: Option<PublishConfirm>, other: Option<PublishConfirm>) -> Option<PublishConfirm> {
         match (one, other) {
@@ -92,34 +92,34 @@ impl PublishConfirm {
     }
 }
 
-/// What has become of a [`PublishConfirm`].
+/// The status of a [`PublishConfirm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfirmStatus {
-    /// What was promised is true.
+    /// The condition is met.
     Confirmed,
-    /// The log will come to it, and wakes the shard.
+    /// The log has not reached it yet, and wakes the shard then.
     Pending,
-    /// The log has failed before that.
+    /// The log failed before it reached it.
     Failed,
-    /// The cluster has not taken what was published, and never will.
+    /// The cluster did not store the message, and never will.
     Refused,
 }
 
-/// Why an operator is not told that a message has been published.
+/// Why a publish for an operator failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublishFailure {
-    /// The way to another shard is full, or the log is behind. Nothing was published; it may be tried again.
+    /// The channel to another shard is full, or the log lags. Nothing was published; a retry may succeed.
     Busy,
-    /// It was published, but the log does not have it: a crash may lose it.
+    /// It was published, but is not in the log: a crash may lose it.
     NotDurable,
-    /// The cluster has not taken it, and never will: most of the servers that hold its partition could not be reached in time, or it is larger
-    /// than they take.
+    /// The cluster did not store it, and never will: most of the servers of its partition could not be reached in time, or it is larger
+    /// than they accept.
     NotStored,
-    /// A client that publishes it would be refused with this code and this reason string.
+    /// It was refused as for a client, with this reason code and reason string.
     Refused(ReasonCode, Cow<'static, str>),
 }
 
-/// The length of the PUBLISH packet in which a client of 5.0 would send it.
+/// The length of its PUBLISH packet in MQTT 5.0.
 pub(crate) fn packet_len(message: &MessageRef<'_>) -> usize {
     let header = PublishHeader {
         v5: true,

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{DisconnectReason, ReasonCode};
@@ -14,14 +14,14 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> Shard<M> {
-    /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract. No
-    /// packet has come, so none is counted. To be called from [`Io::run_commands`](crate::Io::run_commands).
+    /// Publishes a message with the same topics, limits and contracts as for clients. It is not counted as a received packet. Call this
+    /// from [`Io::run_commands`](crate::Io::run_commands).
     ///
     /// # Errors
-    /// Nothing has been published.
+    /// The message was not published.
     pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<Published, PublishFailure> {
         self.state.clock.set(now_ms);
-        // A publisher of QoS 1 would not be read from now, and a message of QoS 0 dropped; here there is somebody to tell.
+        // For a client, reading would pause at QoS 1, and a message of QoS 0 would be dropped; an operator gets an error.
         if self.state.outboxes.is_full() || self.state.log.is_lagging() {
             return Err(PublishFailure::Busy);
         }
@@ -47,8 +47,8 @@ impl<M: Mode> Shard<M> {
         })
     }
 
-    /// Disconnects the client of a session, and ends the session too if asked; says whether there was something to end. `name`: see
-    /// [`session_name`](tautwire_session::session_name).
+    /// Disconnects the client of a session, and ends the session too if `ends_session`; returns whether there was something to end. For
+    /// `name`, see [`session_name`](tautwire_session::session_name).
     pub fn disconnect_by_name(&mut self, name: &str, ends_session: bool, now_ms: u64) -> bool {
         self.state.clock.set(now_ms);
         let Some(session) = self.state.sessions.find_client_session(name) else { return false };
@@ -60,14 +60,14 @@ impl<M: Mode> Shard<M> {
         if let Some(index) = connection {
             self.disconnect(index, DisconnectReason::AdministrativeAction, "an operator has ended the connection");
         }
-        // One that ends with its connection has ended by now.
+        // A session that ends with its connection has ended already.
         if ends_session && let Some(session) = self.state.sessions.at(&key) {
             self.end_session(session);
         }
         ends_session || connection.is_some()
     }
 
-    /// Whether what was promised is true by now.
+    /// The status of a confirmation.
     pub fn confirm_status(&self, promise: PublishConfirm) -> ConfirmStatus {
         match promise.0 {
             ConfirmCondition::Written { position, level } if position <= self.state.log.reached(level) => {
@@ -79,10 +79,10 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Whoever waited for a promise has been told what has become of it. It is not asked for again.
+    /// Forgets a confirmation whose status was reported.
     pub fn finish_confirm(&mut self, promise: PublishConfirm) {
         if let ConfirmCondition::Elsewhere(range) = promise.0 {
-            M::forget_publish(&mut self.state, range);
+            M::remove_publish_status(&mut self.state, range);
         }
     }
 
@@ -104,7 +104,7 @@ impl<M: Mode> Shard<M> {
             }
             Ok(()) => Ok(()),
             Err(reason @ ReasonCode::TopicNameInvalid) => {
-                refused(reason, "the topic is beyond limits.topic_bytes or limits.topic_levels")
+                refused(reason, "the topic exceeds limits.topic_bytes or limits.topic_levels")
             }
             Err(reason) => refused(reason, "clients may not publish to this topic"),
         }
@@ -112,7 +112,7 @@ impl<M: Mode> Shard<M> {
 }
 
 impl<M: Mode> ShardState<M> {
-    /// What has been written down since the message was begun with, if anything.
+    /// The condition for records that were written since the message began, if there are any.
     fn confirm_for_publication(&self, topic: &str) -> Option<PublishConfirm> {
         if self.log.packet_position() == LogPosition::default() {
             return None;
@@ -138,7 +138,7 @@ mod tests {
     fn shard(settings: Settings) -> Shard<Volatile> {
         let limits = RetainedLimits { messages: 1, bytes: 1_000 };
         let shared = Shared::new(settings, Exchange::new(2, limits));
-        // Somebody on the other shard wants it.
+        // The other shard has a subscriber.
         let first = InterestChange { any: true, persistent: false };
         let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", first, false);
         assert!(retained.is_none());
@@ -152,13 +152,13 @@ mod tests {
         Publication { topic, content_type: Some("text/plain"), payload, qos, retain }.to_message()
     }
 
-    /// Somebody wants it, and nothing is written down.
-    const TAKEN: Published = Published { matched: true, promise: None };
+    /// It matched, and no records were written.
+    const MATCHED: Published = Published { matched: true, promise: None };
 
     fn reason(outcome: Result<Published, PublishFailure>) -> Option<ReasonCode> {
         match outcome {
             Err(PublishFailure::Refused(reason, _)) => Some(reason),
-            Err(other) => panic!("{other:?} although there is room"),
+            Err(other) => panic!("{other:?} instead of a refusal"),
             Ok(_) => None,
         }
     }
@@ -168,15 +168,15 @@ mod tests {
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             let mut shard = shard(Settings::default());
             shard.set_room(ShardIndex(1), 0);
-            assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(TAKEN));
+            assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(MATCHED));
             let second = message(qos, true, b"second");
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(PublishFailure::Busy));
-            assert_eq!(shard.state.context.exchange().retained(), (0, 0), "nothing of it is there");
+            assert_eq!(shard.state.context.exchange().retained(), (0, 0), "nothing is retained");
             let mut entries = 0;
             shard.state.outboxes.set_room(ShardIndex(1), 1);
             shard.state.outboxes.send(ShardIndex(1), |batches| entries = batches.map(|batch| batch.len()).sum());
             assert_eq!(entries, 1);
-            assert_eq!(shard.publish_for_operator(&second, NOW_MS), Ok(TAKEN));
+            assert_eq!(shard.publish_for_operator(&second, NOW_MS), Ok(MATCHED));
             assert_eq!(shard.counters().dropped_shard_queue_full.get(), 0);
         }
     }
@@ -195,6 +195,6 @@ mod tests {
         assert_eq!(publish(QoS::AtLeastOnce, false, most + 1), Some(ReasonCode::PacketTooLarge));
         assert_eq!(publish(QoS::ExactlyOnce, false, 0), Some(ReasonCode::QoSNotSupported));
         assert_eq!(publish(QoS::AtMostOnce, true, 0), Some(ReasonCode::RetainNotSupported));
-        assert_eq!(shard.counters().publishes_received.get(), 0, "no packet has come");
+        assert_eq!(shard.counters().publishes_received.get(), 0, "no packet was received");
     }
 }

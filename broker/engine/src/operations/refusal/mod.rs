@@ -1,4 +1,4 @@
-//! Whether the broker would refuse a message, found out by the functions that refuse it, and without publishing anything.
+//! Checks whether the broker would refuse a message, without publishing it, through the functions that refuse messages.
 
 mod steps;
 
@@ -10,7 +10,7 @@ use tautwire_session::LogState;
 use crate::routing::route::RouteError;
 use crate::session::slow_consumer::SlowConsumer;
 
-/// Makes the enum, its list and its texts of one table, so that none of them can lack a row.
+/// Generates the enum, its list and its texts from one table, so that none of them lacks a row.
 macro_rules! refusals {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $reason:ident;)*) => {
         /// Why the broker refuses a message.
@@ -23,12 +23,12 @@ macro_rules! refusals {
             /// All of them.
             pub const ALL: &[PublishRefusal] = &[$(PublishRefusal::$name),*];
 
-            /// What operators call it. Never changes.
+            /// The code for operators, which never changes.
             pub fn code(self) -> &'static str {
                 match self { $(PublishRefusal::$name => $code,)* }
             }
 
-            /// What a publisher of 5.0 is told.
+            /// The reason code for a publisher of MQTT 5.0.
             pub fn reason(self) -> ReasonCode {
                 match self { $(PublishRefusal::$name => ReasonCode::$reason,)* }
             }
@@ -86,14 +86,14 @@ impl From<&RouteError> for PublishDecision {
             RouteError::QueueFull(SlowConsumer::PausePublisher) => return PublishDecision::PublisherPaused,
             RouteError::QueueFull(_) => PublishRefusal::SessionQueueFull,
             RouteError::ShareQueueFull => PublishRefusal::SharedQueueFull,
-            // For as long as a thread is behind: a moment.
+            // Temporary: only while a thread lags.
             RouteError::Congested(_) => return PublishDecision::Accepted,
             RouteError::DiskUnavailable(state) => PublishRefusal::of_log(*state),
         })
     }
 }
 
-/// A message that somebody may publish.
+/// A message that might be published.
 #[derive(Debug, Clone)]
 pub struct HypotheticalPublish {
     /// Its topic, mount point included.
@@ -104,14 +104,14 @@ pub struct HypotheticalPublish {
     pub retain: bool,
     /// Its payload.
     pub payload: Box<[u8]>,
-    /// Whether that is what would be published, and not only as long.
+    /// Whether the content of the payload is known, and not only its length.
     pub is_payload_given: bool,
-    /// The name of the session of the client that publishes it. Without one, what depends on the publisher is left out.
+    /// The session name of the publisher. Without one, checks that depend on the publisher are skipped.
     pub publisher: Option<Box<str>>,
 }
 
 impl HypotheticalPublish {
-    /// One whose payload and publisher are not known. It has a byte: an empty one would remove what is retained.
+    /// Creates one with unknown payload and publisher. The payload has one byte, because an empty one would clear the retained message.
     pub fn new(topic: &str, qos: QoS) -> HypotheticalPublish {
         let payload = [0].into();
         HypotheticalPublish {
@@ -141,13 +141,13 @@ impl HypotheticalPublish {
 /// What the broker would do with a [`HypotheticalPublish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublishDecision {
-    /// It takes the message.
+    /// It accepts the message.
     Accepted,
-    /// It refuses it.
+    /// It refuses the message.
     Refused(PublishRefusal),
-    /// It does not read the message from its publisher until the queue of a session has room.
+    /// It pauses reading from the publisher until the queue of a session has room.
     PublisherPaused,
-    /// The publisher is not connected here, so what depends on it is not known.
+    /// The publisher is not connected here, so checks that depend on it are unknown.
     NoPublisher,
 }
 

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, ReasonCode};
@@ -13,23 +13,23 @@ use crate::routing::route::{Matches, MessageSource, RouteError};
 use crate::shard::Shard;
 
 impl<M: Mode> Shard<M> {
-    /// Whether the broker would take a message now. It asks what `on_publish` asks, in the same order, and changes nothing.
-    pub(crate) fn check_publish(&self, question: &HypotheticalPublish) -> PublishDecision {
-        let session = match question.publisher.as_deref().map(|name| self.state.sessions.find(name)) {
+    /// Whether the broker would accept a message now. Runs the checks of `on_publish` in the same order, and changes nothing.
+    pub(crate) fn check_publish(&self, hypothetical: &HypotheticalPublish) -> PublishDecision {
+        let session = match hypothetical.publisher.as_deref().map(|name| self.state.sessions.find(name)) {
             None => None,
             Some(Some(session)) if self.state.sessions.connection(session).is_some() => Some(session),
             Some(_) => return PublishDecision::NoPublisher,
         };
-        match self.publish_refusal(session, &question.message(), question.is_payload_given) {
+        match self.publish_refusal(session, &hypothetical.message(), hypothetical.is_payload_given) {
             Some(refusal) => PublishDecision::Refused(refusal),
             None => self
-                .routing_refusal(session, &question.message())
+                .routing_refusal(session, &hypothetical.message())
                 .err()
                 .map_or(PublishDecision::Accepted, |why| PublishDecision::from(&why)),
         }
     }
 
-    /// What is looked at before the message is retained and routed.
+    /// The checks before the message is retained and routed.
     fn publish_refusal(
         &self,
         publisher: Option<SessionIndex>,
@@ -71,14 +71,14 @@ impl<M: Mode> Shard<M> {
         None
     }
 
-    /// What a topic matches, without the cache.
+    /// Finds the matches of a topic, without the cache.
     fn find_matches(&self, topic: &str) -> Matches {
         let mut matches = self.table.find_for_sessions(topic, |_| true);
         self.state.context.exchange().routes(topic, &mut matches.routes);
         matches
     }
 
-    /// Whether the access rules let the client of a session publish a message.
+    /// Whether the access rules allow the client of a session to publish a message.
     fn is_publish_allowed(&self, session: SessionIndex, message: &MessageRef<'_>) -> bool {
         let permissions = self
             .state
@@ -89,7 +89,7 @@ impl<M: Mode> Shard<M> {
         permissions.is_none_or(|permissions| permissions.may_publish(topic, qos, retain).is_allowed())
     }
 
-    /// What is looked at when a message is retained and routed.
+    /// The checks when a message is retained and routed.
     fn routing_refusal(&self, publisher: Option<SessionIndex>, message: &MessageRef<'_>) -> Result<(), RouteError> {
         let outgoing = OutgoingPublish::new(*message);
         if let Some(checked) = M::check_publish(&self.state, message) {

@@ -1,4 +1,4 @@
-//! The `$SYS` topics, named as users of mosquitto know them.
+//! The `$SYS` topics, with the names that mosquitto uses.
 
 mod steps;
 
@@ -7,13 +7,13 @@ use tautwire_router::ShardIndex;
 use crate::counters::Totals;
 use crate::settings::values::Settings;
 
-/// Something that is counted, by the name of its topic.
+/// A counter with the name of its topic.
 pub(crate) struct CounterTopic {
     pub(crate) name: &'static str,
     pub(crate) counter: fn(&Totals) -> u64,
 }
 
-/// What each broker says of itself, and what of several brokers is added up.
+/// The counters that each broker of a cluster publishes, and that are summed over brokers.
 pub(crate) const SUMMED: [CounterTopic; 10] = [
     CounterTopic { name: "clients/connected", counter: |totals| totals.sessions_connected },
     CounterTopic { name: "messages/received", counter: |totals| totals.packets_received },
@@ -27,7 +27,7 @@ pub(crate) const SUMMED: [CounterTopic; 10] = [
     CounterTopic { name: "bytes/sent", counter: |totals| totals.bytes_sent },
 ];
 
-/// What is averaged, below `load/`.
+/// The counters that are averaged, below `load/`.
 const RATES: [CounterTopic; 9] = [
     CounterTopic { name: "messages/received", counter: |totals| totals.packets_received },
     CounterTopic { name: "messages/sent", counter: |totals| totals.packets_sent },
@@ -42,7 +42,7 @@ const RATES: [CounterTopic; 9] = [
 
 const WINDOWS: [(&str, f64); 3] = [("1min", 60.0), ("5min", 300.0), ("15min", 900.0)];
 
-/// When the topics are due and what was seen the last time. Shard 0 publishes for all.
+/// The schedule of the topics, and the last values. Shard 0 publishes for all shards.
 #[derive(Debug)]
 pub(crate) struct SysTopics {
     started_ms: u64,
@@ -61,7 +61,7 @@ impl SysTopics {
         SysTopics {
             started_ms: now_ms,
             interval_ms,
-            // The first time at once, so that a client which comes later finds them.
+            // The first time immediately, so that later clients find them.
             next_ms: (shard == ShardIndex(0) && interval_ms > 0).then_some(now_ms),
             last_ms: now_ms,
             last: Totals::default(),
@@ -70,7 +70,7 @@ impl SysTopics {
         }
     }
 
-    /// From now on they are published so often.
+    /// Changes the interval.
     pub(crate) fn change(&mut self, shard: ShardIndex, settings: &Settings, now_ms: u64) {
         let interval_ms = u64::from(settings.sys_interval_s) * 1000;
         if interval_ms != self.interval_ms {

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use std::fmt::Write as _;
 
@@ -66,7 +66,7 @@ impl<M: Mode> Shard<M> {
         }
         let retained_bytes = self.state.context.exchange().retained_held_bytes();
         self.publish_sys_topic("tautwire/memory_retained_bytes", format_args!("{retained_bytes}"));
-        // What mosquitto has no name for, by our own.
+        // Counters without a mosquitto name, under our own.
         totals.each(|name, value| {
             topic.clear();
             let _ = write!(topic, "tautwire/{name}");
@@ -79,7 +79,7 @@ impl<M: Mode> Shard<M> {
         self.publish_sys_value(&format!("$SYS/broker/{name}"), value);
     }
 
-    /// Retains a value, where it is another one than before; none takes the old one away.
+    /// Publishes a value as retained message if it has changed; an empty one removes it.
     pub(crate) fn publish_sys_value(&mut self, topic: &str, value: std::fmt::Arguments<'_>) {
         let payload = value.to_string();
         let message = MessageRef {
@@ -98,7 +98,9 @@ impl<M: Mode> Shard<M> {
             .retained_message(topic)
             .is_some_and(|held| held.loaded().is_some_and(|held| held.payload() == message.payload));
         if !unchanged && self.publish(&mut OutgoingPublish::new(message), MessageSource::Broker).is_err() {
-            log::warn!("{topic} was not published: the broker retains as much as it may");
+            log::warn!(
+                "{topic} was not published: the limit of retained messages is reached; raise it in the configuration"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What operators watch of the messages that are published: a copy of each that a filter covers, as many as they ask for in a second.
+//! Taps: operators receive copies of published messages that match a filter, up to a rate.
 //!
-//! While nobody watches, a message costs one look at an empty list.
+//! Without taps, a message costs one check of an empty list.
 
 mod steps;
 
@@ -12,7 +12,7 @@ use tautwire_protocol::QoS;
 
 use crate::operations::trace::{TraceState, Tracer};
 
-/// A message that somebody watches.
+/// A copy of a message for a tap.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TappedMessage {
     /// When it was published, in milliseconds since the Unix epoch.
@@ -23,17 +23,17 @@ pub struct TappedMessage {
     pub qos: QoS,
     /// RETAIN flag as published.
     pub retain: bool,
-    /// Who has published it; `None` for the broker itself, operators, and wills of sessions that have ended.
+    /// The publisher; `None` for the broker itself, operators, and wills of ended sessions.
     pub client_id: Option<Box<str>>,
-    /// Properties as they stood on the wire.
+    /// Properties in wire format.
     pub properties: Box<[u8]>,
     /// The payload, at most 4 KiB of it.
     pub payload: Box<[u8]>,
-    /// Bytes of the whole payload.
+    /// The size of the complete payload in bytes.
     pub payload_bytes: usize,
 }
 
-/// Says the sizes, never the payload.
+/// Omits the payload.
 impl fmt::Debug for TappedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TappedMessage { topic, payload_bytes, .. } = self;
@@ -44,11 +44,11 @@ impl fmt::Debug for TappedMessage {
     }
 }
 
-/// Somebody who watches, on all shards.
+/// A tap on all shards.
 pub struct Tap {
     filter: Box<str>,
     rate_per_s: u32,
-    /// The second at hand, and how many messages have been taken in it.
+    /// The current second, and the number of messages sent in it.
     window: AtomicU64,
     skipped: AtomicU64,
     sink: Box<dyn Fn(TappedMessage) -> bool + Send + Sync>,
@@ -64,14 +64,14 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// One for the messages that `filter` covers, at most `rate_per_s` in a second over all shards. `sink` is called on the shards' threads: it
-    /// must not wait, and says whether there was room.
+    /// Creates a tap for the messages that `filter` covers, at most `rate_per_s` per second over all shards. `sink` is called on the
+    /// shards' threads: it must not block, and returns whether it had room.
     pub fn new(filter: Box<str>, rate_per_s: u32, sink: impl Fn(TappedMessage) -> bool + Send + Sync + 'static) -> Tap {
         let (window, skipped) = (AtomicU64::new(0), AtomicU64::new(0));
         Tap { filter, rate_per_s, window, skipped, sink: Box::new(sink) }
     }
 
-    /// How many messages were left out since this was last asked.
+    /// The number of messages that were skipped since the last call.
     pub fn take_skipped(&self) -> u64 {
         self.skipped.swap(0, Ordering::Relaxed)
     }
@@ -82,7 +82,7 @@ impl Tap {
         }
     }
 
-    /// Takes one of the messages of this second, if there is one left.
+    /// Counts one message of this second, if the rate allows it.
     fn admits(&self, now_ms: u64) -> bool {
         let second = (now_ms / 1_000) << 32;
         let take = |window: u64| {
@@ -93,7 +93,7 @@ impl Tap {
     }
 }
 
-/// Those who watch, as one shard knows them, and who wants traces.
+/// The taps and the tracer of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct TapState {
     is_open: bool,
@@ -105,10 +105,10 @@ impl TapState {
     pub(crate) fn apply(&mut self, taps: &Arc<[Arc<Tap>]>, tracer: Option<Arc<Tracer>>) {
         self.taps = taps.clone();
         self.traces.apply(tracer);
-        self.is_open = !self.taps.is_empty() || self.traces.is_wanted();
+        self.is_open = !self.taps.is_empty() || self.traces.has_tracer();
     }
 
-    /// Whether there is anybody to be told of a message.
+    /// Whether there is a tap or a tracer.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
@@ -133,7 +133,7 @@ mod tests {
         };
         let taken = Arc::new(AtomicU64::new(0));
         let counted = taken.clone();
-        // One that takes 12 messages in all.
+        // A sink that accepts 12 messages.
         let tap = Tap::new("#".into(), 5, move |_| counted.fetch_add(1, Ordering::Relaxed) < 12);
         let offered = |now_ms| (0..8).for_each(|_| tap.try_send(now_ms, tapped));
         offered(1_000_000);
@@ -144,7 +144,7 @@ mod tests {
         offered(999_000);
         assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (10, 3));
         offered(2_000_000);
-        assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (15, 6), "there was no room for three of them");
+        assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (15, 6), "the sink accepts 12 messages in all");
         assert_eq!(tap.take_skipped(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::topic_matches;
@@ -9,11 +9,11 @@ use crate::mode::Mode;
 use crate::routing::route::MessageSource;
 use crate::shard::ShardState;
 
-/// So much of a payload is copied.
+/// The maximum number of payload bytes that are copied.
 const TAPPED_PAYLOAD_MAX_BYTES: usize = 4 * 1024;
 
 impl<M: Mode> ShardState<M> {
-    /// Shows a message that has been published to those who watch.
+    /// Sends a copy of a published message to the taps that match it.
     #[cold]
     pub(crate) fn notify_taps(&self, message: &MessageRef<'_>, publisher: MessageSource) {
         for tap in self.tap.taps.iter().filter(|tap| topic_matches(&tap.filter, message.topic)) {

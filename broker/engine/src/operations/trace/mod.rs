@@ -1,7 +1,7 @@
-//! Traces: what becomes of a message whose publisher says by `traceparent` (W3C Trace Context) that it is followed, or that is picked by chance.
+//! Traces of messages whose publisher sends a sampled `traceparent` (W3C Trace Context), and of a random sample of the others.
 //!
-//! While nobody wants traces, a message costs the one look that [taps](crate::operations::tap) cost already. The user property stays as it is
-//! [MQTT-3.3.2-17]: what is told here stands beside what the subscribers tell, below what the publisher tells.
+//! Without a tracer, a message costs only the check that [taps](crate::operations::tap) cost already. The user property is forwarded
+//! unchanged [MQTT-3.3.2-17]: the broker's spans are siblings of the subscribers' and children of the publisher's.
 
 mod steps;
 
@@ -15,32 +15,32 @@ use tautwire_session::LogPosition;
 use crate::index::ConnectionId;
 use crate::operations::trace_parent::TraceParent;
 
-/// Longest `tracestate` that is told; a longer one is left out (W3C Trace Context, section 3.3.1.5).
+/// The longest `tracestate` that is reported; a longer one is omitted (W3C Trace Context, section 3.3.1.5).
 const TRACE_STATE_MAX_BYTES: usize = 512;
 
-/// A share of all messages is so many of these.
-const ALL: u64 = 1_000_000;
+/// The denominator of the sampling rate.
+const MILLION: u64 = 1_000_000;
 
-/// One step of a message through the broker. It ends when it is handed to the [`SpanSink`].
+/// One step of a message through the broker. It ends when it is passed to the [`SpanSink`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Which step.
+    /// The step.
     pub step: Step,
     /// The trace that it belongs to.
     pub trace_id: [u8; 16],
-    /// Its own name in that trace.
+    /// Its identifier in that trace.
     pub span_id: [u8; 8],
-    /// The span below which it stands; `None` where the trace begins here.
+    /// The parent span; `None` if the trace begins here.
     pub parent_id: Option<[u8; 8]>,
-    /// Whether the parent is the publisher's own.
+    /// Whether the parent is a span of the publisher.
     pub is_parent_remote: bool,
-    /// `tracestate`, as the publisher has sent it.
+    /// `tracestate`, as the publisher sent it.
     pub trace_state: Option<Box<str>>,
-    /// Which message.
+    /// The message.
     pub message: MessageId,
     /// Its topic, mount point included.
     pub topic: Box<str>,
-    /// Who has published the message, or is to get it.
+    /// The publisher or the receiver of the message.
     pub client_id: Option<Box<str>>,
     /// QoS of this step.
     pub qos: QoS,
@@ -53,47 +53,49 @@ pub struct Span {
 /// A step of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// From receiving it to its acknowledgement; without one, until it has been handed to all who want it. Here is how it was answered.
+    /// From its receipt to its acknowledgement or, without one, until it was delivered to all receivers. Contains the reason code of the
+    /// acknowledgement.
     Publish(ReasonCode),
-    /// To one receiver: until it is in its output.
+    /// Delivery to one receiver, until it is in the receiver's output.
     Send,
-    /// The same for a receiver that is away, or has enough to acknowledge: until it is in its queue. [`Step::Send`] follows when it leaves that.
+    /// The same for a receiver that is offline or has too many unacknowledged messages: until it is in its queue. [`Step::Send`] follows
+    /// when it leaves the queue.
     Queue,
-    /// To a receiver that has had it before, on an earlier connection, and has not acknowledged it.
+    /// Delivery to a receiver that got it on an earlier connection and has not acknowledged it.
     Resend,
-    /// To a new subscription, as its topic retains it.
+    /// Delivery to a new subscription, as the topic's retained message.
     Retained,
 }
 
-/// Says sizes, and never the topic.
+/// Omits the topic.
 impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Span").field("step", &self.step).field("message", &self.message).finish_non_exhaustive()
     }
 }
 
-/// Whoever takes spans, on the threads of the shards: it must not wait.
+/// Receives spans, on the threads of the shards: it must not block.
 pub trait SpanSink: Send + Sync {
-    /// A span ends now.
+    /// Receives a span that ends now.
     fn take(&self, span: Span);
 
-    /// So many spans were left out, because a message has more receivers, or more acknowledgements wait, than are followed.
+    /// Counts spans that were omitted, because a message has more receivers, or more acknowledgements wait, than are traced.
     fn skip(&self, spans: u64);
 }
 
-/// Which messages are followed, and who is told.
+/// Selects messages to trace, and sends their spans to a sink.
 pub struct Tracer {
     millionths: u64,
     sink: Arc<dyn SpanSink>,
 }
 
 impl Tracer {
-    /// Follows the messages whose publisher wants that, and of those whose publisher does not say, so many of a million.
+    /// Traces sampled messages and, of those without a `traceparent`, `millionths` of a million.
     pub fn new(millionths: u32, sink: Arc<dyn SpanSink>) -> Tracer {
         Tracer { millionths: millionths.into(), sink }
     }
 
-    /// The trace of a message, if it is followed. All shards come to the same.
+    /// The trace of a message, if it is traced. All shards come to the same result.
     fn trace_of(&self, message: &MessageRef<'_>) -> Option<Trace> {
         let properties = Properties::from_wire(message.properties, PropertyContext::Publish).ok()?;
         let of_name =
@@ -108,8 +110,8 @@ impl Tracer {
                     states.next().filter(|state| state.len() <= TRACE_STATE_MAX_BYTES && states.next().is_none());
                 Some(Trace { trace_id, parent_id: Some(parent_id), state: state.map(Box::from) })
             }
-            None if mixed(message.id, 0) % ALL < self.millionths => {
-                let [high, low] = [1, 2].map(|salt| mixed(message.id, salt).to_be_bytes());
+            None if mix_id(message.id, 0) % MILLION < self.millionths => {
+                let [high, low] = [1, 2].map(|salt| mix_id(message.id, salt).to_be_bytes());
                 let mut trace_id = [0; 16];
                 trace_id[..8].copy_from_slice(&high);
                 trace_id[8..].copy_from_slice(&low);
@@ -133,8 +135,8 @@ struct Trace {
     state: Option<Box<str>>,
 }
 
-/// A number that looks random, and is the same on all shards: the run of a message is random already.
-fn mixed(id: MessageId, salt: u64) -> u64 {
+/// A pseudorandom number that is the same on all shards; the run of a message is random.
+fn mix_id(id: MessageId, salt: u64) -> u64 {
     // The finalizer of SplitMix64, twice.
     let mix = |number: u64| {
         let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -144,25 +146,25 @@ fn mixed(id: MessageId, salt: u64) -> u64 {
     mix(mix(id.run.wrapping_add(salt.wrapping_mul(0x9e37_79b9_7f4a_7c15))).wrapping_add(id.number))
 }
 
-/// The name of a span; never that which means none.
+/// The identifier of a span; never 0, which means none.
 fn span_id(id: MessageId, salt: u64) -> [u8; 8] {
-    mixed(id, salt).max(1).to_be_bytes()
+    mix_id(id, salt).max(1).to_be_bytes()
 }
 
-/// Who wants traces, as one shard knows it, and what has not ended yet.
+/// The tracer and the open spans of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct TraceState {
     tracer: Option<Arc<Tracer>>,
     open: Vec<OpenSpan>,
-    /// Messages that were sent once more.
-    again: u64,
+    /// The number of messages that were sent again.
+    resends: u64,
 }
 
 #[derive(Debug)]
 struct OpenSpan {
     span: Span,
     connection: ConnectionId,
-    /// The last acknowledgement that waited when the turn of the message was over; `None` before that.
+    /// The last acknowledgement that was delayed at the end of the message's turn; `None` before that.
     until: Option<LogPosition>,
 }
 
@@ -174,7 +176,7 @@ impl TraceState {
         self.tracer = tracer;
     }
 
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn has_tracer(&self) -> bool {
         self.tracer.is_some()
     }
 
@@ -189,9 +191,9 @@ impl TraceState {
 mod tests {
     use super::*;
 
-    struct Nobody;
+    struct NoopSink;
 
-    impl SpanSink for Nobody {
+    impl SpanSink for NoopSink {
         fn take(&self, _: Span) {}
         fn skip(&self, _: u64) {}
     }
@@ -224,12 +226,13 @@ mod tests {
             retain: false,
             expires_at_ms: None,
         };
-        Tracer::new(millionths, Arc::new(Nobody)).trace_of(&message)
+        Tracer::new(millionths, Arc::new(NoopSink)).trace_of(&message)
     }
 
     #[test]
     fn whose_publisher_wants_it_is_followed_in_its_trace() {
-        let found = trace(0, 1, &[("a", "b"), ("traceparent", PARENT), ("tracestate", "x=1")]).expect("it is followed");
+        let found =
+            trace(0, 1, &[("a", "b"), ("traceparent", PARENT), ("tracestate", "x=1")]).expect("the message is traced");
         assert_eq!((found.trace_id[0], found.parent_id.map(|id| id[0])), (0x0a, Some(0xb7)));
         assert_eq!(found.state.as_deref(), Some("x=1"));
     }

@@ -1,29 +1,29 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, ReasonCode};
 use tautwire_session::{Outbound, split_session_name};
 
-use super::{OpenSpan, Span, Step, Trace, Tracer, mixed, span_id};
+use super::{OpenSpan, Span, Step, Trace, Tracer, mix_id, span_id};
 use crate::index::SessionIndex;
 use crate::mode::Mode;
 use crate::routing::route::MessageSource;
 use crate::shard::ShardState;
 
-/// Receivers of one message, on each shard, that have a span of their own.
+/// The maximum number of receivers of one message with a span, on each shard.
 const DELIVERIES_MAX: usize = 16;
 
-/// Spans of a shard whose acknowledgement waits for the log.
+/// The maximum number of open spans of a shard.
 const OPEN_MAX: usize = 256;
 
-/// The salt of the span in which a message is published. That of its receivers is above.
+/// The salt of the span for publishing. Those of receivers are higher.
 const PUBLISH_SALT: u64 = 3;
 
-/// What is added to the salt of a receiver for the span in which a message leaves its queue. Shards and sessions have fewer bits.
+/// Added to the salt of a receiver for the span in which a message leaves its queue. Shards and sessions use fewer bits.
 const FROM_QUEUE: u64 = 1 << 62;
 
 impl<M: Mode> ShardState<M> {
-    /// Tells of a message that has been published, and handed to `receivers` of this shard. `reason` is how it is answered.
+    /// Traces a message that was published and delivered to `receivers` of this shard. `reason` is the reason code of its acknowledgement.
     #[cold]
     pub(crate) fn trace(
         &mut self,
@@ -33,7 +33,7 @@ impl<M: Mode> ShardState<M> {
         receivers: impl Iterator<Item = (SessionIndex, QoS)>,
     ) {
         let Some(tracer) = self.tap.traces.tracer.clone() else { return };
-        // What the broker says of itself is no message of anybody.
+        // Messages of the broker itself are not traced.
         if publisher == MessageSource::Broker || message.topic.starts_with("$SYS/") {
             return;
         }
@@ -42,7 +42,7 @@ impl<M: Mode> ShardState<M> {
         for (number, (session, qos)) in receivers.enumerate() {
             if number >= DELIVERIES_MAX {
                 skipped += 1;
-            } else if let Some(span) = self.delivery(&trace, message, session, qos) {
+            } else if let Some(span) = self.span_for_delivery(&trace, message, session, qos) {
                 tracer.sink.take(span);
             }
         }
@@ -54,29 +54,29 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Tells of a message that goes to one receiver, as the member of a shared subscription whose turn it is.
+    /// Traces a message to the next member of a shared subscription.
     #[cold]
     pub(crate) fn trace_member(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         if let Some(tracer) = &self.tap.traces.tracer
             && let Some(trace) = tracer.trace_of(message)
-            && let Some(span) = self.delivery(&trace, message, session, qos)
+            && let Some(span) = self.span_for_delivery(&trace, message, session, qos)
         {
             tracer.sink.take(span);
         }
     }
 
-    /// Tells of a message that leaves the queue of its receiver.
+    /// Traces a message that leaves the queue of its receiver.
     #[cold]
     pub(crate) fn trace_from_queue(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         self.trace_later(Step::Send, FROM_QUEUE, message, session, qos);
     }
 
-    /// Tells of a message that is sent once more: after a reconnection, or because a subscription is owed what its topic retains.
+    /// Traces a message that is sent again after a reconnection, or as a retained message.
     #[cold]
     pub(crate) fn trace_resend(&mut self, step: Step, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
-        // The same session may get it any number of times, in the same millisecond too, and in another run of the broker.
-        self.tap.traces.again += 1;
-        let salt = mixed(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.again);
+        // The same session may get it several times, even in one millisecond, and in another run of the broker.
+        self.tap.traces.resends += 1;
+        let salt = mix_id(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.resends);
         self.trace_later(step, salt, message, session, qos);
     }
 
@@ -112,13 +112,19 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    fn delivery(&self, trace: &Trace, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) -> Option<Span> {
+    fn span_for_delivery(
+        &self,
+        trace: &Trace,
+        message: &MessageRef<'_>,
+        session: SessionIndex,
+        qos: QoS,
+    ) -> Option<Span> {
         let last = self.sessions[session].outbound().and_then(Outbound::back);
         let waits = qos != QoS::AtMostOnce && last.is_some_and(|last| last.message.id() == message.id);
         let step = match self.sessions.connection(session) {
             _ if waits => Step::Queue,
             Some(_) => Step::Send,
-            // QoS 0 is not kept for those who are away, and a queue may be full.
+            // Messages of QoS 0 are not queued for offline clients, and a queue may be full.
             None => return None,
         };
         Some(self.delivery_span(step, 0, trace, message, session, qos))
@@ -141,7 +147,7 @@ impl<M: Mode> ShardState<M> {
         span
     }
 
-    /// A span of a session, without its place in the trace.
+    /// A span of a session, without identifiers.
     fn span(&self, step: Step, trace: &Trace, message: &MessageRef<'_>, session: SessionIndex) -> Span {
         Span {
             step,
@@ -159,12 +165,12 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Ends the spans whose acknowledgement has left. To be called when a turn is over.
+    /// Ends the spans whose acknowledgement was sent. Call this at the end of a turn.
     #[cold]
     pub(crate) fn end_spans(&mut self) {
         let Some(tracer) = self.tap.traces.tracer.clone() else { return };
         for mut open in std::mem::take(&mut self.tap.traces.open) {
-            // The oldest and the youngest acknowledgement that wait: they leave one after the other.
+            // The oldest and the newest delayed acknowledgement: they are sent in order.
             let waiting = self.connections.get(open.connection).and_then(|connection| connection.delayed_positions());
             let until = open.until.or(waiting.map(|(_, last)| last));
             if waiting.zip(until).is_some_and(|((first, _), until)| first <= until) {

@@ -1,22 +1,23 @@
-//! Messages of QoS 0 on their way to other nodes. Those of one topic that come in one turn go as one batch: what a batch costs on its way is many
-//! times what a message does in it.
+//! Messages of QoS 0 for other nodes, in batches.
+//!
+//! The messages of one topic in one turn are sent as one batch, because a batch costs many times what a message in it costs.
 
 use std::collections::HashMap;
 
 use tautwire_message::MessageRef;
 
-/// Messages of one batch.
+/// The maximum number of messages in a batch.
 const BATCH_MAX: usize = 64;
-/// Bytes of a batch that has more than one message.
+/// The maximum bytes of a batch with more than one message.
 const BATCH_MAX_BYTES: usize = 64 << 10;
-/// The length of each message stands before it.
+/// The length of each message precedes it.
 const LENGTH_BYTES: usize = 4;
 
 /// The batches of this turn.
 #[derive(Debug, Default)]
 pub(crate) struct Broadcasts {
     batches: Vec<Batch>,
-    /// The batch of each topic that others may join.
+    /// The open batch of each topic.
     open: HashMap<Box<str>, usize>,
     bytes: usize,
 }
@@ -36,7 +37,7 @@ impl Broadcasts {
     pub(crate) fn add(&mut self, message: &MessageRef<'_>) {
         let bytes = LENGTH_BYTES + message.stored_bytes();
         self.bytes += bytes;
-        // Mostly it is the topic of the message before.
+        // Most messages have the topic of the one before.
         let last = self.batches.len().checked_sub(1).filter(|last| &*self.batches[*last].topic == message.topic);
         let joined = last.or_else(|| self.open.get(message.topic).copied());
         let batch = match joined.and_then(|number| self.batches.get_mut(number)) {
@@ -53,7 +54,7 @@ impl Broadcasts {
         message.append_stored(&mut batch.messages);
     }
 
-    /// The turn is over.
+    /// Takes the batches at the end of the turn.
     pub(crate) fn take(&mut self) -> Vec<Batch> {
         self.open.clear();
         self.bytes = 0;
@@ -61,7 +62,7 @@ impl Broadcasts {
     }
 }
 
-/// The messages of a batch, in the stored form. What is behind something that is none is passed over.
+/// The messages of a batch, in the stored form. A truncated message and everything behind it is skipped.
 pub fn messages_of(batch: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = batch;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Reads of the log for sessions that are behind, and for those that are claimed.
+//! Reads of the log for lagging and for claimed sessions.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use super::{ClusterState, ReadPurpose};
 use crate::index::ConnectionId;
 
 impl<F> ClusterState<F> {
-    /// Begins to read for those who are behind.
+    /// Begins the reads for lagging sessions.
     pub(crate) fn begin_reads(&mut self) {
         while let Some(ReadRequest { number, partition, from }) = self.log.next_read_range() {
             self.read(ReadPurpose::CatchUp(number), partition, from);
         }
     }
 
-    /// Begins to read.
-    pub(crate) fn read(&mut self, reader: ReadPurpose, partition: Partition, from: Sequence) {
+    /// Requests a read.
+    pub(crate) fn read(&mut self, purpose: ReadPurpose, partition: Partition, from: Sequence) {
         let number = self.next_number();
-        self.reads.insert(number, reader);
-        self.ask(ClusterRequest::Read { number, partition, from });
+        self.reads.insert(number, purpose);
+        self.push_request(ClusterRequest::Read { number, partition, from });
     }
 
-    /// A read has ended. Gives the claim that it was for; what was read for others is routed with the rest.
+    /// Ends a read. Returns the claim it was for; a span for lagging sessions is queued for routing.
     pub(crate) fn end_read(&mut self, number: u64, span: &Arc<Span>) -> Option<ConnectionId> {
         match self.reads.remove(&number)? {
             ReadPurpose::Claim(id) => Some(id),

@@ -1,4 +1,4 @@
-//! Clients whose CONNECT waits for their session.
+//! Claims of clients whose CONNECT waits for its session.
 
 use std::collections::HashMap;
 
@@ -7,42 +7,42 @@ use tautwire_cluster::{Elsewhere, Refusal, Start};
 
 use crate::index::{ConnectionId, SessionIndex};
 
-/// A connection whose client wants its session.
+/// A connection whose client waits for its session.
 #[derive(Debug)]
 pub(crate) struct Claim<F> {
     pub(crate) ticket: u64,
     pub(crate) client: ClientKey,
-    /// By which the session is served, once it is had.
+    /// The epoch under which the session is served, once the node has it.
     pub(crate) epoch: u64,
-    /// What the session is called.
+    /// The name of the session.
     pub(crate) name: Box<str>,
     pub(crate) start: Start,
     pub(crate) step: Step<F>,
 }
 
-/// How far a claim has come. `F`: what is known of a session whose messages are being read.
+/// The progress of a claim. `F` is the state of a session whose messages are being fetched.
 #[derive(Debug)]
 pub(crate) enum Step<F> {
-    /// The cluster is asked.
-    Asked,
-    /// The session is this node's, and messages that were sent to its client are read.
+    /// The claim was sent to the cluster.
+    Requested,
+    /// The node has the session, and reads its in-flight messages.
     SessionFetch(F),
-    /// The session is this node's.
+    /// The node has the session.
     Served {
-        /// There was one, and it stands in the shard's tables.
+        /// The session in the shard's tables, if it existed.
         resumed: Option<SessionIndex>,
     },
-    /// It stands in the tables, and its record is being written.
+    /// The session is in the shard's tables, and its record is being written.
     Saving { session: SessionIndex, is_present: bool },
-    /// It is not had.
+    /// The claim failed.
     Refused(Denial),
 }
 
-/// Why a client is not served by this node.
+/// Why this node does not serve a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Denial {
     Refused(Refusal),
-    /// Another node takes it.
+    /// Another node accepts the client.
     Elsewhere(Elsewhere),
 }
 
@@ -75,13 +75,13 @@ impl<F> Claims<F> {
         self.by_connection.get_mut(&id)
     }
 
-    /// What the session of a claim is called.
+    /// The name of the session of a claim.
     pub(crate) fn name(&self, id: ConnectionId) -> Option<&str> {
         Some(&self.by_connection.get(&id)?.name)
     }
 
-    /// A claim ends, and its client is told why when CONNECT is heard again. Gives how far it had come.
-    pub(crate) fn take_step(&mut self, id: ConnectionId, why: Denial) -> Option<Step<F>> {
+    /// Fails a claim; its client gets the reason when its CONNECT is handled again. Returns the claim's progress.
+    pub(crate) fn fail_claim(&mut self, id: ConnectionId, why: Denial) -> Option<Step<F>> {
         let claim = self.by_connection.get_mut(&id)?;
         Some(std::mem::replace(&mut claim.step, Step::Refused(why)))
     }
@@ -92,16 +92,16 @@ impl<F> Claims<F> {
         Some(claim)
     }
 
-    /// The connection that has asked with this ticket, if it still waits.
+    /// The connection of the claim with this ticket.
     pub(crate) fn with_ticket(&self, ticket: u64) -> Option<ConnectionId> {
         self.by_ticket.get(&ticket).copied()
     }
 
-    /// The claim on a session that has been had, where its client has not been let in.
-    pub(crate) fn had(&self, client: ClientKey) -> Option<ConnectionId> {
-        let is_had = |claim: &Claim<F>| !matches!(claim.step, Step::Asked | Step::Refused(_));
+    /// The connection of a client that waits for CONNACK although this node has its session.
+    pub(crate) fn find_acquired(&self, client: ClientKey) -> Option<ConnectionId> {
+        let is_acquired = |claim: &Claim<F>| !matches!(claim.step, Step::Requested | Step::Refused(_));
         let mut claims = self.by_connection.iter();
-        claims.find(|(_, claim)| claim.client == client && is_had(claim)).map(|(id, _)| *id)
+        claims.find(|(_, claim)| claim.client == client && is_acquired(claim)).map(|(id, _)| *id)
     }
 
     /// All connections with a claim, in order.

@@ -1,4 +1,4 @@
-//! The shard's way through the log: what has come of it and is not routed yet, and who is to get which message.
+//! A shard's consumer of the log: spans that are not routed yet, and which session or group needs which message.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,41 +9,41 @@ use tautwire_cluster::record::Place;
 
 use super::log_place::{LogPlace, Places};
 
-/// A part of the log that is being routed.
+/// A span of the log that is being routed.
 #[derive(Debug, Clone)]
 pub(crate) struct RoutingSpan {
-    /// Whether it has arrived, or was read for those who are behind.
-    pub(crate) walk: DeliverySource,
+    /// Whether it arrived live, or was read for lagging sessions.
+    pub(crate) source: DeliverySource,
     pub(crate) span: Arc<Span>,
-    /// All before this place has been routed.
+    /// Everything before this place was routed.
     pub(crate) next: Place,
 }
 
-/// How far the shard and its sessions have come in the log.
+/// The positions of the shard and its sessions in the log.
 #[derive(Debug)]
 pub(crate) struct LogConsumer {
     receivers: Receivers,
-    /// How many slots there are, and which of them nobody has.
+    /// The number of slots, and those that are free.
     slots: Slot,
     vacant: Vec<Slot>,
-    passages: VecDeque<RoutingSpan>,
-    /// Counts the messages that are routed, from 1. The one at hand has this number.
-    offer: u64,
+    spans: VecDeque<RoutingSpan>,
+    /// The number of the current message, from 1.
+    current_number: u64,
 }
 
 impl LogConsumer {
-    /// A shard that begins here, by partition.
+    /// Creates a consumer that begins at these places, by partition.
     pub(super) fn new(next: &[Place; PARTITIONS as usize]) -> LogConsumer {
         LogConsumer {
             receivers: Receivers::new(next),
             slots: 0,
             vacant: Vec::new(),
-            passages: VecDeque::new(),
-            offer: 1,
+            spans: VecDeque::new(),
+            current_number: 1,
         }
     }
 
-    /// All before these places has been routed.
+    /// Everything before these places was routed.
     pub(super) fn positions(&self) -> Places {
         let mut positions = [Place::START; PARTITIONS as usize];
         for (partition, position) in Partition::all().zip(&mut positions) {
@@ -52,74 +52,74 @@ impl LogConsumer {
         positions
     }
 
-    // What is to be routed.
+    // Routing.
 
-    /// The log has grown.
-    pub(crate) fn arrived(&mut self, span: Arc<Span>) {
+    /// Adds a span that arrived live.
+    pub(crate) fn push_live(&mut self, span: Arc<Span>) {
         let next = Place { sequence: span.from, index: 0 };
-        self.passages.push_back(RoutingSpan { walk: DeliverySource::Live, span, next });
+        self.spans.push_back(RoutingSpan { source: DeliverySource::Live, span, next });
     }
 
-    /// What was read for those who are behind is there.
+    /// Adds a span that was read for lagging sessions.
     pub(super) fn push_read(&mut self, number: u64, span: Arc<Span>) {
         if self.receivers.begin_walk(number, &span) {
             let next = Place { sequence: span.from, index: 0 };
-            self.passages.push_back(RoutingSpan { walk: DeliverySource::Read, span, next });
+            self.spans.push_back(RoutingSpan { source: DeliverySource::Read, span, next });
         }
     }
 
     pub(crate) fn has_spans(&self) -> bool {
-        !self.passages.is_empty()
+        !self.spans.is_empty()
     }
 
-    /// What is to be routed next.
-    pub(crate) fn passage(&self) -> Option<RoutingSpan> {
-        self.passages.front().cloned()
+    /// The span that is routed next.
+    pub(crate) fn current_span(&self) -> Option<RoutingSpan> {
+        self.spans.front().cloned()
     }
 
-    /// A message of it has been routed.
+    /// Records that a message of the current span was routed.
     pub(crate) fn record_routed(&mut self, at: LogPlace) {
-        let Some(passage) = self.passages.front_mut() else { return };
-        self.offer += 1;
-        passage.next = at.place.behind();
-        if passage.walk == DeliverySource::Live {
-            self.receivers.pass(at.partition, passage.next);
+        let Some(routing) = self.spans.front_mut() else { return };
+        self.current_number += 1;
+        routing.next = at.place.behind();
+        if routing.source == DeliverySource::Live {
+            self.receivers.pass(at.partition, routing.next);
         }
     }
 
-    /// The number of the message at hand. The same message has another one when it is offered again.
-    pub(super) fn offer(&self) -> u64 {
-        self.offer
+    /// The number of the current message, which differs when the same message is offered again.
+    pub(super) fn current_number(&self) -> u64 {
+        self.current_number
     }
 
-    /// All of it has been routed. Gives how many messages groups had to get again that are not in the log any more.
+    /// Finishes the current span. Returns how many messages that had to be delivered again to groups are no longer in the log.
     pub(super) fn finish_span(&mut self) -> Option<(RoutingSpan, usize)> {
-        let passage = self.passages.pop_front()?;
-        let lost = match passage.walk {
+        let routing = self.spans.pop_front()?;
+        let lost = match routing.source {
             DeliverySource::Live => {
-                self.receivers.pass(passage.span.partition, passage.span.end());
+                self.receivers.pass(routing.span.partition, routing.span.end());
                 0
             }
-            DeliverySource::Read => self.receivers.end_walk(&passage.span).len(),
+            DeliverySource::Read => self.receivers.end_walk(&routing.span).len(),
         };
-        Some((passage, lost))
+        Some((routing, lost))
     }
 
-    /// What is to be read for those who are behind.
+    /// The next read for lagging sessions.
     pub(super) fn next_read_range(&mut self) -> Option<ReadRequest> {
         self.receivers.next_read_range()
     }
 
-    // Those who follow the log.
+    // Followers of the log.
 
-    /// A session follows the log: from these places on, or from where the shard stands. Gives what it is called here.
+    /// Adds a session that follows the log from these places, or from the shard's position. Returns its slot.
     pub(super) fn follow(&mut self, next: Option<&[Place; PARTITIONS as usize]>) -> Slot {
         let slot = self.new_slot();
         self.receivers.follow(slot, next);
         slot
     }
 
-    /// What the next one is called.
+    /// Allocates a slot.
     pub(crate) fn new_slot(&mut self) -> Slot {
         self.vacant.pop().unwrap_or_else(|| {
             self.slots += 1;
@@ -127,85 +127,85 @@ impl LogConsumer {
         })
     }
 
-    pub(crate) fn forget(&mut self, slot: Slot) {
+    pub(crate) fn remove_follower(&mut self, slot: Slot) {
         self.receivers.remove(slot);
         self.vacant.push(slot);
     }
 
-    /// Whether a session wants the copy of a message that is at hand.
+    /// Whether a session needs this copy of a message.
     pub(crate) fn wants(&self, slot: Slot, at: LogPlace) -> bool {
-        let walk = self.passages.front().map_or(DeliverySource::Live, |passage| passage.walk);
-        self.receivers.wants(slot, at.partition, at.place, walk)
+        let source = self.spans.front().map_or(DeliverySource::Live, |routing| routing.source);
+        self.receivers.wants(slot, at.partition, at.place, source)
     }
 
-    /// The first place in a partition that has not been offered.
+    /// The first place in a partition that was not offered.
     pub(super) fn next_place(&self, slot: Slot, partition: Partition) -> Place {
         self.receivers.next(slot, partition)
     }
 
-    /// A session takes a message.
+    /// Records that a session accepted a message.
     pub(super) fn take(&mut self, slot: Slot, at: LogPlace) {
         self.receivers.take(slot, at.partition, at.place);
     }
 
-    /// There is no room for a message now: it is read again when there is some.
+    /// Blocks a slot without room at a message, which is read again later.
     pub(crate) fn block(&mut self, slot: Slot, at: LogPlace) {
         self.receivers.block(slot, at.partition, at.place);
     }
 
-    /// There is room.
+    /// Unblocks a slot that has room.
     pub(crate) fn unblock(&mut self, slot: Slot) {
         self.receivers.unblock(slot);
     }
 
     // Groups of shared subscriptions.
 
-    /// This node delivers a partition of a group from a place on, and what is open before it.
+    /// Starts delivery of a partition to a group, from a place and with the open messages before it.
     pub(crate) fn lease(&mut self, slot: Slot, partition: Partition, next: Place, open: Vec<Place>, now_ms: u64) {
         self.receivers.lease(slot, partition, next, open.into_iter(), now_ms);
     }
 
-    /// It does not any more: how far it has come, and what is open.
+    /// Stops delivery of a partition; returns its position and open messages.
     pub(crate) fn recall(&mut self, slot: Slot, partition: Partition) -> (Place, Vec<Place>) {
         self.receivers.recall(slot, partition)
     }
 
-    /// What this node delivers of a group, and how far that has come.
+    /// The partitions that this node delivers to a group, with positions and open messages.
     pub(crate) fn leases(&self, slot: Slot) -> Vec<(Partition, Place, Vec<Place>)> {
         self.receivers.leases(slot)
     }
 
-    /// Groups that are to have the message at hand again.
-    pub(crate) fn again(&mut self, at: LogPlace) -> Vec<Slot> {
+    /// The groups that need the current message again.
+    pub(crate) fn take_redeliveries(&mut self, at: LogPlace) -> Vec<Slot> {
         self.receivers.again(at.partition, at.place)
     }
 
-    /// Whether the record of a group may name no more open messages.
+    /// Whether the record of a group has no room for another open message.
     pub(crate) fn is_full(&self, slot: Slot, at: LogPlace) -> bool {
         self.receivers.is_full(slot, at.partition)
     }
 
-    /// A message goes to a member, and is open until [`complete`](LogConsumer::complete).
+    /// Marks a message as delivered to a member; it is open until [`complete`](LogConsumer::complete).
     pub(crate) fn mark_delivered(&mut self, slot: Slot, at: LogPlace) {
         self.receivers.mark_delivered(slot, at.partition, at.place);
     }
 
-    /// A member has acknowledged a message, or nobody is to have it.
+    /// Completes a message that a member acknowledged, or that has no receiver.
     pub(crate) fn complete(&mut self, slot: Slot, at: LogPlace, now_ms: u64) {
         self.receivers.complete(slot, at.partition, at.place, now_ms);
     }
 
-    /// A member is gone without having acknowledged a message.
+    /// Requeues a message whose member is gone without having acknowledged it.
     pub(crate) fn requeue(&mut self, slot: Slot, at: LogPlace) {
         self.receivers.requeue(slot, at.partition, at.place);
     }
 
-    /// The next group of which the record is to say how far it has come.
+    /// The next group whose progress is due to be reported.
     pub(crate) fn next_due(&mut self, now_ms: u64) -> Option<Slot> {
         self.receivers.next_due(now_ms)
     }
 
-    /// When there is one.
+    /// When the next report is due.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.receivers.next_due_ms()
     }

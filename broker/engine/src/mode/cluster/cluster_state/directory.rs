@@ -1,4 +1,4 @@
-//! Where the sessions of clients are.
+//! Finds served sessions by client.
 
 use hashbrown::HashTable;
 use tautwire_cluster::names::ClientKey;
@@ -6,14 +6,14 @@ use tautwire_cluster::names::ClientKey;
 use super::served::ServedSession;
 use crate::index::SessionIndex;
 
-/// The places of sessions that are served, by the keys of their clients. A key stands in its session, and not here as well.
+/// The indexes of served sessions by client key. The keys are stored only in the sessions.
 #[derive(Debug, Default)]
 pub(super) struct SessionDirectory(HashTable<SessionIndex>);
 
 type Places = [Option<Box<ServedSession>>];
 
 impl SessionDirectory {
-    /// The session stands in its place. It is the one of its client from now on.
+    /// Adds a session, which is in its slot already, as the one of its client.
     pub(super) fn insert(&mut self, client: ClientKey, session: SessionIndex, served: &Places) {
         let is_of = |session: &SessionIndex| client_at(*session, served) == Some(client);
         let rehash = |session: &SessionIndex| client_at(*session, served).map_or(0, hash_of);
@@ -39,7 +39,7 @@ fn client_at(session: SessionIndex, served: &Places) -> Option<ClientKey> {
     Some(served.get(session.number())?.as_ref()?.client())
 }
 
-/// A key is a hash already, with a seed that no client knows.
+/// A key is already a hash, with a seed that clients do not know.
 fn hash_of(client: ClientKey) -> u64 {
     client.0 as u64
 }

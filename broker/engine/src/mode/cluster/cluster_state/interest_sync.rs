@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tautwire_cluster::names::ClientKey;
 
-/// What the cluster is asked once for all filters of a turn.
+/// One request for all filters of a turn.
 #[derive(Debug, Default)]
 struct InterestSyncRequest {
     filters: Vec<Box<str>>,
@@ -13,51 +13,51 @@ struct InterestSyncRequest {
 
 #[derive(Debug, Default)]
 pub(crate) struct InterestSyncs {
-    /// The last question that each filter is in. It is not answered.
+    /// The pending request that contains each filter.
     by_filter: HashMap<Box<str>, u64>,
-    asked: HashMap<u64, InterestSyncRequest>,
-    /// The one of this turn.
+    requests: HashMap<u64, InterestSyncRequest>,
+    /// The request of this turn.
     next: Option<u64>,
 }
 
 impl InterestSyncs {
-    /// A filter is listened to. `ticket` names the question of this turn, if it is the first.
+    /// Adds an announced filter. `ticket` numbers the request of this turn, if it is the first filter.
     pub(super) fn add_interest(&mut self, filter: &str, ticket: impl FnOnce() -> u64) {
         let ticket = *self.next.get_or_insert_with(ticket);
         self.by_filter.insert(filter.into(), ticket);
-        self.asked.entry(ticket).or_default().filters.push(filter.into());
+        self.requests.entry(ticket).or_default().filters.push(filter.into());
     }
 
-    /// It is not listened to any more.
+    /// Removes a withdrawn filter.
     pub(super) fn remove_interest(&mut self, filter: &str) {
         self.by_filter.remove(filter);
     }
 
-    /// The question that has to be answered before all nodes know a filter.
+    /// The request that has to be answered before all nodes know a filter.
     pub(super) fn ticket_of(&self, filter: &str) -> Option<u64> {
         self.by_filter.get(filter).copied()
     }
 
     pub(super) fn wait(&mut self, ticket: u64, client: ClientKey) {
-        if let Some(question) = self.asked.get_mut(&ticket) {
-            question.waiting.push(client);
+        if let Some(request) = self.requests.get_mut(&ticket) {
+            request.waiting.push(client);
         }
     }
 
-    /// The question of this turn, when that is over.
+    /// Takes the request of this turn at its end.
     pub(super) fn take_next(&mut self) -> Option<u64> {
         self.next.take()
     }
 
-    /// A question is answered. Gives who has waited for that.
-    pub(super) fn answered(&mut self, ticket: u64) -> Vec<ClientKey> {
-        let InterestSyncRequest { filters, waiting } = self.asked.remove(&ticket).unwrap_or_default();
+    /// Ends an answered request. Returns the clients that waited for it.
+    pub(super) fn finish(&mut self, ticket: u64) -> Vec<ClientKey> {
+        let InterestSyncRequest { filters, waiting } = self.requests.remove(&ticket).unwrap_or_default();
         for filter in filters {
             if self.by_filter.get(&filter) == Some(&ticket) {
                 self.by_filter.remove(&filter);
             }
         }
-        if self.asked.is_empty() {
+        if self.requests.is_empty() {
             *self = InterestSyncs { next: self.next, ..InterestSyncs::default() };
         }
         waiting
@@ -76,14 +76,14 @@ mod tests {
         assert_eq!((interest_syncs.ticket_of("a"), interest_syncs.ticket_of("b")), (Some(1), Some(1)));
         interest_syncs.wait(1, ClientKey(7));
         assert_eq!((interest_syncs.take_next(), interest_syncs.take_next()), (Some(1), None));
-        // Whoever listens anew asks anew.
+        // A filter that is announced again needs a new request.
         interest_syncs.remove_interest("b");
         assert_eq!(interest_syncs.ticket_of("b"), None);
         interest_syncs.add_interest("b", || 3);
-        assert_eq!(interest_syncs.answered(1), [ClientKey(7)]);
+        assert_eq!(interest_syncs.finish(1), [ClientKey(7)]);
         assert_eq!((interest_syncs.ticket_of("a"), interest_syncs.ticket_of("b")), (None, Some(3)));
         assert_eq!(interest_syncs.take_next(), Some(3));
-        assert!(interest_syncs.answered(3).is_empty() && interest_syncs.answered(1).is_empty());
+        assert!(interest_syncs.finish(3).is_empty() && interest_syncs.finish(1).is_empty());
         assert_eq!(interest_syncs.ticket_of("b"), None);
     }
 }

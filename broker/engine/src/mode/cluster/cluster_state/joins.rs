@@ -1,50 +1,50 @@
-//! Subscriptions that wait until their session is a member of a group, and what SUBACK says of those that never will be.
+//! Shared subscriptions whose group is being joined, and the refusals for their SUBACK.
 
 use std::collections::HashMap;
 
 use tautwire_cluster::names::{ClientKey, GroupKey};
 use tautwire_protocol::{PacketId, SubscribeReason};
 
-/// A filter of a SUBSCRIBE: the packet's identifier, and which of its filters.
+/// A filter of a SUBSCRIBE: the packet identifier, and the filter's position in the packet.
 pub(crate) type SubscribeFilter = (PacketId, usize);
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingJoins {
-    asked: HashMap<(ClientKey, GroupKey), SubscribeFilter>,
-    /// What packets that have not been answered yet are refused.
+    requests: HashMap<(ClientKey, GroupKey), SubscribeFilter>,
+    /// Refused filters of packets without a SUBACK yet.
     refused: Vec<(ClientKey, SubscribeFilter, SubscribeReason)>,
 }
 
 impl PendingJoins {
-    pub(crate) fn begin(&mut self, client: ClientKey, group: GroupKey, asked: SubscribeFilter) {
-        self.asked.insert((client, group), asked);
+    pub(crate) fn begin(&mut self, client: ClientKey, group: GroupKey, request: SubscribeFilter) {
+        self.requests.insert((client, group), request);
     }
 
-    /// It is known whether the session is a member. Gives who has asked.
+    /// Ends a join; returns the filter that requested it.
     pub(crate) fn end(&mut self, client: ClientKey, group: GroupKey) -> Option<SubscribeFilter> {
-        self.asked.remove(&(client, group))
+        self.requests.remove(&(client, group))
     }
 
-    /// The answer to a packet says this of one of its filters.
-    pub(crate) fn refuse(&mut self, client: ClientKey, asked: SubscribeFilter, reason: SubscribeReason) {
-        self.refused.push((client, asked, reason));
+    /// Records the reason code for a refused filter.
+    pub(crate) fn refuse(&mut self, client: ClientKey, request: SubscribeFilter, reason: SubscribeReason) {
+        self.refused.push((client, request, reason));
     }
 
-    /// What the answer to a packet has to say of its filters.
-    pub(crate) fn amend(&mut self, client: ClientKey, packet_id: PacketId, reasons: &mut [SubscribeReason]) {
+    /// Writes the refusals of a packet into the reason codes of its SUBACK.
+    pub(crate) fn add_refusals(&mut self, client: ClientKey, packet_id: PacketId, reasons: &mut [SubscribeReason]) {
         self.refused.retain(|(refused, (of, nth), reason)| {
-            let is_meant = *refused == client && *of == packet_id;
-            if is_meant && let Some(place) = reasons.get_mut(*nth) {
+            let is_match = *refused == client && *of == packet_id;
+            if is_match && let Some(place) = reasons.get_mut(*nth) {
                 *place = *reason;
             }
-            !is_meant
+            !is_match
         });
     }
 
-    /// A session is not served any more.
+    /// Removes the joins of a session that is no longer served.
     pub(super) fn leave(&mut self, client: ClientKey) {
-        if !self.asked.is_empty() {
-            self.asked.retain(|(asked, _), _| *asked != client);
+        if !self.requests.is_empty() {
+            self.requests.retain(|(joining, _), _| *joining != client);
         }
         self.refused.retain(|(refused, ..)| *refused != client);
     }

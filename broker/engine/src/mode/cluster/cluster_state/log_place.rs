@@ -1,20 +1,20 @@
-//! What a message of the log is called: its identity is its place, so whoever holds the message knows the place.
+//! The identity of a message of the log, which encodes its place.
 
 use tautwire_cluster::Sequence;
 use tautwire_cluster::names::{PARTITIONS, Partition};
 use tautwire_cluster::record::Place;
 use tautwire_message::MessageId;
 
-/// In the run of a message that has its name from the log, and of no other in a cluster.
+/// The bit in the run that marks an identity from the log; no other message in a cluster has it.
 const FROM_LOG: u64 = 1 << 63;
-/// The same of the copy that a topic retains: the log may have dropped it long ago.
+/// The bit in the run that marks a topic's retained copy, which may be gone from the log.
 const RETAINED: u64 = 1 << 62;
 const PARTITION_SHIFT: u32 = 32;
 
 /// A place in each partition.
 pub(crate) type Places = [Place; PARTITIONS as usize];
 
-/// A message in the log of the cluster.
+/// The place of a message in the log of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LogPlace {
     pub(crate) partition: Partition,
@@ -27,7 +27,7 @@ impl LogPlace {
         MessageId { run: FROM_LOG | partition | u64::from(self.place.index), number: self.place.sequence.0 }
     }
 
-    /// Where a message stands; `None` for one that is not from the log.
+    /// The place of a message; `None` for one that is not from the log.
     pub(crate) fn of(id: MessageId) -> Option<LogPlace> {
         if id.run & FROM_LOG == 0 {
             return None;
@@ -36,13 +36,13 @@ impl LogPlace {
         Some(LogPlace { partition, place: Place { sequence: Sequence(id.number), index: id.run as u32 } })
     }
 
-    /// What the message is called that a topic retains.
+    /// The identity of a topic's retained copy of the message.
     pub(crate) fn to_retained_id(self) -> MessageId {
         let MessageId { run, number } = self.to_id();
         MessageId { run: run & !FROM_LOG | RETAINED, number }
     }
 
-    /// Where a message stands in the log that a topic retains; `None` for any other.
+    /// The place of a retained copy in the log; `None` for any other message.
     pub(crate) fn of_retained(id: MessageId) -> Option<LogPlace> {
         if id.run & (FROM_LOG | RETAINED) != RETAINED {
             return None;
@@ -50,7 +50,7 @@ impl LogPlace {
         LogPlace::of(MessageId { run: id.run & !RETAINED | FROM_LOG, ..id })
     }
 
-    /// The run for identities of messages that are not from the log.
+    /// Clears the bits of the log in the run for other messages.
     pub(crate) fn other_run(run: u64) -> u64 {
         run & !(FROM_LOG | RETAINED)
     }

@@ -1,6 +1,6 @@
-//! What a shard knows of the cluster: claims, the sessions that it serves, its position in the log, and what it asks for.
+//! The cluster state of a shard: claims, served sessions, its position in the log, and pending requests.
 //!
-//! This room imports no other. What asks for several rooms is a step in the folder above.
+//! This module does not import other state types. Steps that need several of them are in the folder above.
 
 mod broadcasts;
 mod catch_up;
@@ -54,75 +54,75 @@ use super::settings::ClusterSettings;
 use crate::index::{ConnectionId, SessionIndex};
 use crate::operations::publish_range::PublishRange;
 
-/// Acknowledgements of a client after which its session is saved.
+/// A session is saved after this many acknowledgements of its client.
 const CHECKPOINT_ACKS: u32 = 256;
-/// The highest byte of a ticket is that of the shard.
+/// The highest byte of a ticket is the number of the shard.
 const SHARD_SHIFT: u32 = 56;
 
-/// How the node's life is, as this shard has been told.
+/// The state of the node's incarnation, as reported to this shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
-    /// It has not begun.
+enum NodeState {
+    /// No incarnation has begun.
     None,
-    /// It has, and has no lease yet.
+    /// It has begun, and has no lease yet.
     Beginning,
     Serving,
-    /// The lease has run out.
+    /// The lease has expired.
     Suspended,
 }
 
-/// For whom a part of the log is read.
+/// The reason why a part of the log is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPurpose {
-    /// Sessions that are behind: the number of their walk.
+    /// Lagging sessions: the number of the read.
     CatchUp(u64),
     /// A session whose client waits for it.
     Claim(ConnectionId),
 }
 
-/// `F`: see [`Step`].
+/// The cluster state of a shard. For `F`, see [`Step`].
 #[derive(Debug)]
 pub(crate) struct ClusterState<F> {
     seed: Seed,
     settings: ClusterSettings,
-    life: Life,
-    /// How many have begun.
-    lives: u64,
-    /// Names requests; none has been given twice.
+    node_state: NodeState,
+    /// The number of the current incarnation.
+    incarnation: u64,
+    /// The last request number; each is used once.
     last_number: u64,
     pub(crate) claims: Claims<F>,
     pub(crate) retained_searches: RetainedSearches,
     pub(crate) stalled: StalledSearches,
-    /// By the place of the session.
+    /// By session index.
     served: Vec<Option<Box<ServedSession>>>,
     directory: SessionDirectory,
-    /// The largest state of a session that the cluster takes.
+    /// The maximum size of a session's state in the cluster.
     state_max_bytes: usize,
-    /// Where the log began in this life.
-    began: Places,
+    /// The places at which the log began in this incarnation.
+    log_start: Places,
     pub(crate) log: LogConsumer,
     pub(crate) homes: GroupHomes,
     pub(crate) joining: PendingJoins,
     interest_syncs: InterestSyncs,
     pub(crate) nodes: NodeReports,
-    /// How many spans have been passed.
-    passed: u64,
+    /// The number of live spans that were routed.
+    routed_spans: u64,
     requests: VecDeque<ClusterRequest>,
-    /// Of this turn.
+    /// Messages of QoS 0 of this turn.
     broadcasts: Broadcasts,
-    /// Of turns before.
+    /// Bytes of such messages of earlier turns.
     broadcast_bytes: usize,
-    /// Messages of operators.
+    /// Pending messages of operators.
     operator_publishes: OperatorPublishes,
     publishing_bytes: usize,
-    /// Publishers who wait until fewer bytes are on their way.
-    ahead: Vec<ConnectionId>,
-    /// Sessions that are to be saved as soon as may be.
+    /// Publishers that wait until fewer bytes are being stored.
+    paused_publishers: Vec<ConnectionId>,
+    /// Sessions with a requested save.
     to_save: Vec<SessionIndex>,
-    /// Sessions with acknowledgements that are to be saved, by when.
+    /// Sessions with unsaved acknowledgements, by the time of their save.
     checkpoints: DueQueue,
-    /// Which sessions are looked at next that may only be passed.
-    rounds: SessionScan,
+    /// The scan for sessions whose position only advanced past messages for others.
+    session_scan: SessionScan,
     reads: HashMap<u64, ReadPurpose>,
 }
 
@@ -131,8 +131,8 @@ impl<F> ClusterState<F> {
         ClusterState {
             seed,
             settings,
-            life: Life::None,
-            lives: 0,
+            node_state: NodeState::None,
+            incarnation: 0,
             last_number: u64::from(shard) << SHARD_SHIFT,
             claims: Claims::default(),
             retained_searches: RetainedSearches::default(),
@@ -140,88 +140,95 @@ impl<F> ClusterState<F> {
             served: Vec::new(),
             directory: SessionDirectory::default(),
             state_max_bytes: usize::MAX,
-            began: [Place::START; PARTITIONS as usize],
+            log_start: [Place::START; PARTITIONS as usize],
             log: LogConsumer::new(&[Place::START; PARTITIONS as usize]),
             homes: GroupHomes::default(),
             joining: PendingJoins::default(),
             interest_syncs: InterestSyncs::default(),
             nodes: NodeReports::default(),
-            passed: 0,
+            routed_spans: 0,
             requests: VecDeque::new(),
             broadcasts: Broadcasts::default(),
             broadcast_bytes: 0,
             operator_publishes: OperatorPublishes::default(),
             publishing_bytes: 0,
-            ahead: Vec::new(),
+            paused_publishers: Vec::new(),
             to_save: Vec::new(),
             checkpoints: DueQueue::default(),
-            rounds: SessionScan::default(),
+            session_scan: SessionScan::default(),
             reads: HashMap::new(),
         }
     }
 
-    // The node's life.
+    // The node's incarnation.
 
-    pub(crate) fn begin_life(&mut self, next: [Place; PARTITIONS as usize], state_max_bytes: usize) {
-        self.life = Life::Beginning;
+    pub(crate) fn begin_incarnation(&mut self, next: [Place; PARTITIONS as usize], state_max_bytes: usize) {
+        self.node_state = NodeState::Beginning;
         self.state_max_bytes = state_max_bytes;
-        self.lives += 1;
-        self.publishing_bytes -= self.operator_publishes.end_life();
-        self.began = next;
+        self.incarnation += 1;
+        self.publishing_bytes -= self.operator_publishes.end_incarnation();
+        self.log_start = next;
         self.log = LogConsumer::new(&next);
     }
 
-    /// Nothing of this life counts any more.
-    pub(crate) fn end_life(&mut self) {
+    /// Ends the incarnation and drops its state.
+    pub(crate) fn end_incarnation(&mut self) {
         let requests = std::mem::take(&mut self.requests);
         let nodes = std::mem::take(&mut self.nodes);
         let fresh = ClusterState::new(self.seed, 0, self.settings.clone());
         let mut operator_publishes = std::mem::take(&mut self.operator_publishes);
-        let _ = operator_publishes.end_life();
-        *self = ClusterState { last_number: self.last_number, lives: self.lives, nodes, operator_publishes, ..fresh };
-        // Who listens is not a matter of one life; who waits is gone with it.
-        let stays = |request: &ClusterRequest| {
+        let _ = operator_publishes.end_incarnation();
+        *self = ClusterState {
+            last_number: self.last_number,
+            incarnation: self.incarnation,
+            nodes,
+            operator_publishes,
+            ..fresh
+        };
+        // Changes of filters outlive an incarnation; waiting clients do not.
+        let is_interest_change = |request: &ClusterRequest| {
             matches!(request, ClusterRequest::AddInterest(_) | ClusterRequest::RemoveInterest(_))
         };
-        self.requests.extend(requests.into_iter().filter(stays));
+        self.requests.extend(requests.into_iter().filter(is_interest_change));
     }
 
-    /// The lease holds, or does not; says whether that is news.
+    /// Suspends or resumes service; returns whether that is a change.
     pub(crate) fn suspend(&mut self, is_suspended: bool) -> bool {
-        let life = match self.life {
-            Life::None => Life::None,
-            Life::Beginning if is_suspended => Life::Beginning,
-            Life::Serving | Life::Suspended if is_suspended => Life::Suspended,
-            Life::Beginning | Life::Serving | Life::Suspended => Life::Serving,
+        let node_state = match self.node_state {
+            NodeState::None => NodeState::None,
+            NodeState::Beginning if is_suspended => NodeState::Beginning,
+            NodeState::Serving | NodeState::Suspended if is_suspended => NodeState::Suspended,
+            NodeState::Beginning | NodeState::Serving | NodeState::Suspended => NodeState::Serving,
         };
-        std::mem::replace(&mut self.life, life) != life
+        std::mem::replace(&mut self.node_state, node_state) != node_state
     }
 
     #[inline]
     pub(crate) fn is_suspended(&self) -> bool {
-        self.life == Life::Suspended
+        self.node_state == NodeState::Suspended
     }
 
-    /// Whether the lease holds. Nothing is claimed without one: a node that nobody knows of could not be buried.
+    /// Whether the lease is valid. Without one, nothing is claimed: a node that the others do not know could not be removed.
     pub(crate) fn is_serving(&self) -> bool {
-        self.life == Life::Serving
+        self.node_state == NodeState::Serving
     }
 
-    pub(crate) fn has_life(&self) -> bool {
-        self.life != Life::None
+    pub(crate) fn is_started(&self) -> bool {
+        self.node_state != NodeState::None
     }
 
-    /// Whether a message stood in the log before this life began, and comes to be retained although clients are served.
-    pub(crate) fn is_from_before(&self, at: LogPlace) -> bool {
-        matches!(self.life, Life::Serving | Life::Suspended) && at.place < self.began[at.partition.index()]
+    /// Whether a message was in the log before this incarnation began, and becomes retained while clients are served.
+    pub(crate) fn predates_incarnation(&self, at: LogPlace) -> bool {
+        matches!(self.node_state, NodeState::Serving | NodeState::Suspended)
+            && at.place < self.log_start[at.partition.index()]
     }
 
-    /// Which life this is, by those that this shard has been told of.
-    pub(crate) fn lives(&self) -> u64 {
-        self.lives
+    /// The number of the current incarnation in this shard.
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
-    /// Seen by those who ask what a topic or a group is called.
+    /// The seed of the cluster's keys and partitions.
     pub(crate) fn seed(&self) -> Seed {
         self.seed
     }
@@ -249,15 +256,15 @@ impl<F> ClusterState<F> {
 
     // Requests.
 
-    pub(crate) fn ask(&mut self, request: ClusterRequest) {
+    pub(crate) fn push_request(&mut self, request: ClusterRequest) {
         self.requests.push_back(request);
     }
 
-    /// All that this turn asks for, and what was not taken before.
+    /// The requests of this turn, after those that were not sent before.
     pub(crate) fn requests(&mut self) -> &mut VecDeque<ClusterRequest> {
-        // Behind all that it is about.
+        // Behind the filters that it covers.
         if let Some(ticket) = self.interest_syncs.take_next() {
-            self.ask(ClusterRequest::InterestSync { ticket });
+            self.push_request(ClusterRequest::InterestSync { ticket });
         }
         self.broadcast_bytes += self.broadcasts.bytes();
         let batches = self.broadcasts.take();
@@ -266,7 +273,7 @@ impl<F> ClusterState<F> {
         &mut self.requests
     }
 
-    /// A message of QoS 0 goes to other nodes when the turn is over; false where too many wait.
+    /// Queues a message of QoS 0 for other nodes until the end of the turn; returns false if the queue is full.
     pub(crate) fn broadcast(&mut self, message: &MessageRef<'_>) -> bool {
         let waiting_bytes = self.broadcast_bytes + self.broadcasts.bytes();
         let has_room = waiting_bytes + message.stored_bytes() <= self.settings.broadcasts_max_bytes;
@@ -276,7 +283,7 @@ impl<F> ClusterState<F> {
         has_room
     }
 
-    /// Some requests have been taken.
+    /// Updates the byte count after some requests were sent.
     pub(crate) fn remove_sent_requests(&mut self) {
         if self.broadcast_bytes > 0 {
             let bytes = |request: &ClusterRequest| match request {
@@ -289,7 +296,7 @@ impl<F> ClusterState<F> {
 
     // Sessions.
 
-    /// A session of this shard is this node's from now on. `claimed_by`: the connection, and the epoch of its claim.
+    /// Starts to serve a session of this shard. `claimed_by` is the connection and the epoch of its claim.
     pub(crate) fn serve(
         &mut self,
         session: SessionIndex,
@@ -300,20 +307,20 @@ impl<F> ClusterState<F> {
     ) {
         let slot = self.log.follow(next.as_ref());
         let mut served = Box::new(ServedSession::new(client, claimed_by, slot));
-        served.saving.passed = self.passed;
+        served.saving.routed_spans = self.routed_spans;
         if self.served.len() <= session.number() {
             self.served.resize_with(session.number() + 1, || None);
         }
-        self.rounds.begin(now_ms, self.settings.passed_save_ms);
+        self.session_scan.begin(now_ms, self.settings.passed_save_ms);
         self.served[session.number()] = Some(served);
         self.directory.insert(client, session, &self.served);
     }
 
-    /// The session is not served any more.
+    /// Stops serving a session.
     pub(crate) fn leave(&mut self, session: SessionIndex) -> Option<Box<ServedSession>> {
         let served = self.served.get_mut(session.number())?.take()?;
         self.directory.remove(served.client, session);
-        self.log.forget(served.slot);
+        self.log.remove_follower(served.slot);
         self.joining.leave(served.client);
         self.publishing_bytes -= served.publishing_bytes();
         Some(served)
@@ -332,45 +339,45 @@ impl<F> ClusterState<F> {
         self.directory.find(client, &self.served)
     }
 
-    /// Whether a session outlives its connection, so that what its client is told has to be saved before.
+    /// Whether a session outlives its connection, so that its changes must be saved before they are acknowledged.
     pub(crate) fn is_persisted(&self, session: SessionIndex) -> bool {
         self.served(session).is_some_and(|served| served.is_persisted)
     }
 
-    pub(crate) fn keep(&mut self, session: SessionIndex, is_persisted: bool) {
+    pub(crate) fn set_persistent(&mut self, session: SessionIndex, is_persisted: bool) {
         if let Some(served) = self.served_mut(session) {
             served.is_persisted = is_persisted;
         }
     }
 
-    /// What holds when the connection ends has changed. Whoever is told of that has to wait until it is saved.
+    /// Marks the settings for the end of the connection as changed. An acknowledgement of that must also wait for a save.
     pub(crate) fn record_disconnect_settings(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
             served.are_disconnect_settings_changed = true;
         }
     }
 
-    /// Whether the cluster has to be told what holds when the connection ends. It is told then.
+    /// Returns and clears whether the settings for the end of the connection must be sent.
     pub(crate) fn take_disconnect_settings_changed(&mut self, session: SessionIndex) -> bool {
         self.served_mut(session).is_some_and(|served| std::mem::take(&mut served.are_disconnect_settings_changed))
     }
 
-    /// Bytes of the session's filters in its state; `count` counts them where they are not known.
+    /// The bytes of the session's filters in its state; calls `count` if they are not known.
     pub(crate) fn filter_bytes(&mut self, session: SessionIndex, count: impl FnOnce() -> usize) -> usize {
         self.served_mut(session).map_or(0, |served| served.filter_bytes(count))
     }
 
-    /// A filter has come or gone.
+    /// Counts a new filter, or one that was removed.
     pub(crate) fn count_filter(&mut self, session: SessionIndex, bytes: usize, has_come: bool) {
         if let Some(served) = self.served_mut(session) {
             served.count_filter(bytes, has_come);
         }
     }
 
-    /// The client has been let in; or, with a connection, its CONNECT waits.
-    pub(crate) fn let_in(&mut self, session: SessionIndex) {
+    /// Ends the claim of a session, whose client is accepted.
+    pub(crate) fn clear_claim(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
-            served.let_in();
+            served.clear_claim();
         }
     }
 
@@ -379,44 +386,44 @@ impl<F> ClusterState<F> {
         self.served(session)?.claimed_by()
     }
 
-    // What clients publish.
+    // Messages of clients.
 
-    /// Whether no more messages are taken on their way to the log.
+    /// Whether too many bytes are being stored in the log.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.publishing_bytes >= self.settings.publishing_max_bytes
     }
 
-    /// A client's publisher waits.
-    pub(crate) fn wait_for_room(&mut self, id: ConnectionId) {
-        self.ahead.push(id);
+    /// Adds a publisher that waits for room.
+    pub(crate) fn add_paused_publisher(&mut self, id: ConnectionId) {
+        self.paused_publishers.push(id);
     }
 
-    /// Those who wait, if there is room again.
+    /// The waiting publishers, if there is room again.
     pub(crate) fn take_unblocked(&mut self) -> Vec<ConnectionId> {
-        if self.ahead.is_empty() || self.publishing_bytes > self.settings.publishing_max_bytes / 2 {
+        if self.paused_publishers.is_empty() || self.publishing_bytes > self.settings.publishing_max_bytes / 2 {
             return Vec::new();
         }
-        std::mem::take(&mut self.ahead)
+        std::mem::take(&mut self.paused_publishers)
     }
 
-    /// A message goes to the log: one of QoS 2 with its Packet Identifier.
+    /// Publishes a message to the log; one of QoS 2 with its packet identifier.
     pub(crate) fn publish(
         &mut self,
         session: SessionIndex,
         topic: &str,
-        answering: AckTiming,
+        ack_timing: AckTiming,
         packet_id: Option<PacketId>,
         retain: Option<RetainInfo>,
         message: Vec<u8>,
     ) -> bool {
         let Some(served) = self.served_mut(session) else { return false };
         let (client, ticket, bytes) = (served.client, served.next_ticket(), message.len());
-        // Nobody sends again what was answered at once, nor anything before it because of it.
-        let refusal_seen = if answering == AckTiming::Immediate { ticket } else { served.last_refused() };
-        served.push_pending(PendingEvent::Stored { ticket, bytes, answering });
+        // A message that was acknowledged at once is not sent again, nor are those before it.
+        let refusal_seen = if ack_timing == AckTiming::Immediate { ticket } else { served.last_refused() };
+        served.push_pending(PendingEvent::Stored { ticket, bytes, ack_timing });
         self.publishing_bytes += bytes;
-        self.ask(ClusterRequest::Publish {
+        self.push_request(ClusterRequest::Publish {
             client,
             ticket,
             refusal_seen,
@@ -428,7 +435,7 @@ impl<F> ClusterState<F> {
         true
     }
 
-    /// A message of an operator goes to the log. Gives what its promise is known by.
+    /// Publishes a message of an operator to the log. Returns a handle for its outcome.
     pub(crate) fn publish_as_operator(
         &mut self,
         topic: &str,
@@ -438,67 +445,67 @@ impl<F> ClusterState<F> {
         let ticket = self.next_number();
         self.publishing_bytes += message.len();
         let range = self.operator_publishes.begin(ticket, message.len());
-        self.ask(ClusterRequest::PublishFromOperator { ticket, topic: topic.into(), retain, message });
+        self.push_request(ClusterRequest::PublishFromOperator { ticket, topic: topic.into(), retain, message });
         range
     }
 
-    /// The message of an operator is safe, or will never be in the log.
-    pub(crate) fn was_published(&mut self, ticket: u64, is_stored: bool) {
+    /// Records that a message of an operator was stored, or never will be.
+    pub(crate) fn record_operator_publish(&mut self, ticket: u64, is_stored: bool) {
         self.publishing_bytes -= self.operator_publishes.end(ticket, is_stored);
     }
 
     pub(crate) fn operator_publish_outcome(&self, range: PublishRange) -> OperatorPublishOutcome {
-        self.operator_publishes.fate(range)
+        self.operator_publishes.outcome(range)
     }
 
-    /// The operator has been told of that.
+    /// Forgets outcomes that were reported to the operator.
     pub(crate) fn remove_operator_publish(&mut self, range: PublishRange) {
         self.operator_publishes.remove_reported(range);
     }
 
-    /// PUBREL has come.
+    /// Releases a packet identifier after PUBREL.
     pub(crate) fn release(&mut self, session: SessionIndex, packet_id: PacketId) {
         if let Some(served) = self.served_mut(session) {
             served.push_pending(PendingEvent::Completed(packet_id));
             let client = served.client;
-            self.ask(ClusterRequest::Release { client, packet_id });
+            self.push_request(ClusterRequest::Release { client, packet_id });
         }
     }
 
-    pub(crate) fn stored(&mut self, client: ClientKey, ticket: u64) -> Option<SessionIndex> {
+    pub(crate) fn record_stored(&mut self, client: ClientKey, ticket: u64) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
-        let bytes = self.served_mut(session)?.stored(ticket);
+        let bytes = self.served_mut(session)?.record_stored(ticket);
         self.publishing_bytes -= bytes;
         Some(session)
     }
 
-    /// A message will never be in the log; gives the session of its publisher, and when that is told, or was.
-    pub(crate) fn not_stored(&mut self, client: ClientKey, ticket: u64) -> Option<(SessionIndex, AckTiming)> {
+    /// Records that a message will never be in the log; returns its publisher's session, and when it is or was acknowledged.
+    pub(crate) fn record_not_stored(&mut self, client: ClientKey, ticket: u64) -> Option<(SessionIndex, AckTiming)> {
         let session = self.session_of(client)?;
-        let (bytes, answering) = self.served_mut(session)?.not_stored(ticket);
+        let (bytes, ack_timing) = self.served_mut(session)?.record_not_stored(ticket);
         self.publishing_bytes -= bytes;
-        Some((session, answering))
+        Some((session, ack_timing))
     }
 
-    /// How many messages have been acknowledged that may not be in the log, of all clients that are here.
+    /// The number of messages of all served clients that were acknowledged and may not be in the log.
     pub(crate) fn acknowledged_before_stored(&self) -> u64 {
         self.served.iter().flatten().map(|served| served.acknowledged_before_stored()).sum()
     }
 
-    /// Whether the answer to a message is that it is refused.
+    /// Whether a message was refused.
     pub(crate) fn take_refused(&mut self, session: SessionIndex, until: LogPosition) -> bool {
         self.served_mut(session).is_some_and(|served| served.take_refused(until))
     }
 
-    pub(crate) fn completed(&mut self, client: ClientKey, packet_id: PacketId) -> Option<SessionIndex> {
+    pub(crate) fn record_completed(&mut self, client: ClientKey, packet_id: PacketId) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
-        self.served_mut(session)?.completed(packet_id);
+        self.served_mut(session)?.record_completed(packet_id);
         Some(session)
     }
 
-    // What is saved.
+    // Saves.
 
-    /// A session is to be saved, and what is acknowledged from now on waits for that.
+    /// Requests a save of a session, which later acknowledgements wait for.
     pub(crate) fn await_save(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
             served.await_save();
@@ -506,7 +513,7 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// The client has acknowledged something.
+    /// Counts an acknowledgement of a client, and schedules a save.
     pub(crate) fn record_acknowledged(&mut self, session: SessionIndex, now_ms: u64) {
         let checkpoint_ms = self.settings.checkpoint_ms;
         let Some(served) = self.served_mut(session).filter(|served| served.is_persisted) else { return };
@@ -519,46 +526,46 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// A session joins a group, and what is acknowledged from now on waits for that.
+    /// Delays later acknowledgements until a session has joined a group.
     pub(crate) fn await_join(&mut self, session: SessionIndex, group: GroupKey) {
         if let Some(served) = self.served_mut(session) {
             served.push_pending(PendingEvent::Joined(group));
         }
     }
 
-    /// It is a member, or never will be.
+    /// Ends the wait for a join, which succeeded or failed.
     pub(crate) fn end_join(&mut self, client: ClientKey, group: GroupKey) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
-        self.served_mut(session)?.joined(group);
+        self.served_mut(session)?.record_joined(group);
         Some(session)
     }
 
-    /// A member does not have a message of its group any more. What it has not acknowledged is for any other.
+    /// Settles a message of a member of a group. A message that was not acknowledged goes to another member.
     pub(crate) fn settle(&mut self, slot: Slot, at: LogPlace, member: SessionKey, is_done: bool, now_ms: u64) {
         let Some(group) = self.homes.get_mut(slot) else { return };
         if !group.settle(at, member, is_done) {
             return;
         }
-        let goes_on = group.has_much_room(&member, &self.settings);
+        let resumes = group.can_resume_reading(&member, &self.settings);
         if is_done {
             self.log.complete(slot, at, now_ms);
         } else {
             self.log.requeue(slot, at);
         }
-        if goes_on {
+        if resumes {
             self.log.unblock(slot);
         }
         self.remove_group_if_idle(slot);
     }
 
-    /// A group that this node has nothing of any more is forgotten.
+    /// Removes a group with which this node has nothing more to do.
     pub(crate) fn remove_group_if_idle(&mut self, slot: Slot) {
         if self.homes.remove_if_idle(slot) {
-            self.log.forget(slot);
+            self.log.remove_follower(slot);
         }
     }
 
-    /// A session is to be saved, and nothing waits for that.
+    /// Requests a save of a session that nothing waits for.
     pub(crate) fn request_save(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
             served.saving.is_wanted = true;
@@ -566,7 +573,7 @@ impl<F> ClusterState<F> {
         }
     }
 
-    /// Finds the sessions that are to be saved by now.
+    /// Requests the saves that are due.
     pub(crate) fn collect_due(&mut self, now_ms: u64) {
         while let Some((session, epoch)) = self.checkpoints.next(now_ms) {
             let is_due = |served: &&ServedSession| served.epoch() == epoch && served.saving.unsaved > 0;
@@ -575,31 +582,32 @@ impl<F> ClusterState<F> {
             }
         }
         let places = if self.directory.is_empty() { 0 } else { self.served.len() };
-        let places = self.rounds.next(places, now_ms, self.settings.passed_save_ms);
+        let places = self.session_scan.next(places, now_ms, self.settings.passed_save_ms);
         for session in places.filter_map(SessionIndex::new) {
-            let is_passed = |served: &&ServedSession| served.is_persisted && served.saving.passed < self.passed;
-            if self.served(session).filter(is_passed).is_some() {
+            let has_unsaved_position =
+                |served: &&ServedSession| served.is_persisted && served.saving.routed_spans < self.routed_spans;
+            if self.served(session).filter(has_unsaved_position).is_some() {
                 self.request_save(session);
             }
         }
     }
 
-    /// When that is to be done again.
+    /// When the next task is due.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        let sessions = [self.checkpoints.first_ms(), self.rounds.next_ms()].into_iter().flatten();
+        let sessions = [self.checkpoints.first_ms(), self.session_scan.next_ms()].into_iter().flatten();
         let groups = self.log.next_due_ms().into_iter().chain(self.homes.next_due_ms());
         sessions.chain(groups).chain(self.retained_searches.next_due_ms()).chain(self.stalled.next_due_ms()).min()
     }
 
-    /// A session whose state goes out now, and the number of that.
+    /// The next session to save, and the number of the save.
     pub(crate) fn next_save(&mut self) -> Option<(SessionIndex, ClientKey, u64)> {
-        let passed = self.passed;
+        let routed_spans = self.routed_spans;
         while let Some(session) = self.to_save.pop() {
             if let Some(served) = self.served_mut(session)
                 && served.saving.is_wanted
                 && !served.saving.is_under_way
             {
-                return Some((session, served.client, served.begin_save(passed)));
+                return Some((session, served.client, served.begin_save(routed_spans)));
             }
         }
         None
@@ -609,74 +617,74 @@ impl<F> ClusterState<F> {
         !self.to_save.is_empty()
     }
 
-    pub(crate) fn saved(&mut self, client: ClientKey, number: u64) -> Option<SessionIndex> {
+    pub(crate) fn record_saved(&mut self, client: ClientKey, number: u64) -> Option<SessionIndex> {
         let session = self.session_of(client)?;
         let served = self.served_mut(session)?;
-        served.saved(number);
+        served.record_saved(number);
         if served.saving.is_wanted {
             self.to_save.push(session);
         }
         Some(session)
     }
 
-    // What comes of the log.
+    // Messages from the log.
 
-    /// All of what is being routed has been routed. Gives how many messages have been lost on the way.
+    /// Finishes the current span. Returns how many messages were lost.
     pub(crate) fn finish_span(&mut self) -> u64 {
-        let Some((RoutingSpan { walk, span, .. }, lost)) = self.log.finish_span() else { return 0 };
-        if walk == DeliverySource::Live {
-            self.passed += 1;
-            self.ask(ClusterRequest::Received { partition: span.partition, until: span.until });
+        let Some((RoutingSpan { source, span, .. }, lost)) = self.log.finish_span() else { return 0 };
+        if source == DeliverySource::Live {
+            self.routed_spans += 1;
+            self.push_request(ClusterRequest::Received { partition: span.partition, until: span.until });
         }
         span.lost + lost as u64
     }
 
-    /// All before these places has been routed.
+    /// Everything before these places was routed.
     pub(crate) fn positions(&self) -> Places {
         self.log.positions()
     }
 
-    /// Whether a session wants the copy of a message that is at hand.
+    /// Whether a session needs this copy of a message.
     pub(crate) fn wants(&self, session: SessionIndex, at: LogPlace) -> bool {
         self.served(session).is_some_and(|served| self.log.wants(served.slot, at))
     }
 
-    /// Whether a session stands behind this message already.
+    /// Whether a session's position is past this message.
     pub(crate) fn is_ahead_of(&self, session: SessionIndex, at: LogPlace) -> bool {
         self.served(session).is_some_and(|served| at.place < self.log.next_place(served.slot, at.partition))
     }
 
-    /// The first place in a partition that a session has not been offered.
+    /// The first place in a partition that was not offered to a session.
     pub(crate) fn next_place(&self, session: SessionIndex, partition: Partition) -> Place {
         self.served(session).map_or(Place::START, |served| self.log.next_place(served.slot, partition))
     }
 
-    /// A session has no room for a message now: it reads on from there when it has some.
+    /// Blocks a session without room at a message; it reads on from there later.
     pub(crate) fn block(&mut self, session: SessionIndex, at: LogPlace) {
         if let Some(slot) = self.served(session).map(|served| served.slot) {
             self.log.block(slot, at);
         }
     }
 
-    /// A session has room.
+    /// Unblocks a session that has room.
     pub(crate) fn unblock(&mut self, session: SessionIndex) {
         if let Some(slot) = self.served(session).map(|served| served.slot) {
             self.log.unblock(slot);
         }
     }
 
-    /// The session gets a copy of the message at hand.
-    pub(crate) fn count_deliveries(&mut self, session: SessionIndex, at: LogPlace) {
-        let offer = self.log.offer();
+    /// Records that a session gets a copy of the current message.
+    pub(crate) fn record_delivery(&mut self, session: SessionIndex, at: LogPlace) {
+        let number = self.log.current_number();
         if let Some(served) = self.served_mut(session) {
-            served.last_given = offer;
+            served.last_delivered = number;
             let slot = served.slot;
             self.log.take(slot, at);
         }
     }
 
-    /// The session has had a copy of the message at hand: all copies of one message are taken, or none is.
-    pub(crate) fn was_already_given(&self, session: SessionIndex) -> bool {
-        self.served(session).is_some_and(|served| served.last_given == self.log.offer())
+    /// Whether a session got a copy of the current message: a session accepts either all copies of a message or none.
+    pub(crate) fn was_already_delivered(&self, session: SessionIndex) -> bool {
+        self.served(session).is_some_and(|served| served.last_delivered == self.log.current_number())
     }
 }

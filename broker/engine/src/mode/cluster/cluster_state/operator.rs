@@ -1,31 +1,31 @@
-//! Messages of operators on their way to the log, and what has become of them.
+//! Messages of operators that are being stored in the log, and their outcomes.
 
 use std::collections::BTreeMap;
 
 use crate::operations::publish_range::PublishRange;
 
-/// Messages that the log has not taken, of which that is remembered until the operator is told.
+/// The maximum number of failed messages whose outcome is stored until the operator gets it.
 const FAILED_MAX: usize = 4096;
 
-/// What has become of messages.
+/// The outcome of one or more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OperatorPublishOutcome {
-    /// That is not known of all of them.
+    /// Some of them are pending.
     Open,
     Stored,
     /// One of them is not in the log and never will be.
     Refused,
-    /// Nobody knows of one of them whether it is in the log.
+    /// It is not known whether one of them is in the log.
     Unknown,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct OperatorPublishes {
-    /// Those that are not known to be in the log, by their tickets.
+    /// Messages that are not known to be in the log, by ticket.
     messages: BTreeMap<u64, Message>,
     failed: usize,
-    /// Of these and all before it is not remembered any more whether they have failed.
-    forgotten: u64,
+    /// Outcomes up to this ticket may have been evicted.
+    evicted_through: u64,
 }
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl OperatorPublishes {
         PublishRange::one(ticket)
     }
 
-    /// Gives the bytes that are not on their way any more.
+    /// Ends a pending message and returns its size in bytes.
     pub(crate) fn end(&mut self, ticket: u64, is_stored: bool) -> usize {
         let Some(Message::Pending { bytes }) = self.messages.get(&ticket) else { return 0 };
         let bytes = *bytes;
@@ -49,13 +49,13 @@ impl OperatorPublishes {
         } else {
             self.messages.insert(ticket, Message::Failed(OperatorPublishOutcome::Refused));
             self.failed += 1;
-            self.forget();
+            self.evict();
         }
         bytes
     }
 
-    /// The life of the node is over: what was on its way may be in the log or not. Gives the bytes of that.
-    pub(crate) fn end_life(&mut self) -> usize {
+    /// Ends the node's incarnation: the outcome of pending messages is unknown. Returns their size in bytes.
+    pub(crate) fn end_incarnation(&mut self) -> usize {
         let mut ended = 0;
         for message in self.messages.values_mut() {
             if let Message::Pending { bytes } = *message {
@@ -64,28 +64,27 @@ impl OperatorPublishes {
                 self.failed += 1;
             }
         }
-        self.forget();
+        self.evict();
         ended
     }
 
-    pub(crate) fn fate(&self, range: PublishRange) -> OperatorPublishOutcome {
-        if range.first <= self.forgotten {
+    pub(crate) fn outcome(&self, range: PublishRange) -> OperatorPublishOutcome {
+        if range.first <= self.evicted_through {
             return OperatorPublishOutcome::Unknown;
         }
-        let mut fate = OperatorPublishOutcome::Stored;
+        let mut outcome = OperatorPublishOutcome::Stored;
         for message in self.messages.range(range.first..=range.last).map(|(_, message)| message) {
             match message {
                 Message::Pending { .. } => return OperatorPublishOutcome::Open,
-                Message::Failed(OperatorPublishOutcome::Unknown) => fate = OperatorPublishOutcome::Unknown,
-                Message::Failed(failed) if fate == OperatorPublishOutcome::Stored => fate = *failed,
+                Message::Failed(OperatorPublishOutcome::Unknown) => outcome = OperatorPublishOutcome::Unknown,
+                Message::Failed(failed) if outcome == OperatorPublishOutcome::Stored => outcome = *failed,
                 Message::Failed(_) => {}
             }
         }
-        fate
+        outcome
     }
 
-    /// Whoever has asked for these messages has been told what has become of them. Where those of others may lie between them, they are remembered
-    /// for these.
+    /// Removes outcomes that were reported. If messages of others may be in the range, the outcomes stay.
     pub(crate) fn remove_reported(&mut self, range: PublishRange) {
         if range.last - range.first + 1 != range.count {
             return;
@@ -98,12 +97,12 @@ impl OperatorPublishes {
         }
     }
 
-    fn forget(&mut self) {
+    fn evict(&mut self) {
         while self.failed > FAILED_MAX {
             let first = self.messages.iter().find(|(_, message)| matches!(message, Message::Failed(_)));
             let Some(ticket) = first.map(|(ticket, _)| *ticket) else { return };
             self.messages.remove(&ticket);
-            self.forgotten = self.forgotten.max(ticket);
+            self.evicted_through = self.evicted_through.max(ticket);
             self.failed -= 1;
         }
     }
@@ -115,56 +114,62 @@ mod tests {
 
     #[test]
     fn several_messages_are_safe_when_each_is() {
-        let mut own = OperatorPublishes::default();
-        let both = own.begin(3, 10).with(own.begin(7, 5));
-        assert_eq!((own.end(3, true), own.fate(both)), (10, OperatorPublishOutcome::Open));
-        assert_eq!((own.end(7, true), own.fate(both)), (5, OperatorPublishOutcome::Stored));
-        assert_eq!(own.end(7, false), 0, "it has been told");
-        let both = own.begin(8, 1).with(own.begin(9, 1));
-        own.end(9, false);
-        assert_eq!(own.fate(both), OperatorPublishOutcome::Open);
-        own.end(8, true);
-        assert_eq!(own.fate(both), OperatorPublishOutcome::Refused);
+        let mut publishes = OperatorPublishes::default();
+        let both = publishes.begin(3, 10).with(publishes.begin(7, 5));
+        assert_eq!((publishes.end(3, true), publishes.outcome(both)), (10, OperatorPublishOutcome::Open));
+        assert_eq!((publishes.end(7, true), publishes.outcome(both)), (5, OperatorPublishOutcome::Stored));
+        assert_eq!(publishes.end(7, false), 0, "it has ended");
+        let both = publishes.begin(8, 1).with(publishes.begin(9, 1));
+        publishes.end(9, false);
+        assert_eq!(publishes.outcome(both), OperatorPublishOutcome::Open);
+        publishes.end(8, true);
+        assert_eq!(publishes.outcome(both), OperatorPublishOutcome::Refused);
     }
 
     #[test]
     fn what_was_on_its_way_when_a_life_ended_is_not_known_to_be_safe() {
-        let mut own = OperatorPublishes::default();
-        let (one, other) = (own.begin(1, 1), own.begin(2, 1));
-        own.end(1, true);
-        assert_eq!(own.end_life(), 1);
-        assert_eq!((own.fate(one), own.fate(other)), (OperatorPublishOutcome::Stored, OperatorPublishOutcome::Unknown));
+        let mut publishes = OperatorPublishes::default();
+        let (one, other) = (publishes.begin(1, 1), publishes.begin(2, 1));
+        publishes.end(1, true);
+        assert_eq!(publishes.end_incarnation(), 1);
+        assert_eq!(
+            (publishes.outcome(one), publishes.outcome(other)),
+            (OperatorPublishOutcome::Stored, OperatorPublishOutcome::Unknown)
+        );
     }
 
     #[test]
     fn what_has_been_told_is_not_remembered() {
-        let mut own = OperatorPublishes::default();
-        let (one, other, third) = (own.begin(1, 1), own.begin(2, 1), own.begin(3, 1));
+        let mut publishes = OperatorPublishes::default();
+        let (one, other, third) = (publishes.begin(1, 1), publishes.begin(2, 1), publishes.begin(3, 1));
         for ticket in 1..=3 {
-            own.end(ticket, false);
+            publishes.end(ticket, false);
         }
-        // The second one is somebody else's.
-        own.remove_reported(one.with(third));
-        assert_eq!((own.failed, own.fate(other)), (3, OperatorPublishOutcome::Refused));
-        own.remove_reported(one.with(other));
-        assert_eq!((own.failed, own.messages.len(), own.fate(third)), (1, 1, OperatorPublishOutcome::Refused));
-        own.remove_reported(third);
-        assert_eq!((own.failed, own.messages.len()), (0, 0));
-        // What is on its way stays.
-        let open = own.begin(4, 1);
-        own.remove_reported(open);
-        assert_eq!((own.end(4, false), own.fate(open)), (1, OperatorPublishOutcome::Refused));
+        // The second message belongs to another operator.
+        publishes.remove_reported(one.with(third));
+        assert_eq!((publishes.failed, publishes.outcome(other)), (3, OperatorPublishOutcome::Refused));
+        publishes.remove_reported(one.with(other));
+        assert_eq!(
+            (publishes.failed, publishes.messages.len(), publishes.outcome(third)),
+            (1, 1, OperatorPublishOutcome::Refused)
+        );
+        publishes.remove_reported(third);
+        assert_eq!((publishes.failed, publishes.messages.len()), (0, 0));
+        // A pending message stays.
+        let open = publishes.begin(4, 1);
+        publishes.remove_reported(open);
+        assert_eq!((publishes.end(4, false), publishes.outcome(open)), (1, OperatorPublishOutcome::Refused));
     }
 
     #[test]
     fn what_has_been_forgotten_is_not_taken_for_safe() {
-        let mut own = OperatorPublishes::default();
-        let first = own.begin(1, 1);
-        own.end(1, false);
+        let mut publishes = OperatorPublishes::default();
+        let first = publishes.begin(1, 1);
+        publishes.end(1, false);
         for ticket in 2..FAILED_MAX as u64 + 2 {
-            own.begin(ticket, 1);
-            own.end(ticket, false);
+            publishes.begin(ticket, 1);
+            publishes.end(ticket, false);
         }
-        assert_eq!((own.fate(first), own.messages.len()), (OperatorPublishOutcome::Unknown, FAILED_MAX));
+        assert_eq!((publishes.outcome(first), publishes.messages.len()), (OperatorPublishOutcome::Unknown, FAILED_MAX));
     }
 }

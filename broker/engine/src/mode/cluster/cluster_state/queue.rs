@@ -1,8 +1,8 @@
-//! A verb that queues of the standard library get later than the oldest compiler that is supported.
+//! `VecDeque::pop_front_if`, for compilers whose standard library does not have it.
 
 use std::collections::VecDeque;
 
-/// Takes the first off the queue if `is_meant`.
-pub(super) fn pop_front_if<T>(queue: &mut VecDeque<T>, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
-    if queue.front().is_some_and(is_meant) { queue.pop_front() } else { None }
+/// Removes the first element if `predicate` holds for it.
+pub(super) fn pop_front_if<T>(queue: &mut VecDeque<T>, predicate: impl FnOnce(&T) -> bool) -> Option<T> {
+    if queue.front().is_some_and(predicate) { queue.pop_front() } else { None }
 }

@@ -1,22 +1,22 @@
-//! Clients whose SUBSCRIBE waits until this node has all that was retained before.
+//! Clients whose SUBSCRIBE waits until this node has all earlier retained messages.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::log_place::Places;
 use crate::index::ConnectionId;
 
-/// How far a search has come.
+/// The progress of a search.
 #[derive(Debug)]
 enum Step {
-    /// The cluster is asked up to where the store has to be.
-    Asked(u64),
-    /// The store is there, and the shard is to have routed as much of the log, so that nothing comes again that was retained before. It
-    /// waits no longer than until this moment.
+    /// The cluster was asked for the position that the store has to reach.
+    Requested(u64),
+    /// The store has reached it, and the shard waits until it has routed as much of the log, so that no retained message is delivered
+    /// twice. The wait ends at this time at the latest.
     Lagging(Box<Places>, u64),
     Ready,
 }
 
-/// All such clients of a shard.
+/// The waiting clients of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedSearches {
     steps: BTreeMap<ConnectionId, Step>,
@@ -29,17 +29,17 @@ impl RetainedSearches {
     }
 
     pub(crate) fn begin(&mut self, id: ConnectionId, ticket: u64) {
-        self.forget(id);
+        self.remove(id);
         self.by_ticket.insert(ticket, id);
-        self.steps.insert(id, Step::Asked(ticket));
+        self.steps.insert(id, Step::Requested(ticket));
     }
 
-    /// Whether the client waits, and has not got what it waits for.
+    /// Whether the client still waits.
     pub(crate) fn has(&self, id: ConnectionId) -> bool {
-        matches!(self.steps.get(&id), Some(Step::Asked(_) | Step::Lagging(..)))
+        matches!(self.steps.get(&id), Some(Step::Requested(_) | Step::Lagging(..)))
     }
 
-    /// The search for which the client has waited may begin, if it may.
+    /// Returns whether the client's search can begin, and removes it if so.
     pub(crate) fn take_ready(&mut self, id: ConnectionId) -> bool {
         let is_ready = matches!(self.steps.get(&id), Some(Step::Ready));
         if is_ready {
@@ -48,37 +48,37 @@ impl RetainedSearches {
         is_ready
     }
 
-    /// The store has all that was retained when this was asked.
-    pub(crate) fn found(&mut self, ticket: u64, reached: Places, until_ms: u64) {
+    /// Records that the store has everything that was retained at the time of the request.
+    pub(crate) fn record_reached(&mut self, ticket: u64, reached: Places, until_ms: u64) {
         if let Some(id) = self.by_ticket.remove(&ticket) {
             self.steps.insert(id, Step::Lagging(Box::new(reached), until_ms));
         }
     }
 
-    /// Those who need not wait any longer, in order, and whether they have waited for long enough.
+    /// Clients whose wait is over, in order, and whether it timed out.
     pub(crate) fn release(&mut self, positions: &Places, now_ms: u64) -> Vec<(ConnectionId, bool)> {
         let mut released = Vec::new();
         for (id, step) in &mut self.steps {
             if let Step::Lagging(reached, until_ms) = step {
-                let has_come = reached.iter().zip(positions).all(|(reached, position)| reached < position);
-                if has_come || *until_ms <= now_ms {
+                let is_routed = reached.iter().zip(positions).all(|(reached, position)| reached < position);
+                if is_routed || *until_ms <= now_ms {
                     *step = Step::Ready;
-                    released.push((*id, !has_come));
+                    released.push((*id, !is_routed));
                 }
             }
         }
         released
     }
 
-    /// When somebody has waited long enough.
+    /// When the first wait times out.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let due_ms = |step: &Step| if let Step::Lagging(_, until_ms) = step { Some(*until_ms) } else { None };
         self.steps.values().filter_map(due_ms).min()
     }
 
-    /// The client is gone.
-    pub(crate) fn forget(&mut self, id: ConnectionId) {
-        if let Some(Step::Asked(ticket)) = self.steps.remove(&id) {
+    /// Removes a disconnected client.
+    pub(crate) fn remove(&mut self, id: ConnectionId) {
+        if let Some(Step::Requested(ticket)) = self.steps.remove(&id) {
             self.by_ticket.remove(&ticket);
         }
     }
@@ -103,7 +103,7 @@ mod tests {
                 && !retained_searches.has(id(3))
                 && retained_searches.release(&at(99), 99).is_empty()
         );
-        retained_searches.found(10, at(5), 1_000);
+        retained_searches.record_reached(10, at(5), 1_000);
         assert_eq!((retained_searches.release(&at(5), 0), retained_searches.next_due_ms()), (Vec::new(), Some(1_000)));
         assert_eq!(retained_searches.release(&at(6), 0), [(id(1), false)]);
         assert!(
@@ -111,16 +111,16 @@ mod tests {
                 && retained_searches.take_ready(id(1))
                 && !retained_searches.take_ready(id(1))
         );
-        retained_searches.found(11, at(5), 1_000);
+        retained_searches.record_reached(11, at(5), 1_000);
         assert_eq!(retained_searches.release(&at(5), 1_000), [(id(2), true)]);
-        // One that is gone is not found, and the next search of a connection is another one.
+        // A removed search is not completed, and the next search of the connection is another one.
         retained_searches.begin(id(3), 12);
-        retained_searches.forget(id(3));
+        retained_searches.remove(id(3));
         retained_searches.begin(id(3), 13);
-        retained_searches.found(12, at(1), 0);
+        retained_searches.record_reached(12, at(1), 0);
         assert!(retained_searches.has(id(3)) && retained_searches.release(&at(9), 9).is_empty());
-        retained_searches.forget(id(3));
-        retained_searches.forget(id(2));
+        retained_searches.remove(id(3));
+        retained_searches.remove(id(2));
         assert!(retained_searches.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! A session that this shard serves: what its client is told later, and what is to be saved.
+//! A session that this shard serves, with its pending events and saves.
 
 use std::collections::VecDeque;
 
@@ -10,29 +10,30 @@ use tautwire_session::LogPosition;
 use super::queue::pop_front_if;
 use crate::index::ConnectionId;
 
-/// Something that has to come true before the client is told of it.
+/// An event that acknowledgements wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PendingEvent {
-    /// The message with this ticket is in the log. It has so many bytes.
-    Stored { ticket: u64, bytes: usize, answering: AckTiming },
-    /// The identifier of a QoS 2 message is free.
+    /// The message with this ticket and size is in the log.
+    Stored { ticket: u64, bytes: usize, ack_timing: AckTiming },
+    /// The packet identifier of a QoS 2 message is free.
     Completed(PacketId),
-    /// What was to be saved with this number is.
+    /// The save with this number is complete.
     Saved(u64),
     /// The session is a member of a group.
     Joined(GroupKey),
-    /// The cluster has answered this question: all nodes know what is listened to.
+    /// The request with this ticket is answered: all nodes know the announced filters.
     InterestSync(u64),
 }
 
-/// When the publisher of a message is told that it has been taken.
+/// When a message is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AckTiming {
-    /// It is of QoS 0.
+    /// A message of QoS 0.
     Never,
-    /// Before the log has it.
+    /// Before the log has stored it.
     Immediate,
-    /// Likewise, but behind answers to earlier messages. If one of these is refused, a client of 3.1.1 is disconnected, and sends both again.
+    /// Likewise, but after the acknowledgements of earlier messages. If one of these is refused, a client of 3.1.1 is disconnected, and
+    /// sends both again.
     InOrder,
     WhenStored,
 }
@@ -43,58 +44,58 @@ impl PendingEvent {
     }
 }
 
-/// A session of this shard that the record in the store says is this node's. There are many, and most do nothing.
+/// A session of this shard whose record in the store names this node. There are many, and most are idle.
 #[derive(Debug)]
 pub(crate) struct ServedSession {
     pub(super) client: ClientKey,
-    /// Of the claim: it grows with each claim of the session.
+    /// The epoch of the claim, which increases with each claim of the session.
     epoch: u64,
-    /// What it is called among those who follow the log.
+    /// Its slot among the followers of the log.
     pub(super) slot: Slot,
     /// The session outlives its connection.
     pub(super) is_persisted: bool,
-    /// The cluster does not know what holds when the connection ends.
+    /// The settings for the end of the connection have changed since they were sent.
     pub(super) are_disconnect_settings_changed: bool,
-    /// Bytes of its filters in its state, once somebody has asked. No state is larger than what the servers of the store take in one piece.
+    /// Bytes of its filters in its state, once they were counted. The store's servers limit the size of a state.
     filter_bytes: Option<u32>,
-    /// Number of the last thing that was awaited.
+    /// The number of the last pending event.
     last: u64,
-    /// Where there is something that few sessions have at a time.
-    unsettled: Option<Box<PendingState>>,
+    /// State that few sessions have at a time.
+    pending_state: Option<Box<PendingState>>,
     pub(super) saving: SaveState,
-    /// The number of the message that was given to the session last.
-    pub(super) last_given: u64,
+    /// The number of the last message that the session got.
+    pub(super) last_delivered: u64,
 }
 
 const _: () = assert!(size_of::<ServedSession>() <= 88);
 
-/// What a session has while its client is being let in, and while something is under way.
+/// The state of a session while its client waits for CONNACK or events are pending.
 #[derive(Debug, Default)]
 struct PendingState {
     /// The connection whose CONNECT waits for the session.
     claimed_by: Option<ConnectionId>,
-    /// What is awaited, in order, and whether it has come true. The first has not.
+    /// Pending events in order, and whether each has occurred. The first has not.
     awaited: VecDeque<(u64, PendingEvent, bool)>,
-    /// Messages that will never be in the log, and whose publisher has not been told so.
+    /// Messages that will never be in the log, and whose refusal was not sent to the publisher.
     refused: VecDeque<u64>,
     /// The ticket of the last such message.
     last_refused: u64,
 }
 
-/// What is to be saved.
+/// The state of a session's saves.
 #[derive(Debug, Default)]
 pub(super) struct SaveState {
-    /// The number of the last `Save` that went out.
+    /// The number of the last `Save` that was sent.
     pub(super) last: u64,
     pub(super) is_under_way: bool,
-    /// Something has changed that is to go out as soon as it can.
+    /// A save is requested.
     pub(super) is_wanted: bool,
-    /// An acknowledgement waits for the next one.
+    /// Makes later acknowledgements wait for the next `Save`.
     is_awaited: bool,
-    /// Acknowledgements of the client that are not saved.
+    /// Acknowledgements of the client since the last save.
     pub(super) unsaved: u32,
-    /// Spans that this shard had passed when the session was saved last.
-    pub(super) passed: u64,
+    /// The number of live spans that this shard had routed at the last save.
+    pub(super) routed_spans: u64,
 }
 
 impl ServedSession {
@@ -107,9 +108,9 @@ impl ServedSession {
             are_disconnect_settings_changed: false,
             filter_bytes: None,
             last: 0,
-            unsettled: Some(Box::new(PendingState { claimed_by: Some(connection), ..PendingState::default() })),
+            pending_state: Some(Box::new(PendingState { claimed_by: Some(connection), ..PendingState::default() })),
             saving: SaveState::default(),
-            last_given: 0,
+            last_delivered: 0,
         }
     }
 
@@ -121,13 +122,13 @@ impl ServedSession {
         self.epoch
     }
 
-    /// Bytes of its filters in its state; `count` counts them where they are not known.
+    /// The bytes of its filters in its state; calls `count` if they are not known.
     pub(super) fn filter_bytes(&mut self, count: impl FnOnce() -> usize) -> usize {
         let count = || u32::try_from(count()).unwrap_or(u32::MAX);
         *self.filter_bytes.get_or_insert_with(count) as usize
     }
 
-    /// A filter has come or gone.
+    /// Counts a new filter, or one that was removed.
     pub(super) fn count_filter(&mut self, bytes: usize, has_come: bool) {
         if let Some(known) = &mut self.filter_bytes {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -137,109 +138,109 @@ impl ServedSession {
 
     /// The connection whose CONNECT waits for the session.
     pub(super) fn claimed_by(&self) -> Option<ConnectionId> {
-        self.unsettled.as_ref()?.claimed_by
+        self.pending_state.as_ref()?.claimed_by
     }
 
-    /// No CONNECT waits any more.
-    pub(super) fn let_in(&mut self) {
-        if let Some(unsettled) = &mut self.unsettled {
-            unsettled.claimed_by = None;
+    /// Clears the connection whose CONNECT waited.
+    pub(super) fn clear_claim(&mut self) {
+        if let Some(pending_state) = &mut self.pending_state {
+            pending_state.claimed_by = None;
             self.settle();
         }
     }
 
-    // What is awaited.
+    // Pending events.
 
     fn awaited(&self) -> impl Iterator<Item = &(u64, PendingEvent, bool)> {
-        self.unsettled.iter().flat_map(|unsettled| &unsettled.awaited)
+        self.pending_state.iter().flat_map(|pending_state| &pending_state.awaited)
     }
 
-    /// What an acknowledgement waits for that is made now.
-    pub(crate) fn promise(&self) -> LogPosition {
+    /// The position that a new acknowledgement waits for.
+    pub(crate) fn last_position(&self) -> LogPosition {
         LogPosition(self.last)
     }
 
-    /// Up to here all has come true.
+    /// All events up to this position have occurred.
     pub(crate) fn reached(&self) -> LogPosition {
         LogPosition(self.awaited().next().map_or(self.last, |(number, ..)| number - 1))
     }
 
-    /// How much has not come true, or stands behind something that has not.
-    pub(crate) fn awaits(&self) -> usize {
-        self.unsettled.as_ref().map_or(0, |unsettled| unsettled.awaited.len())
+    /// The number of events that have not occurred, or follow one that has not.
+    pub(crate) fn pending_events(&self) -> usize {
+        self.pending_state.as_ref().map_or(0, |pending_state| pending_state.awaited.len())
     }
 
-    /// The ticket that the next message gets.
+    /// The ticket of the next message.
     pub(super) fn next_ticket(&self) -> u64 {
         self.last + 1
     }
 
-    /// The last ticket that is known to be refused.
+    /// The last ticket that was refused.
     pub(super) fn last_refused(&self) -> u64 {
-        self.unsettled.as_ref().map_or(0, |unsettled| unsettled.last_refused)
+        self.pending_state.as_ref().map_or(0, |pending_state| pending_state.last_refused)
     }
 
     pub(super) fn push_pending(&mut self, awaited: PendingEvent) {
         self.last += 1;
-        self.unsettled.get_or_insert_default().awaited.push_back((self.last, awaited, false));
+        self.pending_state.get_or_insert_default().awaited.push_back((self.last, awaited, false));
     }
 
-    /// The message with this ticket is in the log; gives its bytes.
-    pub(super) fn stored(&mut self, stored: u64) -> usize {
+    /// Records that the message with this ticket is in the log; returns its size in bytes.
+    pub(super) fn record_stored(&mut self, stored: u64) -> usize {
         self.complete_pending(|awaited| matches!(awaited, PendingEvent::Stored { ticket, .. } if *ticket == stored))
             .map_or(0, |awaited| awaited.bytes())
     }
 
-    /// The message with this ticket will never be in the log; gives its bytes, and when its publisher is told, or was.
-    pub(super) fn not_stored(&mut self, refused: u64) -> (usize, AckTiming) {
-        let found = self.awaited().find_map(|(number, awaited, is_true)| match awaited {
-            PendingEvent::Stored { ticket, answering, .. } if *ticket == refused && !is_true => {
-                Some((*number, *answering))
+    /// Records that the message with this ticket will never be in the log; returns its size in bytes, and when it is or was acknowledged.
+    pub(super) fn record_not_stored(&mut self, refused: u64) -> (usize, AckTiming) {
+        let found = self.awaited().find_map(|(number, awaited, has_occurred)| match awaited {
+            PendingEvent::Stored { ticket, ack_timing, .. } if *ticket == refused && !has_occurred => {
+                Some((*number, *ack_timing))
             }
             _ => None,
         });
-        let unsettled = self.unsettled.get_or_insert_default();
-        let is_told = found.filter(|(_, answering)| *answering == AckTiming::WhenStored);
-        unsettled.refused.extend(is_told.map(|(number, _)| number));
-        unsettled.last_refused = unsettled.last_refused.max(refused);
-        (self.stored(refused), found.map_or(AckTiming::Never, |(_, answering)| answering))
+        let pending_state = self.pending_state.get_or_insert_default();
+        let sends_refusal = found.filter(|(_, ack_timing)| *ack_timing == AckTiming::WhenStored);
+        pending_state.refused.extend(sends_refusal.map(|(number, _)| number));
+        pending_state.last_refused = pending_state.last_refused.max(refused);
+        (self.record_stored(refused), found.map_or(AckTiming::Never, |(_, ack_timing)| ack_timing))
     }
 
-    /// How many messages have been acknowledged that may not be in the log.
+    /// The number of messages that were acknowledged and may not be in the log.
     pub(crate) fn acknowledged_before_stored(&self) -> u64 {
-        let is_meant = |(_, awaited, is_true): &&(u64, PendingEvent, bool)| {
-            !is_true
-                && matches!(awaited, PendingEvent::Stored { answering: AckTiming::Immediate | AckTiming::InOrder, .. })
+        let is_match = |(_, awaited, has_occurred): &&(u64, PendingEvent, bool)| {
+            !has_occurred
+                && matches!(awaited, PendingEvent::Stored { ack_timing: AckTiming::Immediate | AckTiming::InOrder, .. })
         };
-        self.awaited().filter(is_meant).count() as u64
+        self.awaited().filter(is_match).count() as u64
     }
 
-    /// Whether the answer to a message that has waited for this is that it is refused. It is given once.
+    /// Returns once whether the message with this position was refused.
     pub(super) fn take_refused(&mut self, until: LogPosition) -> bool {
-        let Some(unsettled) = &mut self.unsettled else { return false };
-        pop_front_if(&mut unsettled.refused, |number| LogPosition(*number) == until).is_some()
+        let Some(pending_state) = &mut self.pending_state else { return false };
+        pop_front_if(&mut pending_state.refused, |number| LogPosition(*number) == until).is_some()
     }
 
-    /// An identifier is free.
-    pub(super) fn completed(&mut self, packet_id: PacketId) {
+    /// Records that a packet identifier is free.
+    pub(super) fn record_completed(&mut self, packet_id: PacketId) {
         self.complete_pending(|awaited| *awaited == PendingEvent::Completed(packet_id));
     }
 
-    /// What was to be saved with this number is, and all before.
-    pub(super) fn saved(&mut self, number: u64) {
+    /// Records that the save with this number is complete, and all earlier ones.
+    pub(super) fn record_saved(&mut self, number: u64) {
         self.saving.is_under_way = false;
         let is_saved = |awaited: &PendingEvent| matches!(awaited, PendingEvent::Saved(saved) if *saved <= number);
         while self.complete_pending(is_saved).is_some() {}
         self.settle();
     }
 
-    /// The session is a member of a group, however often that is awaited.
-    pub(super) fn joined(&mut self, group: GroupKey) {
+    /// Records that the session is a member of a group, for all pending joins of it.
+    pub(super) fn record_joined(&mut self, group: GroupKey) {
         while self.complete_pending(|awaited| *awaited == PendingEvent::Joined(group)).is_some() {}
         self.settle();
     }
 
-    /// The answer to a question is awaited, once. Says whether it was not before.
+    /// Waits for the answer to a request, once. Returns whether it did not wait before.
     pub(super) fn await_interest_sync(&mut self, ticket: u64) -> bool {
         let is_awaited = self.awaited().any(|(_, awaited, _)| *awaited == PendingEvent::InterestSync(ticket));
         if !is_awaited {
@@ -248,37 +249,37 @@ impl ServedSession {
         !is_awaited
     }
 
-    /// A question is answered.
+    /// Records the answer to a request.
     pub(super) fn sync_interest(&mut self, ticket: u64) {
         self.complete_pending(|awaited| *awaited == PendingEvent::InterestSync(ticket));
         self.settle();
     }
 
-    /// Most sessions await nothing after what is saved when they begin.
+    /// Frees the pending state: most sessions have none after their first save.
     fn settle(&mut self) {
-        let is_settled = |unsettled: &mut Box<PendingState>| {
-            let PendingState { claimed_by, awaited, refused, last_refused } = &**unsettled;
+        let is_settled = |pending_state: &mut Box<PendingState>| {
+            let PendingState { claimed_by, awaited, refused, last_refused } = &**pending_state;
             claimed_by.is_none() && awaited.is_empty() && refused.is_empty() && *last_refused == 0
         };
-        self.unsettled.take_if(is_settled);
+        self.pending_state.take_if(is_settled);
     }
 
-    /// The first that is meant has come true.
-    fn complete_pending(&mut self, is_meant: impl Fn(&PendingEvent) -> bool) -> Option<PendingEvent> {
-        let line = &mut self.unsettled.as_mut()?.awaited;
-        let found = line.iter_mut().find(|(_, awaited, is_true)| !*is_true && is_meant(awaited))?;
+    /// Marks the first matching event as occurred.
+    fn complete_pending(&mut self, is_match: impl Fn(&PendingEvent) -> bool) -> Option<PendingEvent> {
+        let events = &mut self.pending_state.as_mut()?.awaited;
+        let found = events.iter_mut().find(|(_, awaited, has_occurred)| !*has_occurred && is_match(awaited))?;
         found.2 = true;
         let awaited = found.1;
-        while pop_front_if(line, |(_, _, is_true)| *is_true).is_some() {}
+        while pop_front_if(events, |(_, _, has_occurred)| *has_occurred).is_some() {}
         Some(awaited)
     }
 
-    /// Bytes of messages that are not in the log.
+    /// Bytes of messages that are not in the log yet.
     pub(super) fn publishing_bytes(&self) -> usize {
-        self.awaited().filter(|(_, _, is_true)| !is_true).map(|(_, awaited, _)| awaited.bytes()).sum()
+        self.awaited().filter(|(_, _, has_occurred)| !has_occurred).map(|(_, awaited, _)| awaited.bytes()).sum()
     }
 
-    // What is saved.
+    // Saves.
 
     /// An acknowledgement waits for the next `Save`.
     pub(super) fn await_save(&mut self) {
@@ -288,10 +289,10 @@ impl ServedSession {
         }
     }
 
-    /// The number of a `Save` that goes out now.
-    pub(super) fn begin_save(&mut self, passed: u64) -> u64 {
+    /// Begins a `Save` and returns its number.
+    pub(super) fn begin_save(&mut self, routed_spans: u64) -> u64 {
         let last = self.saving.last + 1;
-        self.saving = SaveState { last, is_under_way: true, passed, ..SaveState::default() };
+        self.saving = SaveState { last, is_under_way: true, routed_spans, ..SaveState::default() };
         last
     }
 }

@@ -1,11 +1,11 @@
-//! Clients whose search for retained messages has found one that the stream of these has yet to bring.
+//! Searches for retained messages that wait for the stream to confirm one.
 
 use std::collections::BTreeSet;
 
 use crate::index::ConnectionId;
 
-/// After this time they are looked at again, whether the stream has brought anything or not, in milliseconds.
-const AGAIN_MS: u64 = 1_000;
+/// They are retried after this time, even if the stream brought nothing, in milliseconds.
+const RETRY_MS: u64 = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct StalledSearches {
@@ -14,13 +14,13 @@ pub(crate) struct StalledSearches {
 }
 
 impl StalledSearches {
-    /// Its search waits.
+    /// Adds a connection whose search waits.
     pub(crate) fn add(&mut self, id: ConnectionId, now_ms: u64) {
         self.connections.insert(id);
-        self.due_ms.get_or_insert(now_ms + AGAIN_MS);
+        self.due_ms.get_or_insert(now_ms + RETRY_MS);
     }
 
-    /// All whose searches wait: they are to be looked at again.
+    /// Takes all connections, to retry their searches.
     pub(crate) fn take(&mut self) -> BTreeSet<ConnectionId> {
         self.due_ms = None;
         std::mem::take(&mut self.connections)

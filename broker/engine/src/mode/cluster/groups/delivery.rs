@@ -1,4 +1,4 @@
-//! From the log to the members of a group, at its home.
+//! Delivers messages from the log to the members of a group, at its home.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl Shard<Clustered> {
-    /// This node delivers a partition of a group, which is at home here.
+    /// Starts delivery of a partition to a group whose home is this shard.
     pub(in crate::mode::cluster) fn lease_group(
         &mut self,
         key: GroupKey,
@@ -36,18 +36,18 @@ impl Shard<Clustered> {
         let cluster = &mut self.state.mode.cluster;
         let slot = cluster.homes.slot(key).unwrap_or_else(|| {
             let slot = cluster.log.new_slot();
-            cluster.homes.begin(slot, key, share.clone(), matched(share));
+            cluster.homes.begin(slot, key, share.clone(), topic_filter(share));
             slot
         });
         cluster.log.lease(slot, partition, next, open, now_ms);
         let is_first = cluster.homes.add_lease(slot, partition);
         self.state.publish_group_home(slot);
         if is_first {
-            self.listen_for_group(matched(share));
+            self.add_group_interest(topic_filter(share));
         }
     }
 
-    /// This node delivers a partition of a group no more. Members are waited for who have something of it.
+    /// Stops delivery of a partition to a group, and waits for members with messages of it.
     pub(in crate::mode::cluster) fn recall_group(&mut self, key: GroupKey, partition: Partition) {
         let now_ms = self.state.clock.now_ms();
         let cluster = &mut self.state.mode.cluster;
@@ -56,77 +56,77 @@ impl Shard<Clustered> {
         let until_ms = now_ms + cluster.settings().return_wait_ms;
         cluster.homes.return_lease(slot, partition, next, open, until_ms);
         let Some(group) = cluster.homes.get(slot) else { return };
-        let (is_last, matched) = (group.partitions() == 0, Box::<str>::from(group.matched()));
+        let (is_last, topic_filter) = (group.partitions() == 0, Box::<str>::from(group.topic_filter()));
         self.state.publish_group_home(slot);
         if is_last {
-            self.unlisten_for_group(&matched);
+            self.remove_group_interest(&topic_filter);
         }
     }
 
-    /// Messages of QoS 0 from other nodes come to the home of a group, as long as this node delivers something to it.
-    fn listen_for_group(&mut self, filter: &str) {
-        let is_listened_to = self.has_subscribers(filter);
+    /// Announces a group's filter, so that messages of QoS 0 from other nodes reach its home while this node delivers to the group.
+    fn add_group_interest(&mut self, filter: &str) {
+        let is_announced = self.has_subscribers(filter);
         let cluster = &mut self.state.mode.cluster;
-        if cluster.homes.add_interest(filter) && !is_listened_to {
+        if cluster.homes.add_interest(filter) && !is_announced {
             cluster.add_interest(filter);
         }
     }
 
-    fn unlisten_for_group(&mut self, filter: &str) {
-        let is_listened_to = self.has_subscribers(filter);
+    fn remove_group_interest(&mut self, filter: &str) {
+        let is_announced = self.has_subscribers(filter);
         let cluster = &mut self.state.mode.cluster;
-        if cluster.homes.remove_interest(filter) && !is_listened_to {
+        if cluster.homes.remove_interest(filter) && !is_announced {
             cluster.remove_interest(filter);
         }
     }
 
-    /// Whether sessions of this shard have a filter for themselves.
+    /// Whether sessions of this shard have subscribed to a filter without a group.
     fn has_subscribers(&self, filter: &str) -> bool {
         self.table.tree.find(filter).is_some_and(|node| !self.table.tree.values(node).is_empty())
     }
 
-    /// The life of the node is over: groups have no home here any more.
+    /// Removes all groups when the node's incarnation ends.
     pub(in crate::mode::cluster) fn remove_groups(&mut self) {
         let slots = self.state.mode.cluster.homes.all();
         for slot in slots {
             let Some(group) = self.state.mode.cluster.homes.get(slot) else { continue };
-            let (share, matched) = (group.share().clone(), Box::<str>::from(group.matched()));
+            let (share, topic_filter) = (group.share().clone(), Box::<str>::from(group.topic_filter()));
             if group.partitions() > 0 {
-                self.state.context.exchange().set_coordinator(&share, &matched, None);
-                self.unlisten_for_group(&matched);
+                self.state.context.exchange().set_coordinator(&share, &topic_filter, None);
+                self.remove_group_interest(&topic_filter);
             }
         }
     }
 
-    /// Tells the cluster how far groups have come, and gives back what it has asked for.
+    /// Reports the progress of groups, and returns recalled partitions.
     pub(in crate::mode::cluster) fn run_group_tasks(&mut self) {
         let now_ms = self.state.clock.now_ms();
         let cluster = &mut self.state.mode.cluster;
         while let Some(slot) = cluster.log.next_due(now_ms) {
             if let Some(group) = cluster.homes.get(slot).map(|group| group.key()) {
                 let leases = cluster.log.leases(slot);
-                cluster.ask(ClusterRequest::Checkpoint { group, leases });
+                cluster.push_request(ClusterRequest::Checkpoint { group, leases });
             }
         }
         while let Some((slot, group, partition, returning)) = cluster.homes.next_returned(now_ms) {
             let (next, open) = (returning.next, returning.open.into_iter().collect());
-            cluster.ask(ClusterRequest::Returned { group, partition, next, open });
+            cluster.push_request(ClusterRequest::Returned { group, partition, next, open });
             cluster.remove_group_if_idle(slot);
         }
     }
 }
 
 impl ShardState<Clustered> {
-    /// Says to all shards what this node delivers to a group.
+    /// Publishes to all shards which partitions this node delivers to a group.
     fn publish_group_home(&self, slot: Slot) {
         let Some(group) = self.mode.cluster.homes.get(slot) else { return };
         let (shard, partitions) = (self.context.shard(), group.partitions());
         let home = (partitions > 0).then_some(GroupCoordinator { shard, slot, partitions });
-        self.context.exchange().set_coordinator(group.share(), group.matched(), home);
+        self.context.exchange().set_coordinator(group.share(), group.topic_filter(), home);
     }
 
-    /// Whether this node delivers messages of a topic to a group that do not come by the log: one node of all does. What is of one node
-    /// alone goes to its own members.
+    /// Whether this node delivers messages of a topic to a group that do not come through the log: exactly one node does. Messages that are
+    /// local to a node go to its own members.
     #[cold]
     #[inline(never)]
     pub(crate) fn delivers_here(&self, group: &ShareGroup, topic: &str) -> bool {
@@ -138,7 +138,7 @@ impl ShardState<Clustered> {
         group.home().is_some_and(|home| home.partitions >> partition.index() & 1 > 0)
     }
 
-    /// Offers a message of the log, or of QoS 0 from another node, to those groups that are at home here.
+    /// Offers a message of the log, or of QoS 0 from another node, to the groups whose home is this shard.
     #[cold]
     #[inline(never)]
     pub(crate) fn offer_to_groups(
@@ -162,18 +162,18 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// Offers a message to groups that have it open: another node had handed it out, or a member is gone.
-    pub(in crate::mode::cluster) fn offer_again(
+    /// Offers a message again to groups where it is open: another node had delivered it, or a member is gone.
+    pub(in crate::mode::cluster) fn redeliver_to_groups(
         &mut self,
         at: LogPlace,
         contract: Option<&Contract>,
         outgoing: &mut OutgoingPublish<'_>,
     ) {
-        let slots = self.mode.cluster.log.again(at);
+        let slots = self.mode.cluster.log.take_redeliveries(at);
         for slot in slots {
             let group = self.mode.cluster.homes.get(slot);
-            // A member may have it since before its partition was elsewhere.
-            let Some(share) = group.filter(|group| !group.is_had(at)).map(|group| group.share().clone()) else {
+            // A member may have had it since before its partition moved.
+            let Some(share) = group.filter(|group| !group.is_in_flight(at)).map(|group| group.share().clone()) else {
                 continue;
             };
             if let Some(group) = self.context.exchange().group(&share) {
@@ -182,7 +182,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// Gives a message to the member whose turn it is, of those who have room. Where nobody has, it is read again later.
+    /// Delivers a message to the next member with room. Without one, it is read again later.
     fn deliver_to_group(
         &mut self,
         group: &ShareGroup,
@@ -222,12 +222,12 @@ impl ShardState<Clustered> {
         if delivery.qos == QoS::AtMostOnce || is(Mutant::SettlesWhenGiven) {
             cluster.log.complete(slot, at, now_ms);
         } else if let Some(home) = cluster.homes.get_mut(slot) {
-            home.give(at, member.session, bytes);
+            home.add_in_flight(at, member.session, bytes);
         }
         self.send_to_member(group, &member, here, delivery, Pick::AtPublish);
     }
 
-    /// A member has acknowledged a message of its group, or it is dropped for good [MQTT-4.8.2-6].
+    /// Reports to a group's home that a member has acknowledged a message, or that it was dropped [MQTT-4.8.2-6].
     #[cold]
     #[inline(never)]
     pub(crate) fn record_settled(&mut self, member: SessionKey, delivery: &PendingMessage) {
@@ -236,7 +236,8 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// A member is gone without having acknowledged a message, which is for any other. False where the message is not of the log.
+    /// Reports to a group's home that a member is gone without having acknowledged a message, so another member gets it. Returns false if
+    /// the message is not from the log.
     #[cold]
     #[inline(never)]
     pub(crate) fn requeue(&mut self, member: SessionKey, delivery: &PendingMessage) -> bool {
@@ -248,7 +249,7 @@ impl ShardState<Clustered> {
         true
     }
 
-    /// Tells the home of a group what has become of a member.
+    /// Sends an update about a member to the home of its group.
     pub(super) fn notify_home(&mut self, share: &str, member: SessionKey, update: GroupUpdate) {
         let cluster = &self.mode.cluster;
         let home = home_of(cluster.seed().group(share), self.outboxes.shards());
@@ -262,7 +263,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// At the home of a group: a member has become ready, or is done with a message, or gone.
+    /// Handles an update at the home of a group: a member is ready, has settled a message, or is gone.
     #[cold]
     #[inline(never)]
     pub(crate) fn handle_member_event(&mut self, share: &str, member: SessionKey, update: GroupUpdate) {
@@ -280,10 +281,10 @@ impl ShardState<Clustered> {
     }
 }
 
-/// The part of `$share/name/filter` that topics are compared with.
-fn matched(share: &str) -> &str {
+/// The filter in `$share/name/filter`.
+fn topic_filter(share: &str) -> &str {
     let filter = TopicFilter::new(share).ok();
     let wanted = filter.and_then(|filter| transcoding::requested_format(filter, None).ok());
-    // Nobody has subscribed to what is no filter.
+    // An invalid filter has no subscribers.
     wanted.map_or(share, |wanted| wanted.filter)
 }

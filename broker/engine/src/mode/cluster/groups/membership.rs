@@ -1,4 +1,4 @@
-//! Sessions become members of groups, and cease to be.
+//! Sessions join and leave groups.
 
 use tautwire_cluster::Refusal;
 use tautwire_cluster::names::{ClientKey, GroupKey};
@@ -13,39 +13,39 @@ use crate::mode::cluster::port::ClusterRequest;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// How a shared subscription begins [MQTT-4.8.2-1].
+/// The prefix of a shared subscription [MQTT-4.8.2-1].
 const SHARE: &str = "$share/";
 
 impl ShardState<Clustered> {
-    /// A session has subscribed to `$share/name/filter`: SUBACK waits until the cluster knows it as a member.
+    /// Joins the group of `$share/name/filter`: SUBACK waits until the session is a member in the cluster.
     #[cold]
     #[inline(never)]
-    pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, asked: SubscribeFilter) {
+    pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, request: SubscribeFilter) {
         let cluster = &mut self.mode.cluster;
         let Some(client) = cluster.served(session).map(|served| served.client()) else { return };
         let group = cluster.seed().group(share);
-        cluster.joining.begin(client, group, asked);
+        cluster.joining.begin(client, group, request);
         cluster.await_join(session, group);
-        self.ask_to_join(session, share);
+        self.request_join(session, share);
         self.notify_home(share, self.sessions.key(session), GroupUpdate::Ready);
     }
 
-    fn ask_to_join(&mut self, session: SessionIndex, share: &str) {
+    fn request_join(&mut self, session: SessionIndex, share: &str) {
         let cluster = &mut self.mode.cluster;
         let Some((client, epoch)) = cluster.served(session).map(|served| (served.client(), served.epoch())) else {
             return;
         };
-        cluster.ask(ClusterRequest::Join { client, epoch, share: share.into() });
+        cluster.push_request(ClusterRequest::Join { client, epoch, share: share.into() });
     }
 
-    /// A session has come with its subscriptions, and is a member where it was one before.
-    pub(in crate::mode::cluster) fn join_groups_again(&mut self, session: SessionIndex) {
+    /// Joins the groups of a resumed session again.
+    pub(in crate::mode::cluster) fn rejoin_groups(&mut self, session: SessionIndex) {
         for share in self.shares_of(session) {
-            self.ask_to_join(session, &share);
+            self.request_join(session, &share);
         }
     }
 
-    /// The client of a session is let in: it takes what is for members.
+    /// Makes an accepted session ready for messages of its groups.
     pub(in crate::mode::cluster) fn activate_groups(&mut self, session: SessionIndex) {
         let member = self.sessions.key(session);
         for share in self.shares_of(session) {
@@ -53,7 +53,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// A session is not served here any more, and is a member still unless it `ends`.
+    /// Leaves the groups of a session that is no longer served here. It stays a member, unless it `ends`.
     pub(in crate::mode::cluster) fn leave_groups(&mut self, session: SessionIndex, ends: bool) {
         let shares = self.shares_of(session);
         let cluster = &mut self.mode.cluster;
@@ -61,14 +61,14 @@ impl ShardState<Clustered> {
             return;
         };
         for share in shares {
-            cluster.ask(match ends {
+            cluster.push_request(match ends {
                 true => ClusterRequest::QuitGroup { client, epoch, share },
                 false => ClusterRequest::Leave { client, share },
             });
         }
     }
 
-    /// A session has unsubscribed. Nobody waits any more until it is a member.
+    /// Removes a session that has unsubscribed from a group. A pending join ends.
     #[cold]
     #[inline(never)]
     pub(crate) fn unsubscribe_from_group(&mut self, session: SessionIndex, share: &str) {
@@ -79,16 +79,16 @@ impl ShardState<Clustered> {
         let group = cluster.seed().group(share);
         cluster.joining.end(client, group);
         cluster.end_join(client, group);
-        cluster.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
-        self.go_on_with(Some(session));
+        cluster.push_request(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
+        self.release_pending_acks(Some(session));
     }
 
-    /// A session is a member: SUBACK may leave, as far as this goes.
-    pub(in crate::mode::cluster) fn joined(&mut self, client: ClientKey, group: GroupKey) {
+    /// Completes a join, and releases a SUBACK that waited for it.
+    pub(in crate::mode::cluster) fn record_joined(&mut self, client: ClientKey, group: GroupKey) {
         let cluster = &mut self.mode.cluster;
         cluster.joining.end(client, group);
         let session = cluster.end_join(client, group);
-        self.go_on_with(session);
+        self.release_pending_acks(session);
     }
 
     fn shares_of(&self, session: SessionIndex) -> Vec<Box<str>> {
@@ -98,20 +98,20 @@ impl ShardState<Clustered> {
 }
 
 impl Shard<Clustered> {
-    /// A session cannot be a member: SUBACK says why. One that came with the subscription keeps it.
-    pub(in crate::mode::cluster) fn refuse_to_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
+    /// Refuses a join with a reason code in SUBACK. A resumed session keeps its subscription.
+    pub(in crate::mode::cluster) fn refuse_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
         let cluster = &mut self.state.mode.cluster;
-        let (seed, asked) = (cluster.seed(), cluster.joining.end(client, group));
+        let (seed, request) = (cluster.seed(), cluster.joining.end(client, group));
         let Some(session) = cluster.end_join(client, group) else { return };
-        let Some(asked) = asked else {
+        let Some(request) = request else {
             log::error!(
-                "the client {client} gets nothing of a shared subscription: its group has no place for it ({why:?})"
+                "the client {client} gets no messages of a shared subscription: its group refused it ({why:?})"
             );
             return;
         };
         let subscriptions = self.state.sessions[session].subscriptions();
-        let is_meant = |filter: &str| filter.starts_with(SHARE) && seed.group(filter) == group;
-        let held = subscriptions.iter().find(|(filter, _)| is_meant(filter));
+        let is_of_group = |filter: &str| filter.starts_with(SHARE) && seed.group(filter) == group;
+        let held = subscriptions.iter().find(|(filter, _)| is_of_group(filter));
         let held = held.map(|(filter, record)| (Box::<str>::from(filter), record));
         if let Some((share, record)) = held
             && let Ok(filter) = TopicFilter::new(&share)
@@ -122,13 +122,13 @@ impl Shard<Clustered> {
         self.state.counters().subscriptions_refused.add(1);
         if let Some(index) = self.state.sessions.connection(session) {
             let reason = match why {
-                // 3.1.1 knows one failure.
+                // MQTT 3.1.1 has one failure code.
                 _ if !self.state.connections[index].is_v5() => SubscribeReason::UnspecifiedError,
                 Refusal::TooMany => SubscribeReason::QuotaExceeded,
                 _ => SubscribeReason::ImplementationSpecificError,
             };
-            self.state.mode.cluster.joining.refuse(client, asked, reason);
+            self.state.mode.cluster.joining.refuse(client, request, reason);
         }
-        self.state.go_on_with(Some(session));
+        self.state.release_pending_acks(Some(session));
     }
 }

@@ -1,8 +1,9 @@
-//! Shared subscriptions over nodes [MQTT 5.0 section 4.8.2]. All who share `$share/name/filter` are a group, whichever nodes serve them.
+//! Shared subscriptions across nodes [MQTT 5.0 section 4.8.2]. All sessions that subscribe to `$share/name/filter` are a group, whichever
+//! nodes serve them.
 //!
-//! The cluster leases the partitions of the log to nodes with members. On each node one shard is the group's home: it takes what the log
-//! brings for the group, chooses members of all shards in turn, and knows who has which message. Members stand in the exchange as in a single
-//! broker, and messages go to them as there.
+//! The cluster leases the partitions of the log to nodes with members. On each node, one shard is the group's home: it receives the group's
+//! messages from the log, selects members of all shards in turn, and tracks which member has which message. The exchange lists members and
+//! delivers to them as in a single broker.
 
 mod delivery;
 mod membership;
@@ -10,8 +11,8 @@ mod membership;
 use tautwire_cluster::names::GroupKey;
 use tautwire_router::ShardIndex;
 
-/// The shard of a node that has `shards` of them where a group is at home.
+/// The home shard of a group on a node with `shards` shards.
 pub fn home_of(group: GroupKey, shards: usize) -> ShardIndex {
-    // There are no more than 64.
+    // A node has at most 64 shards.
     ShardIndex((group.0 % shards.max(1) as u128) as u8)
 }

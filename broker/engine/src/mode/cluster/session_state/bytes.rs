@@ -1,6 +1,6 @@
-//! Reading and writing the fields of a state.
+//! Reads and writes the fields of a state.
 
-/// Reads fields off the front. Nothing here takes a length for more than the bytes that are there.
+/// Reads fields from the front. Lengths are checked against the bytes that are left.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A length of 4 bytes and as many bytes.
+    /// Reads a length of 4 bytes, and that many bytes.
     pub(super) fn block(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         let (bytes, rest) = self.0.split_at_checked(length as usize)?;
@@ -64,7 +64,7 @@ impl Writer {
         self
     }
 
-    /// Everything in MQTT is shorter than 4 GiB.
+    /// Appends a length of 4 bytes and the bytes. Everything in MQTT is shorter than 4 GiB.
     pub(super) fn block(&mut self, bytes: &[u8]) -> &mut Writer {
         self.u32(bytes.len() as u32);
         self.0.extend_from_slice(bytes);

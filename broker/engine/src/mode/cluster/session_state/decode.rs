@@ -1,4 +1,4 @@
-//! Reading a session's state.
+//! Decodes a session's state.
 
 use std::collections::HashSet;
 
@@ -11,13 +11,13 @@ use tautwire_session::{SubscriptionIds, SubscriptionRecord};
 
 use super::bytes::Reader;
 use super::{
-    AWAITED, FROM_LOG, MessageSource, NEXT_PACKET_ID, NO_LOCAL, Pending, QUEUED, RETAIN, RETAIN_AS_PUBLISHED,
-    RETAIN_HANDLING_SHIFT, STARTED, SUBSCRIBED, SessionState, StatePart, VERSION,
+    AWAITING_PUBCOMP, FROM_LOG, MessageSource, NEXT_PACKET_ID, NO_LOCAL, QUEUED, RETAIN, RETAIN_AS_PUBLISHED,
+    RETAIN_HANDLING_SHIFT, STARTED, SUBSCRIBED, SessionState, StateMessage, StatePart, VERSION,
 };
 use crate::mode::cluster::cluster_state::LogPlace;
 
 impl SessionState {
-    /// The state of these bytes; `None` where they are none of this version.
+    /// Decodes a state; `None` if the bytes are invalid or of another version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<SessionState> {
         let mut reader = Reader(bytes);
         if reader.u8()? != VERSION {
@@ -32,7 +32,7 @@ impl SessionState {
         let (mut parts, mut ids) = (Vec::new(), HashSet::new());
         while !reader.0.is_empty() {
             let part = part(&mut reader)?;
-            // No two messages have one identifier.
+            // Each packet identifier is used once.
             if let StatePart::Started(packet_id, _) | StatePart::AwaitingPubComp(packet_id) = &part
                 && !ids.insert(*packet_id)
             {
@@ -53,7 +53,7 @@ fn part(reader: &mut Reader<'_>) -> Option<StatePart> {
     Some(match reader.u8()? {
         SUBSCRIBED => subscription(reader)?,
         STARTED => StatePart::Started(packet_id(reader)?, pending(reader)?),
-        AWAITED => StatePart::AwaitingPubComp(packet_id(reader)?),
+        AWAITING_PUBCOMP => StatePart::AwaitingPubComp(packet_id(reader)?),
         NEXT_PACKET_ID => StatePart::NextPacketId(packet_id(reader)?),
         QUEUED => StatePart::Queued(pending(reader)?),
         _ => return None,
@@ -88,7 +88,7 @@ fn subscription(reader: &mut Reader<'_>) -> Option<StatePart> {
     Some(StatePart::Subscribed(filter.into(), SubscriptionRecord { options, identifier, format }))
 }
 
-fn pending(reader: &mut Reader<'_>) -> Option<Pending> {
+fn pending(reader: &mut Reader<'_>) -> Option<StateMessage> {
     let flags = reader.u8()?;
     let qos = QoS::from_u8(flags & 0b11)?;
     let count = reader.u32()?;
@@ -106,5 +106,5 @@ fn pending(reader: &mut Reader<'_>) -> Option<Pending> {
     };
     let is_acknowledged = qos != QoS::AtMostOnce && flags & !(0b11 | RETAIN | FROM_LOG) == 0;
     let subscription_ids = SubscriptionIds::from(&ids[..]);
-    is_acknowledged.then_some(Pending { source, qos, retain: flags & RETAIN != 0, subscription_ids })
+    is_acknowledged.then_some(StateMessage { source, qos, retain: flags & RETAIN != 0, subscription_ids })
 }

@@ -1,4 +1,4 @@
-//! Writing a session's state.
+//! Encodes a session's state.
 
 use tautwire_cluster::names::{PARTITIONS, Partition};
 use tautwire_cluster::record::{Cursors, Place};
@@ -8,19 +8,19 @@ use tautwire_session::{Change, PendingMessage, Session, SubscriptionRecord};
 
 use super::bytes::Writer;
 use super::{
-    AWAITED, FROM_LOG, NEXT_PACKET_ID, NO_LOCAL, QUEUED, RETAIN, RETAIN_AS_PUBLISHED, RETAIN_HANDLING_SHIFT, STARTED,
-    SUBSCRIBED, VERSION,
+    AWAITING_PUBCOMP, FROM_LOG, NEXT_PACKET_ID, NO_LOCAL, QUEUED, RETAIN, RETAIN_AS_PUBLISHED, RETAIN_HANDLING_SHIFT,
+    STARTED, SUBSCRIBED, VERSION,
 };
 use crate::mode::cluster::cluster_state::LogPlace;
 use crate::mutant::{Mutant, is};
 
-/// The bytes of a session, whose next place in a partition is what `next` says, as far as its own messages tell nothing else.
+/// Encodes a session. `next` returns its next place in a partition, unless its own messages require an earlier one.
 pub(crate) fn encode(session: &Session, disconnected_at_ms: Option<u64>, next: impl Fn(Partition) -> Place) -> Vec<u8> {
     let mut open: Vec<LogPlace> = Vec::new();
     let mut waiting: [Option<Place>; PARTITIONS as usize] = [None; PARTITIONS as usize];
     let (mut parts, mut skips) = (Writer::default(), false);
     session.describe(|change, packet_id| match change {
-        // Its group has it, and gives it to another member.
+        // Its group has it, and delivers it to another member.
         Change::Started(delivery) | Change::Queued(delivery) if delivery.share.is_some() => {
             skips |= matches!(change, Change::Started(_));
         }
@@ -31,10 +31,10 @@ pub(crate) fn encode(session: &Session, disconnected_at_ms: Option<u64>, next: i
                 message(parts.u8(STARTED).u16(packet_id.get()), delivery);
             }
         }
-        Change::AwaitingPubComp(packet_id) => with_id(&mut parts, AWAITED, *packet_id),
+        Change::AwaitingPubComp(packet_id) => with_id(&mut parts, AWAITING_PUBCOMP, *packet_id),
         Change::NextPacketId(packet_id) => with_id(&mut parts, NEXT_PACKET_ID, *packet_id),
         Change::Queued(delivery) => match LogPlace::of(delivery.message.id()) {
-            // The log has it, and so do the subscriptions that it came by.
+            // It is read again from the log, for the same subscriptions.
             Some(_) if is(Mutant::ForgetsQueue) => {}
             Some(at) => {
                 waiting[at.partition.index()].get_or_insert(at.place);
@@ -43,7 +43,7 @@ pub(crate) fn encode(session: &Session, disconnected_at_ms: Option<u64>, next: i
                 message(parts.u8(QUEUED), delivery);
             }
         },
-        // The record has a field for these, or does not keep them.
+        // The record has fields for these, or does not contain them.
         Change::ExpiryInterval(_) | Change::Taken(_) | Change::Will(_) => {}
         Change::Unsubscribed(_)
         | Change::Unqueued
@@ -52,7 +52,7 @@ pub(crate) fn encode(session: &Session, disconnected_at_ms: Option<u64>, next: i
         | Change::Completed(_)
         | Change::Released(_) => {}
     });
-    // The client may still hold identifiers of what is left out.
+    // The client may still hold the packet identifiers of omitted messages.
     if let Some(packet_id) = session.next_packet_id().filter(|_| skips) {
         with_id(&mut parts, NEXT_PACKET_ID, packet_id);
     }
@@ -65,7 +65,7 @@ pub(crate) fn encode(session: &Session, disconnected_at_ms: Option<u64>, next: i
     writer.0
 }
 
-/// What was sent is open; what comes next was not sent, and stands behind it.
+/// Messages that were sent are open; the next place is behind them.
 fn cursors(open: &[LogPlace], next: impl Fn(Partition) -> Place) -> Vec<u8> {
     let mut cursors = Cursors::new([Place::START; PARTITIONS as usize]);
     for at in open {
@@ -97,7 +97,7 @@ fn subscription(parts: &mut Writer, filter: &str, record: &SubscriptionRecord) {
         .block(filter.as_bytes());
 }
 
-/// 0 as published; the formats from 1.
+/// 0 is the published format; the other formats start at 1.
 fn format_number(format: Option<Format>) -> u8 {
     match format {
         None => 0,
@@ -126,7 +126,7 @@ fn message(parts: &mut Writer, delivery: &PendingMessage) {
             message.as_ref().append_stored(&mut stored);
             parts.block(&stored);
         }
-        // A shard in a cluster has no store for messages that leave memory.
+        // A shard in a cluster does not spill messages.
         (None, Body::Spilled(_)) => {
             parts.block(&[]);
         }

@@ -11,7 +11,7 @@ use super::{MessageSource, SessionState, StatePart, encode};
 use crate::mode::cluster::cluster_state::LogPlace;
 
 fn at(partition: u8, sequence: u64, index: u32) -> LogPlace {
-    let partition = Partition::new(partition).expect("there is one");
+    let partition = Partition::new(partition).expect("a valid partition");
     LogPlace { partition, place: Place { sequence: Sequence(sequence), index } }
 }
 
@@ -65,7 +65,7 @@ fn bytes() -> Vec<u8> {
 
 #[test]
 fn a_session_is_read_as_it_was_written() {
-    let state = SessionState::decode(&bytes()).expect("it is one");
+    let state = SessionState::decode(&bytes()).expect("a valid state");
     assert_eq!((state.disconnected_at_ms, state.expiry_s), (Some(5_000), 60));
     let kinds: Vec<_> = state
         .parts
@@ -74,19 +74,19 @@ fn a_session_is_read_as_it_was_written() {
             StatePart::Subscribed(filter, record) => format!("{filter} {:?}", record.options.qos),
             StatePart::Started(packet_id, pending) => format!("started {} {:?}", packet_id.get(), pending.qos),
             StatePart::AwaitingPubComp(packet_id) => format!("awaited {}", packet_id.get()),
-            StatePart::NextPacketId(packet_id) => format!("go on with {}", packet_id.get()),
+            StatePart::NextPacketId(packet_id) => format!("next {}", packet_id.get()),
             StatePart::Queued(_) => "queued".to_owned(),
         })
         .collect();
     assert_eq!(kinds, ["a/+ ExactlyOnce", "started 1 AtLeastOnce", "awaited 2", "started 3 ExactlyOnce", "queued"]);
     assert_eq!(state.open().collect::<Vec<_>>(), [at(3, 10, 1), at(3, 12, 0)]);
-    let Some(StatePart::Queued(kept)) = state.parts.last() else { panic!("it waits") };
-    let MessageSource::Inline(stored) = &kept.source else { panic!("the log does not have it") };
+    let Some(StatePart::Queued(queued)) = state.parts.last() else { panic!("the message is not queued") };
+    let MessageSource::Inline(stored) = &queued.source else { panic!("the message is not stored inline") };
     assert_eq!(MessageRef::read_stored(stored).map(|message| message.payload), Some(&b"payload"[..]));
-    assert_eq!((kept.retain, kept.subscription_ids.as_slice().len()), (true, 1));
+    assert_eq!((queued.retain, queued.subscription_ids.as_slice().len()), (true, 1));
 }
 
-/// The bytes are part of the format: whoever changes them changes the version.
+/// The bytes are part of the format: a change needs a new version.
 #[test]
 fn bytes_stay_what_they_are() {
     let hex: String = bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -101,14 +101,14 @@ fn bytes_stay_what_they_are() {
 
 #[test]
 fn what_waits_is_read_again_and_what_was_sent_is_not() {
-    let state = SessionState::decode(&bytes()).expect("it is one");
+    let state = SessionState::decode(&bytes()).expect("a valid state");
     for partition in Partition::all() {
         let expected = if partition.index() == 3 { at(3, 12, 2).place } else { at(0, 20, 0).place };
         assert_eq!(state.next[partition.index()], expected, "{partition}");
     }
-    // Of a session that has been sent what the shard has not passed yet.
+    // A session that was sent messages which the shard has not routed yet.
     let early = encode(&session(), None, |_| Place::START);
-    let state = SessionState::decode(&early).expect("it is one");
+    let state = SessionState::decode(&early).expect("a valid state");
     assert_eq!(state.next[3], at(3, 12, 2).place);
     assert_eq!((state.next[0], state.disconnected_at_ms), (Place::START, None));
 }
@@ -117,25 +117,25 @@ fn what_waits_is_read_again_and_what_was_sent_is_not() {
 fn bytes_that_are_no_state_are_refused() {
     let whole = bytes();
     let cut = (0..whole.len()).filter(|length| SessionState::decode(&whole[..*length]).is_some()).count();
-    // Where a part ends, another state does.
+    // A state that is cut at the end of a part is valid.
     assert!(cut <= 5, "{cut}");
     for at in 0..whole.len() {
         for flipped in [1, 0x80] {
             let mut damaged = whole.clone();
             damaged[at] ^= flipped;
-            // Whatever it is, it is no panic.
+            // It must not panic.
             let _ = SessionState::decode(&damaged);
         }
     }
-    let twice = [&whole[..], &[super::AWAITED, 1, 0]].concat();
-    assert_eq!(SessionState::decode(&twice), None, "no two messages have one identifier");
+    let twice = [&whole[..], &[super::AWAITING_PUBCOMP, 1, 0]].concat();
+    assert_eq!(SessionState::decode(&twice), None, "each packet identifier is used once");
     assert_eq!(SessionState::decode(&[super::VERSION + 1]), None);
     assert_eq!(SessionState::decode(&[]), None);
 }
 
 #[test]
 fn a_session_ends_when_it_has_been_left_for_its_interval() {
-    let state = SessionState::decode(&bytes()).expect("it is one");
+    let state = SessionState::decode(&bytes()).expect("a valid state");
     assert!(!state.has_expired(64_999) && state.has_expired(65_000));
     assert!(!SessionState { disconnected_at_ms: None, ..state.clone() }.has_expired(u64::MAX));
     assert!(!SessionState { expiry_s: u32::MAX, ..state }.has_expired(u64::MAX));

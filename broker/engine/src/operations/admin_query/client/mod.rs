@@ -1,4 +1,4 @@
-//! What is told of one client.
+//! The results of queries about one client.
 
 mod steps;
 
@@ -10,86 +10,86 @@ use crate::connection::origin::Peer;
 use crate::index::ConnectionId;
 use crate::session::drops::DropEvent;
 
-/// A session, and the connection that serves it.
+/// A summary of a session and its connection.
 #[derive(Debug, Clone)]
 pub struct ClientSummary {
-    /// The connection by which the surroundings can find the peer.
+    /// The connection, for which `Io` finds the peer address.
     pub(crate) id: Option<ConnectionId>,
     /// Client Identifier.
     pub client_id: Box<str>,
-    /// What stands in front of its topics.
+    /// The prefix of its topics.
     pub mount_point: Option<Box<str>>,
-    /// Whom authentication has shown it to be. Not known of who is away, unless something waits that depends on it.
+    /// The authenticated user. Unknown for an offline client, unless pending work depends on it.
     pub user: Option<Arc<str>>,
-    /// `None` while the client is away.
+    /// `None` while the client is offline.
     pub connection: Option<ConnectionSummary>,
-    /// Session Expiry Interval in seconds; `u32::MAX` never ends.
+    /// Session Expiry Interval in seconds; `u32::MAX` means that it does not expire.
     pub session_expiry_s: u32,
-    /// When the session ends unless the client comes back, in milliseconds since the Unix epoch.
+    /// When the session expires if the client stays offline, in milliseconds since the Unix epoch.
     pub ends_at_ms: Option<u64>,
-    /// How many subscriptions it has.
+    /// The number of its subscriptions.
     pub subscriptions: usize,
-    /// QoS 1 and 2 messages that wait for it.
+    /// Queued QoS 1 and 2 messages.
     pub queued_messages: usize,
-    /// Bytes of these.
+    /// Bytes of queued messages.
     pub queued_bytes: usize,
-    /// QoS 1 and 2 messages sent on this connection and not acknowledged.
+    /// Unacknowledged QoS 1 and 2 messages that were sent on this connection.
     pub in_flight: usize,
-    /// Memory that is held for the session.
+    /// Memory held for the session.
     pub held_bytes: usize,
-    /// When the client left, in milliseconds since the Unix epoch, to the second; `None` while it is connected.
+    /// When the client disconnected, in milliseconds since the Unix epoch, to the second; `None` while it is connected.
     pub left_ms: Option<u64>,
-    /// Messages have waited for longer than `limits.stale_session_s`.
+    /// Whether messages have been queued for longer than `limits.stale_session_s`.
     pub is_neglected: bool,
     /// QoS 1 and 2 messages that were dropped for it because its queue was full, since the broker started.
     pub dropped_messages: u64,
 }
 
-/// A connection that serves a session.
+/// A summary of a session's connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionSummary {
     /// The name of the listener.
     pub listener: Arc<str>,
-    /// The other end; `None` where the system does not say any more.
+    /// The peer address; `None` if the system does not provide it any more.
     pub peer: Option<Peer>,
-    /// Whether nobody can listen in between.
+    /// Whether the connection is encrypted.
     pub is_encrypted: bool,
     /// Protocol version.
     pub version: ProtocolVersion,
-    /// Keep Alive in seconds, as it was agreed; 0 for none.
+    /// The negotiated Keep Alive in seconds; 0 for none.
     pub keep_alive_s: u16,
-    /// Since when it serves the session, in milliseconds since the Unix epoch, to the second.
+    /// When it was accepted, in milliseconds since the Unix epoch, to the second.
     pub connected_ms: u64,
-    /// When its last packet came, in milliseconds since the Unix epoch.
+    /// When its last packet was received, in milliseconds since the Unix epoch.
     pub last_received_ms: u64,
-    /// Output that the client has not taken.
+    /// Pending output in bytes.
     pub output_bytes: usize,
-    /// Memory that is held for the connection.
+    /// Memory held for the connection.
     pub held_bytes: usize,
 }
 
-/// All that is told of one client but its subscriptions.
+/// The details of one client, without its subscriptions.
 #[derive(Debug, Clone)]
 pub struct ClientDetail {
-    /// What a list tells.
+    /// The summary that lists contain.
     pub summary: ClientSummary,
-    /// Whether the session was there before the connection.
+    /// Whether the connection resumed an existing session.
     pub resumed: bool,
-    /// What it wants to have in flight at most: the lowest of its Receive Maximum and the broker's limit.
+    /// The maximum number of messages in flight to it: the lower of its Receive Maximum and the broker's limit.
     pub send_maximum: Option<u16>,
-    /// The largest packet that it takes.
+    /// The largest packet that it accepts.
     pub maximum_packet_size_bytes: Option<u32>,
-    /// QoS 2 messages from it that are not complete.
+    /// Incomplete QoS 2 messages from it.
     pub receiving: u16,
     /// The topic of its will.
     pub will_topic: Option<Box<str>>,
-    /// Roles that the access rules and authentication give.
+    /// Roles from the access rules and from authentication.
     pub roles: Vec<Box<str>>,
-    /// What has vouched for it.
+    /// The authentication backend that accepted it.
     pub authenticated_by: Option<&'static str>,
-    /// Why the broker does not read from it now.
+    /// Why reading from it is paused.
     pub reading_paused_for: Vec<&'static str>,
-    /// Acknowledgements to it that wait for the disk, or for the cluster.
+    /// Delayed acknowledgements to it, which wait for the disk or the cluster.
     pub delayed_acks: usize,
     /// Messages that it did not get, the latest last.
     pub drops: Vec<DropEvent>,

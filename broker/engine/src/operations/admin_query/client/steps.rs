@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::mode::Mode;
 use crate::session::drops::Drops;
 use crate::shard::ShardState;
 
-/// The reasons not to read from a client, as operators call them.
-const REASONS: [(PauseReason, &str); 16] = [
+/// The reasons why reading from a client is paused, with their names for operators.
+const PAUSE_REASONS: [(PauseReason, &str); 16] = [
     (PauseReason::Acks, "disk_behind"),
     (PauseReason::RemoteLog, "cluster_behind"),
     (PauseReason::ShardChannel, "thread_behind"),
@@ -38,7 +38,7 @@ impl<M: Mode> ShardState<M> {
         let (mount_point, client_id) = split_session_name(state.name());
         let index = self.sessions.connection(session);
         let outbound = state.outbound();
-        let away = self.sessions.offline(session);
+        let offline = self.sessions.offline(session);
         ClientSummary {
             id: index.map(|index| self.id(index)),
             client_id: client_id.into(),
@@ -46,19 +46,19 @@ impl<M: Mode> ShardState<M> {
             user: self.user_of(session).cloned(),
             connection: index.map(|index| self.connection_summary(index)),
             session_expiry_s: state.expiry_interval_s(),
-            ends_at_ms: away.expires_at_ms,
+            ends_at_ms: offline.expires_at_ms,
             subscriptions: state.subscriptions().len(),
             queued_messages: outbound.map_or(0, |outbound| outbound.queued()),
             queued_bytes: outbound.map_or(0, |outbound| outbound.queued_bytes()),
             in_flight: outbound.map_or(0, |outbound| outbound.in_flight()),
             held_bytes: state.memory_bytes(),
-            left_ms: (away.left_s > 0).then(|| u64::from(away.left_s) * 1_000),
-            is_neglected: away.is_neglected,
+            left_ms: (offline.left_s > 0).then(|| u64::from(offline.left_s) * 1_000),
+            is_neglected: offline.is_neglected,
             dropped_messages: self.sessions.drops(session).map_or(0, Drops::lost),
         }
     }
 
-    /// Whose the session is, as far as that is known.
+    /// The user of a session, if known.
     pub(crate) fn user_of(&self, session: SessionIndex) -> Option<&Arc<str>> {
         let connection = self.sessions.connection(session);
         let identity = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
@@ -85,20 +85,21 @@ impl<M: Mode> ShardState<M> {
     pub(in crate::operations::admin_query) fn client_detail(&self, session: SessionIndex) -> ClientDetail {
         let connection = self.sessions.connection(session).map(|index| &self.connections[index]);
         let identity = connection.and_then(|connection| identity_of(connection.auth_state()));
-        let agreement = connection.map(|connection| connection.connect_parameters());
-        let holds = |reason| connection.is_some_and(|connection| connection.is_paused_for(reason));
-        let called = |(reason, name): &(PauseReason, &'static str)| match reason {
+        let parameters = connection.map(|connection| connection.connect_parameters());
+        let is_paused_for = |reason| connection.is_some_and(|connection| connection.is_paused_for(reason));
+        let name_of = |(reason, name): &(PauseReason, &'static str)| match reason {
             PauseReason::Acks => M::ACKS_WAIT_FOR,
             _ => name,
         };
-        let mut reading_paused_for: Vec<_> = REASONS.iter().filter(|(reason, _)| holds(*reason)).map(called).collect();
+        let mut reading_paused_for: Vec<_> =
+            PAUSE_REASONS.iter().filter(|(reason, _)| is_paused_for(*reason)).map(name_of).collect();
         reading_paused_for.dedup();
         ClientDetail {
             summary: self.client_summary(session),
-            resumed: agreement.is_some_and(|agreement| agreement.resumed),
-            send_maximum: agreement.map(|agreement| agreement.send_maximum),
-            maximum_packet_size_bytes: agreement
-                .and_then(|agreement| agreement.maximum_packet_size_bytes)
+            resumed: parameters.is_some_and(|parameters| parameters.resumed),
+            send_maximum: parameters.map(|parameters| parameters.send_maximum),
+            maximum_packet_size_bytes: parameters
+                .and_then(|parameters| parameters.maximum_packet_size_bytes)
                 .map(|bytes| bytes.get()),
             receiving: connection.map_or(0, |connection| connection.inbound_qos2()),
             will_topic: self.sessions[session].will().map(|will| will.message.topic().into()),

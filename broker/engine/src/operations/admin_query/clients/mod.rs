@@ -1,4 +1,4 @@
-//! A page of a shard's clients, searched and in an order.
+//! Queries for a page of a shard's clients, filtered and sorted.
 
 mod steps;
 
@@ -10,71 +10,71 @@ use tautwire_router::SessionKey;
 use super::client::ClientSummary;
 use super::page::PAGE_MAX;
 
-/// By what clients are sorted. Those that are alike are sorted by their names.
+/// The sort order of clients. Ties are sorted by session name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientOrder {
     /// Client Identifier.
     #[default]
     ClientId,
-    /// User name; those without one first.
+    /// User name; clients without one first.
     User,
-    /// Messages that wait for them.
+    /// Queued messages.
     QueuedMessages,
-    /// Bytes of these.
+    /// Bytes of queued messages.
     QueuedBytes,
-    /// Messages sent to them and not acknowledged.
+    /// Unacknowledged messages that were sent to them.
     InFlight,
     /// Subscriptions.
     Subscriptions,
-    /// Memory that is held for their sessions.
+    /// Memory held for their sessions.
     HeldBytes,
     /// Messages that were dropped for them because their queues were full.
     DroppedMessages,
 }
 
-/// Which clients are wanted.
+/// Selects clients.
 #[derive(Debug, Clone, Default)]
 pub struct ClientsQuery {
-    /// What their Client Identifier or user name contains, whatever the case of ASCII letters.
+    /// A substring of their Client Identifier or user name, ignoring the case of ASCII letters.
     pub text: Box<str>,
     /// Whether they are connected.
     pub connected: Option<bool>,
-    /// Whether messages have waited for them for too long.
+    /// Whether messages have been queued for them for too long.
     pub neglected: Option<bool>,
-    /// The listener that they have come by; only who is connected has one.
+    /// The listener of their connection; only connected clients have one.
     pub listener: Option<Box<str>>,
-    /// How they are sorted.
+    /// The sort order.
     pub order: ClientOrder,
-    /// The largest first.
+    /// Sorts in descending order.
     pub descending: bool,
-    /// Only those behind this one.
+    /// Only clients after this one.
     pub after: Option<Rank>,
-    /// So many, at most [`PAGE_MAX`].
+    /// The maximum number of clients, up to [`PAGE_MAX`].
     pub limit: usize,
 }
 
-/// Where a client stands in an order.
+/// The sort key of a client.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// What is counted; 0 where clients are sorted by text.
+    /// The number; 0 if clients are sorted by text.
     pub number: u64,
-    /// The text; empty where they are sorted by number.
+    /// The text; empty if they are sorted by number.
     pub text: Box<str>,
     /// The name of the session.
     pub name: Box<str>,
 }
 
-/// Some clients of one shard, or of several.
+/// A page of clients of one shard, or of several.
 #[derive(Debug, Default)]
 pub struct ClientsPage {
-    /// How many there are in all, before and behind these as well.
+    /// The number of all matching clients.
     pub matched: u64,
-    /// In the order that was asked for.
+    /// The clients, in the requested order.
     pub clients: Vec<(Rank, ClientSummary)>,
 }
 
 impl ClientsPage {
-    /// The first of the clients on several pages, which answer the same query.
+    /// Merges pages that answer the same query.
     pub fn merge(pages: impl IntoIterator<Item = ClientsPage>, query: &ClientsQuery) -> ClientsPage {
         let mut all = ClientsPage::default();
         for page in pages {
@@ -91,7 +91,7 @@ fn in_order(order: Ordering, descending: bool) -> Ordering {
     if descending { order.reverse() } else { order }
 }
 
-/// A client that may be on the page.
+/// A candidate for the page.
 #[derive(Debug)]
 struct Candidate {
     rank: Rank,
@@ -99,7 +99,7 @@ struct Candidate {
     key: SessionKey,
 }
 
-/// The greatest is the last of the page.
+/// The greatest candidate is the last of the page.
 impl Ord for Candidate {
     fn cmp(&self, other: &Candidate) -> Ordering {
         in_order(self.rank.cmp(&other.rank), self.descending)
@@ -120,7 +120,7 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// A walk over all sessions that keeps the first ones of the order.
+/// A scan of all sessions that collects the first ones of the order.
 #[derive(Debug)]
 pub(crate) struct Search {
     query: ClientsQuery,

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ impl Search {
         self.is_done
     }
 
-    /// Looks at some more sessions; says at how many places.
+    /// Scans more sessions; returns the number of slots.
     pub(crate) fn advance<M: Mode>(&mut self, state: &ShardState<M>) -> usize {
         let from = self.next;
         let end = state.sessions.entries().min(from + JOB_SLICE_STEPS);
@@ -42,11 +42,11 @@ impl Search {
     fn visit<M: Mode>(&mut self, state: &ShardState<M>, session: SessionIndex) {
         let ClientsQuery { connected, neglected, listener, text, order, descending, after, limit } = &self.query;
         let connection = state.sessions.connection(session);
-        let came_by =
+        let listener_of_client =
             || connection.and_then(|index| state.connections[index].origin()).map(|origin| &**origin.listener());
         if connected.is_some_and(|connected| connected != connection.is_some())
             || neglected.is_some_and(|neglected| neglected != state.sessions.offline(session).is_neglected)
-            || listener.as_ref().is_some_and(|listener| came_by() != Some(listener))
+            || listener.as_ref().is_some_and(|listener| listener_of_client() != Some(listener))
         {
             return;
         }
@@ -57,16 +57,16 @@ impl Search {
         }
         self.matched += 1;
         let (number, text) =
-            sorted_by(*order, session_state, state.sessions.drops(session).map_or(0, Drops::lost), user);
-        let order_to = |rank: &Rank| {
+            sort_key(*order, session_state, state.sessions.drops(session).map_or(0, Drops::lost), user);
+        let compare_to = |rank: &Rank| {
             let own = (number, text, session_state.name());
             in_order(own.cmp(&(rank.number, &*rank.text, &*rank.name)), *descending)
         };
-        if after.as_ref().is_some_and(|after| order_to(after) != Ordering::Greater) {
+        if after.as_ref().is_some_and(|after| compare_to(after) != Ordering::Greater) {
             return;
         }
         if self.best.len() == *limit {
-            if self.best.peek().is_none_or(|last| order_to(&last.rank) != Ordering::Less) {
+            if self.best.peek().is_none_or(|last| compare_to(&last.rank) != Ordering::Less) {
                 return;
             }
             self.best.pop();
@@ -75,18 +75,18 @@ impl Search {
         self.best.push(Candidate { rank, descending: *descending, key: state.sessions.key(session) });
     }
 
-    /// The page. Sessions that have ended meanwhile are not on it.
+    /// Returns the page, without sessions that have ended in the meantime.
     pub(crate) fn finish<M: Mode>(self, state: &ShardState<M>) -> ClientsPage {
         let sorted = self.best.into_sorted_vec();
-        let there = sorted.into_iter().filter_map(|Candidate { rank, key, .. }| {
+        let clients = sorted.into_iter().filter_map(|Candidate { rank, key, .. }| {
             let session = state.sessions.at(&key)?;
             Some((rank, state.client_summary(session)))
         });
-        ClientsPage { matched: self.matched, clients: there.collect() }
+        ClientsPage { matched: self.matched, clients: clients.collect() }
     }
 }
 
-fn sorted_by<'s>(order: ClientOrder, session_state: &'s Session, dropped: u64, user: &'s str) -> (u64, &'s str) {
+fn sort_key<'s>(order: ClientOrder, session_state: &'s Session, dropped: u64, user: &'s str) -> (u64, &'s str) {
     let outbound = session_state.outbound();
     let count = |number: usize| (number as u64, "");
     match order {

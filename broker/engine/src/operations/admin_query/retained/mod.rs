@@ -1,4 +1,4 @@
-//! Retained messages: a page of them, one of them, and their removal by filter.
+//! Queries for retained messages: a page, a single message, and removal by filter.
 
 mod steps;
 
@@ -13,55 +13,55 @@ use crate::connection::connections::LoadQueue;
 use crate::operations::operator::PublishConfirm;
 use crate::scheduling::work_budget::JOB_SLICE_STEPS;
 
-/// Which retained messages are wanted.
+/// Selects retained messages.
 #[derive(Debug, Clone)]
 pub struct RetainedQuery {
     /// The filter that covers their topics.
     pub filter: Box<str>,
-    /// Only topics behind this one, in the order of their bytes.
+    /// Only topics after this one, in byte order.
     pub after: Option<Box<str>>,
-    /// So many, at most [`PAGE_MAX`].
+    /// The maximum number of messages, up to [`PAGE_MAX`].
     pub limit: usize,
 }
 
-/// Some retained messages, in the order of their topics.
+/// A page of retained messages, ordered by topic.
 #[derive(Debug, Default)]
 pub struct RetainedPage {
-    /// How many the filter covers in all, before and behind these as well.
+    /// The number of all messages that the filter covers.
     pub matched: u64,
     /// Topics with their messages.
     pub messages: Vec<(Box<str>, Body)>,
 }
 
-/// What a topic retains.
+/// The retained message of a topic.
 #[derive(Debug)]
 pub enum FetchedMessage {
-    /// Nothing.
+    /// The topic has none.
     Nothing,
-    /// This.
+    /// The message.
     Message(Message),
-    /// A message that could not be read back from the disk.
+    /// A message that could not be loaded from disk.
     Unreadable,
 }
 
-/// What has come of a removal.
+/// The result of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RemovalResult {
-    /// Messages that have gone.
+    /// Removed messages.
     pub removed: u64,
-    /// Messages that may not be removed: those of the broker itself, and what the access rules keep from operators.
+    /// Messages that must not be removed: those of the broker itself, and those that the access rules deny to operators.
     pub refused: u64,
-    /// There may be more: so many have gone as one request removes, or the log or another thread is behind.
+    /// More messages may be left: the limit of one request was reached, or the log or another thread lags.
     pub has_more: bool,
-    /// What has been written down because of it. It is to be kept before anybody is told.
+    /// The condition for confirming the removal to the operator.
     pub promise: Option<PublishConfirm>,
 }
 
-/// A look at all that a filter covers, which keeps the first messages of the order.
+/// A search over all messages that a filter covers, which collects the first ones after the start.
 #[derive(Debug)]
 pub(crate) struct RetainedSearch {
     query: RetainedQuery,
-    look: Option<RetainedListing>,
+    listing: Option<RetainedListing>,
     page: BTreeMap<Box<str>, Body>,
     matched: u64,
 }
@@ -69,23 +69,23 @@ pub(crate) struct RetainedSearch {
 impl RetainedSearch {
     pub(crate) fn new(exchange: &Exchange, query: RetainedQuery) -> RetainedSearch {
         let query = RetainedQuery { limit: query.limit.clamp(1, PAGE_MAX), ..query };
-        let look = exchange.list_retained(Some(&query.filter));
-        RetainedSearch { query, look, page: BTreeMap::new(), matched: 0 }
+        let listing = exchange.list_retained(Some(&query.filter));
+        RetainedSearch { query, listing, page: BTreeMap::new(), matched: 0 }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.look.as_ref().is_none_or(RetainedListing::is_done)
+        self.listing.as_ref().is_none_or(RetainedListing::is_done)
     }
 
-    /// Looks at some more messages; says how many steps that took.
+    /// Scans more messages; returns the number of steps.
     pub(crate) fn advance(&mut self, exchange: &Exchange, now_ms: u64) -> usize {
-        let RetainedSearch { query: RetainedQuery { after, limit, .. }, look, page, matched } = self;
-        let Some(look) = look else { return 1 };
+        let RetainedSearch { query: RetainedQuery { after, limit, .. }, listing, page, matched } = self;
+        let Some(listing) = listing else { return 1 };
         let mut left = JOB_SLICE_STEPS as u64;
-        exchange.continue_listing(look, &mut left, |topic, body| {
+        exchange.continue_listing(listing, &mut left, |topic, body| {
             if !body.is_expired(now_ms) {
                 *matched += 1;
-                keep_first(page, *limit, topic, after.as_deref(), || body.clone());
+                insert_if_first(page, *limit, topic, after.as_deref(), || body.clone());
             }
             ControlFlow::Continue(())
         });
@@ -97,8 +97,8 @@ impl RetainedSearch {
     }
 }
 
-/// Keeps an entry if it is among the first `limit` behind `after`; gives it where it is kept.
-pub(super) fn keep_first<'p, V>(
+/// Inserts an entry if it is among the first `limit` after `after`; returns it then.
+pub(super) fn insert_if_first<'p, V>(
     page: &'p mut BTreeMap<Box<str>, V>,
     limit: usize,
     key: &str,
@@ -120,30 +120,30 @@ pub(super) fn keep_first<'p, V>(
     page.get_mut(key)
 }
 
-/// A message that somebody wants to see, and that may have to be read back first.
+/// A query for one message, which may have to be loaded from disk.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     topic: Box<str>,
     pub(crate) load_queue: LoadQueue,
-    /// It has been asked for.
-    cold: Option<Spilled>,
+    /// The spilled message that was requested.
+    spilled: Option<Spilled>,
 }
 
-/// A removal of all that a filter covers.
+/// A removal of all messages that a filter covers.
 #[derive(Debug)]
 pub(crate) struct Removal {
-    look: Option<RetainedListing>,
+    listing: Option<RetainedListing>,
     outcome: RemovalResult,
 }
 
 impl Removal {
     pub(crate) fn new(exchange: &Exchange, filter: &str) -> Removal {
-        Removal { look: exchange.list_retained(Some(filter)), outcome: RemovalResult::default() }
+        Removal { listing: exchange.list_retained(Some(filter)), outcome: RemovalResult::default() }
     }
 
-    /// Whether there is nothing more to do for this request.
+    /// Whether this request is done.
     pub(crate) fn is_done(&self) -> bool {
-        self.outcome.has_more || self.look.as_ref().is_none_or(RetainedListing::is_done)
+        self.outcome.has_more || self.listing.as_ref().is_none_or(RetainedListing::is_done)
     }
 
     pub(crate) fn finish(self) -> RemovalResult {

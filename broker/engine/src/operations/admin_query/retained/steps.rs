@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use std::ops::ControlFlow;
 
@@ -13,46 +13,46 @@ use crate::scheduling::work_budget::JOB_SLICE_STEPS;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// Messages that one slice removes. Each is a publish, to the log and to subscribers.
+/// The maximum number of messages that one slice removes. Each is a publish, to the log and to subscribers.
 const REMOVED_PER_SLICE: usize = 32;
 
-/// What a removal counts for in the steps of a turn.
+/// The steps of a turn that one removal counts for.
 const REMOVAL_STEPS: usize = JOB_SLICE_STEPS / REMOVED_PER_SLICE;
 
-/// Messages that one request removes; whoever asks goes on with another one.
+/// The maximum number of messages that one request removes; the caller sends another request for more.
 const REMOVED_MAX: u64 = 10_000;
 
 impl Fetch {
     pub(crate) fn new(topic: Box<str>) -> Fetch {
-        Fetch { topic, load_queue: LoadQueue::default(), cold: None }
+        Fetch { topic, load_queue: LoadQueue::default(), spilled: None }
     }
 
-    /// What the topic retains, or what must be read first.
-    pub(crate) fn look<M: Mode>(&mut self, state: &ShardState<M>) -> Result<FetchedMessage, Spilled> {
-        if let Some(cold) = self.cold.clone() {
-            return match self.load_queue.take(&cold) {
+    /// The topic's retained message, or the spilled message to load first.
+    pub(crate) fn find<M: Mode>(&mut self, state: &ShardState<M>) -> Result<FetchedMessage, Spilled> {
+        if let Some(spilled) = self.spilled.clone() {
+            return match self.load_queue.take(&spilled) {
                 LoadResult::Loaded(message) => Ok(FetchedMessage::Message(message)),
                 LoadResult::Failed => Ok(FetchedMessage::Unreadable),
-                LoadResult::Missing => Err(cold),
+                LoadResult::Missing => Err(spilled),
             };
         }
         match state.context.exchange().retained_message(&self.topic) {
             Some(body) if body.is_expired(state.clock.now_ms()) => Ok(FetchedMessage::Nothing),
             Some(Body::Loaded(message)) => Ok(FetchedMessage::Message(message)),
-            Some(Body::Spilled(cold)) => Err(self.cold.insert(cold).clone()),
+            Some(Body::Spilled(spilled)) => Err(self.spilled.insert(spilled).clone()),
             None => Ok(FetchedMessage::Nothing),
         }
     }
 }
 
 impl<M: Mode> Shard<M> {
-    /// One slice of a removal, and how many steps it took. Each message goes as if a client had published an empty one with RETAIN
-    /// [MQTT-3.3.1-6]: the log has it, and who subscribes to the topic is told.
-    pub(crate) fn go_on_removing(&mut self, removal: &mut Removal) -> usize {
-        let Removal { look: Some(look), outcome } = removal else { return 1 };
+    /// Runs one slice of a removal and returns its steps. Each message is removed as if a client had published an empty one with RETAIN
+    /// [MQTT-3.3.1-6]: it is recorded in the log and sent to subscribers.
+    pub(crate) fn continue_removal(&mut self, removal: &mut Removal) -> usize {
+        let Removal { listing: Some(listing), outcome } = removal else { return 1 };
         let mut left = JOB_SLICE_STEPS as u64;
         let mut topics: Vec<Box<str>> = Vec::with_capacity(REMOVED_PER_SLICE);
-        self.state.context.exchange().continue_listing(look, &mut left, |topic, _| {
+        self.state.context.exchange().continue_listing(listing, &mut left, |topic, _| {
             topics.push(topic.into());
             if topics.len() == REMOVED_PER_SLICE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -119,16 +119,16 @@ mod tests {
         let topic = TopicName::new(topic).expect("a valid topic");
         let publication = Publication { topic, content_type: None, payload, qos: QoS::AtMostOnce, retain: true };
         let message = publication.to_message();
-        shard.state.context.exchange().retain(&message.as_ref(), || message.clone()).expect("there is room");
+        shard.state.context.exchange().retain(&message.as_ref(), || message.clone()).expect("a retained message");
     }
 
-    fn ask<T: Send + 'static>(shard: &mut Shard<Volatile>, survey: impl FnOnce(Reply<T>) -> AdminQuery) -> Receiver<T> {
+    fn ask<T: Send + 'static>(shard: &mut Shard<Volatile>, query: impl FnOnce(Reply<T>) -> AdminQuery) -> Receiver<T> {
         let (sender, answer) = channel();
-        shard.run_admin_query(survey(Reply::new(move |found| _ = sender.send(found))), NOW_MS);
+        shard.run_admin_query(query(Reply::new(move |found| _ = sender.send(found))), NOW_MS);
         answer
     }
 
-    /// Makes turns until the answer is there; gives it and the number of turns.
+    /// Runs turns until the answer arrives; returns it and the number of turns.
     fn turns<T>(shard: &mut Shard<Volatile>, answer: &Receiver<T>) -> (T, usize) {
         for turns in 0..1_000_000 {
             if let Ok(answer) = answer.try_recv() {
@@ -136,7 +136,7 @@ mod tests {
             }
             shard.do_jobs();
         }
-        panic!("there is no answer");
+        panic!("no answer");
     }
 
     fn list(shard: &mut Shard<Volatile>, filter: &str, after: Option<&str>, limit: usize) -> (RetainedPage, usize) {
@@ -152,7 +152,7 @@ mod tests {
         let topics: Vec<&str> = page.messages.iter().map(|(topic, _)| &**topic).collect();
         assert_eq!(topics, ["r/s0/d00000", "r/s0/d00100", "r/s0/d00200"]);
         assert_eq!(page.matched, MESSAGES as u64);
-        // Each message is at least a step, and there are few places besides.
+        // Each message takes at least one step, and there are few other slots.
         assert!((MESSAGES / STEPS_MAX..MESSAGES / STEPS_MAX + 8).contains(&turns), "{turns} turns");
         let (page, _) = list(&mut shard, "r/+/d99999", None, 10);
         assert_eq!((page.matched, page.messages.len()), (1, 1));
@@ -161,13 +161,13 @@ mod tests {
     #[test]
     fn a_search_ends_when_whoever_asked_has_gone_and_a_removal_does_not() {
         let mut shard = shard(20_000);
-        let asker = std::sync::Arc::new(());
+        let caller = std::sync::Arc::new(());
         let (sender, answer) = channel();
         let query = || RetainedQuery { filter: "#".into(), after: None, limit: 1 };
         for _ in 0..ADMIN_QUERIES_MAX - 1 {
             let sender = sender.clone();
             shard.run_admin_query(
-                AdminQuery::Retained(query(), Reply::to(&asker, move |page| _ = sender.send(page))),
+                AdminQuery::Retained(query(), Reply::to(&caller, move |page| _ = sender.send(page))),
                 NOW_MS,
             );
         }
@@ -175,11 +175,11 @@ mod tests {
         let removed = ask(&mut shard, |reply| AdminQuery::RemoveRetained("r/s0/#".into(), reply));
         shard.do_jobs();
         assert!(shard.has_jobs());
-        drop(asker);
+        drop(caller);
         assert_eq!(turns(&mut shard, &removed).0.removed, 200);
-        assert!(!shard.has_jobs() && answer.recv().is_err(), "nobody is told anything");
+        assert!(!shard.has_jobs() && answer.recv().is_err(), "no query got an answer");
         assert_eq!(shard.state.counters().admin_queries_canceled.get(), ADMIN_QUERIES_MAX as u64 - 1);
-        // There is room for as many again.
+        // There is room for as many queries again.
         assert_eq!(list(&mut shard, "#", None, 1).0.matched, 20_000 - 200);
     }
 
@@ -212,8 +212,8 @@ mod tests {
         assert_eq!((second.removed, second.has_more), (500, false));
         assert_eq!(shard.state.context.exchange().retained().0, 0);
         retain(&shard, "$SYS/x", b"1");
-        let (kept, _) = remove(&mut shard, "$SYS/#");
-        assert_eq!((kept.removed, kept.refused), (0, 1), "the broker's own messages stay");
+        let (result, _) = remove(&mut shard, "$SYS/#");
+        assert_eq!((result.removed, result.refused), (0, 1), "messages of the broker are not removed");
         assert_eq!(remove(&mut shard, "none").0, RemovalResult::default());
     }
 
@@ -237,7 +237,7 @@ mod tests {
         }
         .to_message();
         let old = tautwire_message::MessageRef { expires_at_ms: Some(NOW_MS - 1), ..message.as_ref() };
-        shard.state.context.exchange().retain(&old, || old.to_message()).expect("there is room");
+        shard.state.context.exchange().retain(&old, || old.to_message()).expect("a retained message");
         assert!(matches!(fetch(&mut shard, "old"), FetchedMessage::Nothing));
         assert_eq!(list(&mut shard, "old", None, 1).0.matched, 0);
     }

@@ -1,4 +1,4 @@
-//! Would a message on a topic reach a client now, and why not?
+//! Explains whether a message on a topic would reach a client now, and why not.
 
 mod steps;
 
@@ -14,35 +14,35 @@ use crate::operations::refusal::{HypotheticalPublish, PublishDecision, PublishRe
 use crate::session::drops::DropEvent;
 use crate::session::slow_consumer::SlowConsumer;
 
-/// Subscriptions that do not match, and look most like it, which are told of.
+/// The maximum number of similar filters that are reported if none matches.
 const NEAREST_MAX: usize = 3;
 
-/// What is asked.
+/// A query whether a message would reach a client.
 #[derive(Debug, Clone)]
 pub struct WhyQuery {
     /// The name of the client's session.
     pub name: Box<str>,
-    /// The message. Its payload may be large, so nobody copies it.
+    /// The message, shared because its payload may be large.
     pub message: Arc<HypotheticalPublish>,
 }
 
-/// What would become of the message.
+/// What would happen to the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// The client gets it at once.
+    /// The client gets it immediately.
     Arrives,
-    /// It waits, and the client gets it later.
+    /// It is queued, and the client gets it later.
     Queued,
-    /// One member of a shared subscription gets it, and the client is one of them.
+    /// One member of a shared subscription gets it; the client is a member.
     OneOfMany,
     /// The client does not get it.
     DoesNotArrive,
-    /// Another node of the cluster knows: this one does not serve the client.
+    /// Unknown here: another node of the cluster may serve the client.
     Elsewhere,
 }
 
 impl DeliveryOutcome {
-    /// What operators call it. Never changes.
+    /// The code for operators, which never changes.
     pub fn code(self) -> &'static str {
         match self {
             DeliveryOutcome::Arrives => "arrives",
@@ -54,22 +54,22 @@ impl DeliveryOutcome {
     }
 }
 
-/// Something that bears on it.
+/// A fact that affects the outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryResult {
-    /// There is no session of that client.
+    /// The client has no session.
     NoSession,
-    /// The broker is one of several, and does not serve the client's session. Another one may, or it waits in the store.
+    /// This broker of a cluster does not serve the client's session. Another one may, or it is in the store.
     NotServedHere,
     /// The broker refuses the message.
     Refused(PublishRefusal),
-    /// The queue of a session is full, and the publisher is not read from until it has room.
+    /// The queue of a session is full, and reading from the publisher is paused until it has room.
     PublisherWaits,
-    /// The publisher that was named is not connected here, so it is not known whether it may publish the message.
+    /// The given publisher is not connected here, so its permissions are not known.
     NoPublisher,
-    /// The client's connections break off too often, so it is not let in for a time.
+    /// The client is refused for a time, because it reconnects too often.
     HeldBack,
-    /// No subscription matches; these look most like it.
+    /// No subscription matches; these filters are the most similar.
     NotSubscribed(Vec<Box<str>>),
     /// The access rules would refuse a subscription to the topic.
     NotAllowed,
@@ -80,7 +80,7 @@ pub enum QueryResult {
         /// The granted QoS, and the other options.
         record: SubscriptionRecord,
     },
-    /// A shared subscription matches: each message goes to one of so many members, of whom so many are connected.
+    /// A shared subscription matches: each message goes to one member.
     Shared {
         /// The filter with its group.
         filter: Box<str>,
@@ -88,57 +88,57 @@ pub enum QueryResult {
         qos: QoS,
         /// All members, this client included.
         members: usize,
-        /// Those who are connected.
+        /// Connected members.
         connected: usize,
     },
-    /// Messages of such a group wait, because no member has room for them: the next one waits behind them.
+    /// Messages of the group are queued, because no member has room for them; the next one is queued behind them.
     SharedQueue {
         /// The filter with its group.
         filter: Box<str>,
-        /// How many.
+        /// The number of messages.
         messages: usize,
-        /// What they take.
+        /// Their size in bytes.
         bytes: usize,
     },
-    /// For whom those of the last messages of such a group were that are of the topic.
+    /// The recent messages of the group on this topic, by receiver.
     SharedTurns {
         /// The filter with its group.
         filter: Box<str>,
-        /// For this client: how many, and when the last one was.
+        /// For this client: the number, and the time of the last one.
         own: Option<(usize, u64)>,
-        /// For others.
+        /// For other members.
         others: Option<OtherTurns>,
     },
-    /// What the client publishes itself does not come back to it.
+    /// The client's own messages are not sent to it.
     NoLocal,
     /// The granted QoS is lower than that of the message.
     QoSReduced(QoS),
-    /// The topic lies outside of the client's mount point.
+    /// The topic is outside of the client's mount point.
     OutsideMount(Box<str>),
-    /// The payloads of the topic's contract cannot be had in the format that the subscription asks for.
+    /// Payloads of the topic's contract cannot be converted to the requested format.
     CannotBecome(Format),
-    /// The client is away, and its session ends then unless it comes back.
+    /// The client is offline; its session expires at this time.
     Offline(Option<u64>),
-    /// The client is away, and nothing of QoS 0 is kept for it.
+    /// The client is offline, and messages of QoS 0 are not queued.
     OfflineAtMostOnce,
-    /// So many messages wait as may.
+    /// The client's queue is full.
     QueueFull {
-        /// Which limit is reached.
+        /// The limit that was reached.
         limit: QueueLimit,
         /// What happens to the message.
         policy: SlowConsumer,
     },
-    /// So many messages wait before it.
+    /// This many messages are queued before it.
     Behind(usize),
-    /// So many messages are sent and not acknowledged as the client or a limit allows.
+    /// This many messages are unacknowledged, which is the maximum that the client or a limit allows.
     WindowFull(usize),
-    /// The client has not taken so many bytes of output.
+    /// This many bytes of output are pending, which is the maximum.
     OutputFull(usize),
-    /// The client has not taken some bytes of output: there is room for some more.
+    /// Some output is pending, and there is room for more.
     OutputBehind {
-        /// So many bytes.
+        /// Pending bytes.
         pending_bytes: usize,
-        /// The largest message of QoS 0 that finds room.
+        /// The largest message of QoS 0 that fits.
         left_bytes: usize,
     },
     /// There is no memory for more output of QoS 0.
@@ -149,51 +149,51 @@ pub enum QueryResult {
     TooLarge,
     /// The contract of the topic, and the action for payloads that violate it.
     Contract(Box<str>, OnViolation),
-    /// A message is retained on the topic: a new subscription gets it.
+    /// The topic has a retained message, which a new subscription gets.
     Retained,
-    /// The matching subscriptions do not get that one, or only when they are new, as the client has asked; `None`: they are shared.
+    /// The Retain Handling of the matching subscriptions, which do not always get the retained message; `None` if they are shared.
     RetainHandling(Option<RetainHandling>),
 }
 
-/// Which limit a full queue has reached.
+/// The limit that a full queue has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// That of the session, in messages or bytes.
+    /// The limit of the session, in messages or bytes.
     Session,
-    /// The memory that the session may hold.
+    /// The memory limit of the session.
     Memory,
-    /// That of all sessions of its user.
+    /// The limit of all sessions of its user.
     User,
 }
 
-/// Messages of a group that were for other members than the client that is asked about.
+/// Messages of a group that other members got.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherTurns {
-    /// How many.
+    /// The number of messages.
     pub count: usize,
-    /// When the last one was, in milliseconds since the Unix epoch.
+    /// The time of the last one, in milliseconds since the Unix epoch.
     pub last_ms: u64,
-    /// Whom that was for.
+    /// The member that got it.
     pub member: SessionKey,
-    /// The name of the member's session; `None` as long as its shard has not been asked (see [`AdminQuery::Name`](super::AdminQuery::Name)), and
-    /// where it has ended.
+    /// The name of the member's session; `None` until its shard was queried (see [`AdminQuery::Name`](super::AdminQuery::Name)), and if it
+    /// has ended.
     pub name: Option<Box<str>>,
 }
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// What would become of the message.
+    /// What would happen to the message.
     pub outcome: DeliveryOutcome,
-    /// Why, the decisive first.
+    /// The reasons, the decisive one first.
     pub findings: Vec<QueryResult>,
     /// Messages that the client did not get, the latest last.
     pub drops: Vec<DropEvent>,
 }
 
-/// A walk over the subscriptions of the client.
+/// A scan of the client's subscriptions.
 #[derive(Debug)]
-pub(crate) struct SubscriptionWalk {
+pub(crate) struct SubscriptionScan {
     query: WhyQuery,
     after: Box<str>,
     is_done: bool,
@@ -202,10 +202,10 @@ pub(crate) struct SubscriptionWalk {
 }
 
 impl Explanation {
-    /// Adds what the broker would do with the message before anybody gets it.
+    /// Adds the decision about publishing the message.
     #[must_use]
-    pub fn after(mut self, judged: PublishDecision) -> Explanation {
-        match judged {
+    pub fn after(mut self, decision: PublishDecision) -> Explanation {
+        match decision {
             PublishDecision::Accepted => {}
             PublishDecision::Refused(refusal) => {
                 self.outcome = DeliveryOutcome::DoesNotArrive;
@@ -222,19 +222,19 @@ impl Explanation {
     }
 }
 
-/// How much a filter looks like one that matches the topic.
-fn likeness(filter: &str, topic: &str) -> usize {
+/// How similar a filter is to one that matches the topic.
+fn similarity(filter: &str, topic: &str) -> usize {
     let levels = filter.split('/').zip(topic.split('/'));
     let alike = |level: &str, name: &str| level == "+" || level == "#" || level.eq_ignore_ascii_case(name);
     let first = levels.clone().take_while(|(level, name)| alike(level, name)).count();
-    // Levels that stand in the same place count less than those that lead there.
+    // Other levels at the same position count less than a common prefix.
     4 * first + levels.filter(|(level, name)| alike(level, name)).count()
 }
 
-fn insert_nearest(nearest: &mut Vec<(usize, Box<str>)>, likeness: usize, filter: &str) {
-    let at = nearest.partition_point(|(other, _)| *other >= likeness);
+fn insert_nearest(nearest: &mut Vec<(usize, Box<str>)>, similarity: usize, filter: &str) {
+    let at = nearest.partition_point(|(other, _)| *other >= similarity);
     if at < NEAREST_MAX {
-        nearest.insert(at, (likeness, filter.into()));
+        nearest.insert(at, (similarity, filter.into()));
         nearest.truncate(NEAREST_MAX);
     }
 }
@@ -247,7 +247,7 @@ mod tests {
     fn the_nearest_filters_are_those_that_lead_furthest() {
         let mut nearest = Vec::new();
         for filter in ["z/y", "a/+/x", "a/B/d", "b/b/c", "q"] {
-            insert_nearest(&mut nearest, likeness(filter, "a/b/c"), filter);
+            insert_nearest(&mut nearest, similarity(filter, "a/b/c"), filter);
         }
         let filters: Vec<&str> = nearest.iter().map(|(_, filter)| &**filter).collect();
         assert_eq!(filters, ["a/+/x", "a/B/d", "b/b/c"]);

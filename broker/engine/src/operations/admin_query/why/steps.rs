@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Steps of [`super`] that need several states of a shard.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, RetainHandling, SubscriptionId, TopicFilter, topic_matches};
@@ -6,7 +6,7 @@ use tautwire_router::{Dispatch, SessionKey, ShareGroup};
 use tautwire_session::{Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, split_session_name};
 
 use super::{
-    DeliveryOutcome, Explanation, OtherTurns, QueryResult, SubscriptionWalk, WhyQuery, insert_nearest, likeness,
+    DeliveryOutcome, Explanation, OtherTurns, QueryResult, SubscriptionScan, WhyQuery, insert_nearest, similarity,
 };
 use crate::connection::mount::MountPoint;
 use crate::index::SessionIndex;
@@ -19,19 +19,19 @@ use crate::session::slow_consumer::SlowConsumer;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// Subscriptions that match which are told of.
+/// The maximum number of matching subscriptions that are reported.
 const MATCHING_MAX: usize = 16;
 
-impl SubscriptionWalk {
-    pub(crate) fn new(query: WhyQuery) -> SubscriptionWalk {
-        SubscriptionWalk { query, after: "".into(), is_done: false, matching: Vec::new(), nearest: Vec::new() }
+impl SubscriptionScan {
+    pub(crate) fn new(query: WhyQuery) -> SubscriptionScan {
+        SubscriptionScan { query, after: "".into(), is_done: false, matching: Vec::new(), nearest: Vec::new() }
     }
 
     pub(crate) fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// Looks at some more subscriptions; says at how many.
+    /// Scans more subscriptions; returns how many.
     pub(crate) fn advance<M: Mode>(&mut self, state: &ShardState<M>) -> usize {
         let mut steps = 0;
         let mut last = None;
@@ -39,9 +39,9 @@ impl SubscriptionWalk {
             for (filter, record) in state.sessions[session].subscriptions().after(&self.after).take(JOB_SLICE_STEPS) {
                 steps += 1;
                 last = Some(filter);
-                let Some(matched) = matched_part(filter, &record) else { continue };
+                let Some(matched) = topic_filter_of(filter, &record) else { continue };
                 if !topic_matches(matched, &self.query.message.topic) {
-                    insert_nearest(&mut self.nearest, likeness(matched, &self.query.message.topic), filter);
+                    insert_nearest(&mut self.nearest, similarity(matched, &self.query.message.topic), filter);
                 } else if self.matching.len() < MATCHING_MAX {
                     self.matching.push((filter.into(), record));
                 }
@@ -62,12 +62,12 @@ impl SubscriptionWalk {
                 false => (DeliveryOutcome::DoesNotArrive, QueryResult::NoSession),
             };
             let mut findings = vec![finding];
-            findings.extend(state.is_held_back(&self.query.name).then_some(QueryResult::HeldBack));
+            findings.extend(state.is_blocked_for_flapping(&self.query.name).then_some(QueryResult::HeldBack));
             return Explanation { outcome, findings, drops: Vec::new() };
         };
         let drops = state.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
         let mut findings = Vec::new();
-        let outcome = self.judge(shard, session, &mut findings);
+        let outcome = self.outcome(shard, session, &mut findings);
         if let Some(contract) = state.config.contracts().find(&self.query.message.topic) {
             findings.push(QueryResult::Contract(contract.name().into(), contract.on_violation()));
         }
@@ -78,7 +78,7 @@ impl SubscriptionWalk {
         Explanation { outcome, findings, drops }
     }
 
-    /// Why the subscriptions that match do not get a retained message each time that they are made; `None` where one does, or none matches.
+    /// The Retain Handling of matching subscriptions that do not always get a retained message; `None` if one does, or none matches.
     fn retain_handling(&self) -> Option<Option<RetainHandling>> {
         let own = self.matching.iter().filter(|(filter, _)| !filter.starts_with("$share/"));
         match own.map(|(_, record)| record.options.retain_handling).min_by_key(|handling| *handling as u8) {
@@ -89,7 +89,7 @@ impl SubscriptionWalk {
         }
     }
 
-    fn judge<M: Mode>(
+    fn outcome<M: Mode>(
         &self,
         shard: &Shard<M>,
         session: SessionIndex,
@@ -98,7 +98,7 @@ impl SubscriptionWalk {
         let state = &shard.state;
         let HypotheticalPublish { topic, qos, .. } = &*self.query.message;
         let (mount_point, client_id) = split_session_name(state.sessions[session].name());
-        // `#` behind a mount point matches the level above, too, and nothing there begins with `$`.
+        // `#` after a mount point also matches the level above, and nothing there begins with `$`.
         let is_outside = |prefix: &&str| MountPoint::new(prefix).is_none_or(|mount| mount.rest(topic).is_none());
         if let Some(prefix) = mount_point.filter(is_outside) {
             findings.push(QueryResult::OutsideMount(prefix.into()));
@@ -125,7 +125,7 @@ impl SubscriptionWalk {
         let ids: Vec<SubscriptionId> = own.filter_map(|(_, record)| record.identifier).collect();
         let effective = granted.min(*qos);
         match state.delivery_outcome(session, &self.query.message.message(), effective, &ids, findings) {
-            // At QoS 1 and 2 it goes to another member then, or waits for one.
+            // At QoS 1 and 2, another member gets it, or it is queued.
             DeliveryOutcome::DoesNotArrive if !is_shared || effective == QoS::AtMostOnce => {
                 DeliveryOutcome::DoesNotArrive
             }
@@ -134,7 +134,7 @@ impl SubscriptionWalk {
         }
     }
 
-    /// The highest QoS that is granted, and whether all that match are shared; `None` where none of them brings the message.
+    /// The highest granted QoS, and whether all matching subscriptions are shared; `None` if none of them delivers the message.
     fn add_subscription_results<M: Mode>(
         &self,
         state: &ShardState<M>,
@@ -153,7 +153,7 @@ impl SubscriptionWalk {
                     if messages > 0 {
                         findings.push(QueryResult::SharedQueue { filter: filter.clone(), messages, bytes });
                     }
-                    findings.push(self.turns_of(&group, &state.sessions.key(session)));
+                    findings.push(self.shared_turns(&group, &state.sessions.key(session)));
                 }
                 None => findings.push(QueryResult::Subscribed { filter: filter.clone(), record: *record }),
             }
@@ -178,7 +178,7 @@ impl SubscriptionWalk {
         own.map(|qos| (qos, false)).or(shared.map(|qos| (qos, true)))
     }
 
-    fn turns_of(&self, group: &ShareGroup, client: &SessionKey) -> QueryResult {
+    fn shared_turns(&self, group: &ShareGroup, client: &SessionKey) -> QueryResult {
         let (own, others): (Vec<Dispatch>, Vec<Dispatch>) =
             group.dispatches_for(&self.query.message.topic).into_iter().partition(|turn| turn.member == *client);
         QueryResult::SharedTurns {
@@ -195,7 +195,7 @@ impl SubscriptionWalk {
 }
 
 impl<M: Mode> ShardState<M> {
-    /// What becomes of a message that a session is given with this QoS and these identifiers.
+    /// The outcome of a delivery to a session with this QoS and these identifiers.
     fn delivery_outcome(
         &self,
         session: SessionIndex,
@@ -206,7 +206,8 @@ impl<M: Mode> ShardState<M> {
     ) -> DeliveryOutcome {
         let counted_bytes = PendingMessage::counted_bytes_of(message.allocated_bytes(), &SubscriptionIds::from(ids));
         let Some(index) = self.sessions.connection(session) else {
-            findings.extend(self.is_held_back(self.sessions[session].name()).then_some(QueryResult::HeldBack));
+            findings
+                .extend(self.is_blocked_for_flapping(self.sessions[session].name()).then_some(QueryResult::HeldBack));
             if qos == QoS::AtMostOnce {
                 findings.insert(0, QueryResult::OfflineAtMostOnce);
                 return DeliveryOutcome::DoesNotArrive;
@@ -252,12 +253,12 @@ impl<M: Mode> ShardState<M> {
         if self.free_packet_id(session, index).is_some() { DeliveryOutcome::Arrives } else { DeliveryOutcome::Queued }
     }
 
-    /// Whether the client of a session is not let in because its connections break off too often.
-    fn is_held_back(&self, name: &str) -> bool {
+    /// Whether the client of a session is refused because it reconnects too often.
+    fn is_blocked_for_flapping(&self, name: &str) -> bool {
         self.quota_state.is_blocked(name, self.clock.now_ms())
     }
 
-    /// Adds a finding where a message that counts so many bytes finds no room. Returns whether the message is dropped for that reason.
+    /// Adds a result if the session has no room for a message of this size. Returns whether the message is dropped.
     fn add_full_queue_result(
         &self,
         session: SessionIndex,
@@ -266,12 +267,12 @@ impl<M: Mode> ShardState<M> {
         findings: &mut Vec<QueryResult>,
     ) -> bool {
         let policy = self.policy(session, topic);
-        // Publishers that wait or are refused do so only once nothing fits any more: until then a queue takes one message of any size.
+        // Publishers are paused or refused only when nothing fits any more: until then a queue accepts one message of any size.
         let counted_bytes = if policy.affects_publishers() { SMALLEST_BYTES } else { counted_bytes };
         let Some(limit) = self.queue_limit(session, counted_bytes) else { return false };
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
         let policy = match policy {
-            // What has been sent and not acknowledged takes all room, and is not dropped.
+            // Unacknowledged messages take all room, and are not dropped.
             SlowConsumer::DropOld if queued == 0 || !self.can_make_room_by_dropping(session, counted_bytes) => {
                 SlowConsumer::DropNew
             }
@@ -282,8 +283,8 @@ impl<M: Mode> ShardState<M> {
     }
 }
 
-/// What of a filter is compared with topics.
-fn matched_part<'f>(filter: &'f str, record: &SubscriptionRecord) -> Option<&'f str> {
+/// The part of a filter that is compared with topics.
+fn topic_filter_of<'f>(filter: &'f str, record: &SubscriptionRecord) -> Option<&'f str> {
     let filter = TopicFilter::new(filter).ok()?;
     transcoding::requested_format(filter, record.format).ok().map(|wanted| wanted.filter)
 }

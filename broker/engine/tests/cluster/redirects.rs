@@ -1,4 +1,4 @@
-//! Clients are told which other node takes them.
+//! Clients are redirected to another node.
 
 use tautwire_protocol::{ConnectReason, DisconnectReason, QoS};
 
@@ -9,15 +9,15 @@ const HOUR_S: u32 = 3600;
 
 fn drain(world: &mut World, place: usize, is_for_good: bool) {
     let now_ms = world.now_ms;
-    world.places[place].node.as_mut().expect("it lives").member.drain(now_ms, is_for_good);
-    world.go_on(place);
+    world.places[place].node.as_mut().expect("the node runs").member.drain(now_ms, is_for_good);
+    world.settle(place);
 }
 
 #[test]
 fn clients_of_a_node_that_is_drained_are_told_where_to_go() {
     for is_for_good in [false, true] {
         let mut world = World::new(2);
-        // Nodes say with their beats where they are.
+        // Nodes announce their references with heartbeats.
         world.run(3_000);
         let (client, publisher) = (world.client("c"), world.client("p"));
         world.connect(client, 0, false, HOUR_S);
@@ -30,7 +30,7 @@ fn clients_of_a_node_that_is_drained_are_told_where_to_go() {
         assert_eq!(world.clients[client].reference.as_deref(), Some("node-1"), "[MQTT 5.0 section 3.14.2.2.5]");
         world.publish_and_wait(publisher, "a", "1", QoS::AtLeastOnce);
         assert!(world.connect(client, 1, false, HOUR_S));
-        world.run_until("it has come", |world| world.clients[client].payloads() == ["1"]);
+        world.run_until("the message has arrived", |world| world.clients[client].payloads() == ["1"]);
     }
 }
 
@@ -39,13 +39,13 @@ fn who_comes_to_a_node_that_takes_nobody_is_told_where_to_go() {
     let mut world = World::new(3);
     world.run(3_000);
     let (waiting, client) = (world.client("waiting"), world.client("c"));
-    // Its will keeps the node from ending at once.
+    // Its will keeps the node from finishing the drain at once.
     world.clients[waiting].will = Some(WillMessage { delay_s: 100, ..WillMessage::new("w", "gone") });
     world.connect(waiting, 0, false, HOUR_S);
     world.clients[client].withholds_acks = true;
     drain(&mut world, 0, false);
     world.begin_connecting(client, 0, false, HOUR_S);
-    world.run_until("it is answered", |world| world.clients[client].connack.is_some());
+    world.run_until("CONNACK has arrived", |world| world.clients[client].connack.is_some());
     assert_eq!(world.clients[client].connack, Some((ConnectReason::UseAnotherServer, false)));
     let reference = world.clients[client].reference.clone().expect("[MQTT 5.0 section 3.2.2.3.16]");
     assert!(reference == "node-1" || reference == "node-2", "{reference}");
