@@ -75,15 +75,15 @@ impl<M: Mode> ShardState<M> {
         outgoing: &mut OutgoingPublish<'_>,
     ) -> bool {
         let qos = outgoing.message.qos;
-        let may_wait = qos != QoS::AtMostOnce && M::QUEUES_SHARED;
-        let picked = match may_wait {
+        let can_be_queued = qos != QoS::AtMostOnce && M::QUEUES_SHARED;
+        let picked = match can_be_queued {
             // Queued messages go first.
             true if group.waiting().0 > 0 || self.is_in_transit_full(group) => None,
             true => self.pick_with(group, |group| group.pick_with_credit(qos)),
             false => self.pick_with(group, ShareGroup::pick),
         };
         let Some((member, here)) = picked else {
-            if may_wait && group.has_members() {
+            if can_be_queued && group.has_members() {
                 self.enqueue_for_member(group, outgoing);
                 return true;
             }
@@ -93,7 +93,7 @@ impl<M: Mode> ShardState<M> {
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         if let Some(format) = member.format {
             let Some(message) = self.transcode_for_member(contract, format, outgoing) else {
-                if may_wait {
+                if can_be_queued {
                     member.return_credit(qos);
                 }
                 return false;
@@ -125,8 +125,8 @@ impl<M: Mode> ShardState<M> {
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
         // A session that is not persistent yet becomes persistent before it gets the message: see [`Mode::record_for_group`].
-        let is_written = !may_be_lost && (member.number.is_some() || group.is_persistent());
-        let forwarded = delivery.message.loaded().filter(|_| is_written).and_then(|message| {
+        let is_recorded = !may_be_lost && (member.number.is_some() || group.is_persistent());
+        let forwarded = delivery.message.loaded().filter(|_| is_recorded).and_then(|message| {
             let number = member.number.unwrap_or(SessionNumber::OF_NONE);
             M::record_forwarded(self, to, message, Receivers::Member(number, group.filter()))
         });
@@ -202,9 +202,9 @@ impl<M: Mode> ShardState<M> {
     fn record_arrival(&self, member: &SessionKey, delivery: &PendingMessage) {
         if delivery.qos != QoS::AtMostOnce
             && M::QUEUES_SHARED
-            && let Some(room) = self.sessions.at(member).and_then(|session| self.sessions.member_credit(session))
+            && let Some(credit) = self.sessions.at(member).and_then(|session| self.sessions.member_credit(session))
         {
-            room.record_arrival();
+            credit.record_arrival();
         }
     }
 
@@ -213,8 +213,8 @@ impl<M: Mode> ShardState<M> {
         let exchange = self.context.exchange();
         let group = exchange.group(share);
         exchange.leave(share, member);
-        let is_over = group.as_ref().is_none_or(|group| group.has_queue() && !group.has_members());
-        if is_over && M::QUEUES_SHARED {
+        let has_ended = group.as_ref().is_none_or(|group| group.has_queue() && !group.has_members());
+        if has_ended && M::QUEUES_SHARED {
             let share = group.map_or_else(|| share.into(), |group| group.filter().clone());
             self.report_to_queue(&share, member);
         }
