@@ -1,5 +1,5 @@
-//! A log that takes no more: it has as much as it may, or its disk has failed. What would have to be kept is refused, and
-//! everybody is told; what asks for nothing lasting goes on.
+//! Refusals while the log is full or its disk has failed. Changes that must be persisted are refused with the reason; everything
+//! else continues.
 
 mod steps;
 
