@@ -255,7 +255,7 @@ impl PublishPackets {
             if frame.bytes.is_empty() {
                 frame.packet_id_at = header.append_to(message, &mut frame.bytes);
                 if !is_payload_separate {
-                frame.bytes.extend_from_slice(message.payload);
+                    frame.bytes.extend_from_slice(message.payload);
                 }
             }
             let start = tail.len();
@@ -268,7 +268,7 @@ impl PublishPackets {
         } else {
             header.append_to(message, tail);
             if !is_payload_separate {
-            tail.extend_from_slice(message.payload);
+                tail.extend_from_slice(message.payload);
             }
         }
         output.end_append(before);

@@ -121,7 +121,7 @@ impl<M: Mode> Shard<M> {
         let identifier = subscribe.properties.subscription_identifier();
         let granted = self.check_subscription(index, session, request, identifier, checks);
         let format_request = transcoding::accepted_format(subscribe)
-        .and_then(|accepted| transcoding::requested_format(request.filter, accepted));
+            .and_then(|accepted| transcoding::requested_format(request.filter, accepted));
         let (qos, format_request) = (granted?, format_request?);
         let replay = self.subscribe(index, session, request, qos, identifier, format_request);
         if request.filter.share().is_some() {
@@ -179,7 +179,7 @@ impl<M: Mode> Shard<M> {
     ) {
         if let Some(index) = index
             && let Ok(format_request) = transcoding::requested_format(filter, format)
-            {
+        {
             self.state.cancel_replay(session, index, format_request.filter, format_request.format);
         }
         self.state.unblock_filter(session, filter);
@@ -249,11 +249,15 @@ impl<M: Mode> Shard<M> {
         let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
         // The limits in the client's CONNACK hold too if a reload has lowered them since.
         let announced = || self.state.server_limits(index);
-        if filter.share().is_some() && !settings.shared_subscription_available && !announced().shared_subscription_available
+        if filter.share().is_some()
+            && !settings.shared_subscription_available
+            && !announced().shared_subscription_available
         {
             return Err(SubscribeReason::SharedSubscriptionsNotSupported.into());
         }
-        if !settings.wildcard_subscription_available && filter.has_wildcard() && !announced().wildcard_subscription_available
+        if !settings.wildcard_subscription_available
+            && filter.has_wildcard()
+            && !announced().wildcard_subscription_available
         {
             return Err(SubscribeReason::WildcardSubscriptionsNotSupported.into());
         }
@@ -316,20 +320,20 @@ impl<M: Mode> Shard<M> {
         qos: QoS,
         identifier: Option<SubscriptionId>,
         format_request: FormatRequest<'_>,
-        ) -> Option<Replay> {
+    ) -> Option<Replay> {
         let filter = request.filter;
         let record = SubscriptionRecord {
             options: tautwire_protocol::SubscriptionOptions { qos, ..request.options },
             identifier,
             format: format_request.format,
-            };
-            if format_request.format.is_some() {
+        };
+        if format_request.format.is_some() {
             self.state.context.requested_formats().request();
         }
         let older = self.state.sessions[session].subscriptions().get(filter.as_str());
         let existed = older.is_some();
         if let Some(older) = older.filter(|older| older.format != format_request.format) {
-        self.remove_route(session, filter, older.format);
+            self.remove_route(session, filter, older.format);
         }
         self.state.commit(session, Change::Subscribed(filter.as_str().into(), record));
         if qos != QoS::AtMostOnce {
@@ -385,7 +389,7 @@ impl<M: Mode> Shard<M> {
         format_request: FormatRequest<'_>,
         record: &SubscriptionRecord,
         sends_retained: bool,
-        ) -> Option<Scan> {
+    ) -> Option<Scan> {
         let node = self.table.tree.entry(format_request.filter);
         let any = self.table.tree.values(node).is_empty();
         let is_persistent = self.state.is_fully_persistent(session);
@@ -396,9 +400,13 @@ impl<M: Mode> Shard<M> {
         let key = (session, format_request.format, format_request.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
         let change = InterestChange { any, persistent: is_persistent && is_new() };
-        let (since, scan) =
-            self.state.context.exchange().subscribe(self.state.context.shard(), format_request.filter, change, sends_retained);
-            let is_migrated = M::came_with_subscriptions(&self.state, session);
+        let (since, scan) = self.state.context.exchange().subscribe(
+            self.state.context.shard(),
+            format_request.filter,
+            change,
+            sends_retained,
+        );
+        let is_migrated = M::came_with_subscriptions(&self.state, session);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
@@ -456,10 +464,10 @@ impl<M: Mode> Shard<M> {
     pub(crate) fn leave(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
         self.state.counters().subscriptions.subtract(1);
         self.remove_route(session, filter, format);
-        }
+    }
 
     fn remove_route(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
-    let Ok(format_request) = transcoding::requested_format(filter, format) else { return };
+        let Ok(format_request) = transcoding::requested_format(filter, format) else { return };
         if filter.share().is_some() {
             let key = self.state.sessions.key(session);
             self.state.leave_share(filter.as_str(), key);

@@ -84,7 +84,7 @@ impl TimerWheel {
             let entries = &mut self.slots[slot];
             let elapsed = now - self.first;
             entries.retain(|(ticks, timer)| {
-            let is_due = u64::from(*ticks) <= elapsed;
+                let is_due = u64::from(*ticks) <= elapsed;
                 if is_due {
                     due.push_back(*timer);
                 }

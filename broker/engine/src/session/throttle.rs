@@ -90,8 +90,8 @@ impl Throttle {
         let mut strictest: Option<ThrottleEffect> = None;
         let filters = self.filters.read().unwrap_or_else(PoisonError::into_inner);
         filters.matches(topic, &mut |_, found: &[FilterBlock]| {
-        let effects = found.iter().filter_map(|filter| ThrottleEffect::by(&filter.cause, topic, policies));
-        strictest = strictest.into_iter().chain(effects).min();
+            let effects = found.iter().filter_map(|filter| ThrottleEffect::by(&filter.cause, topic, policies));
+            strictest = strictest.into_iter().chain(effects).min();
         });
         strictest
     }

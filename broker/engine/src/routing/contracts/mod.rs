@@ -93,8 +93,7 @@ impl MessageRefusal {
     #[cold]
     pub(crate) fn share_queue_full() -> Box<MessageRefusal> {
         let why =
-            "no member of a shared subscription has room, and its queue is full; send the message again later"
-                .into();
+            "no member of a shared subscription has room, and its queue is full; send the message again later".into();
         let consequence = RefusalAction::RetryWhenShareQueueHasRoom;
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence })
     }

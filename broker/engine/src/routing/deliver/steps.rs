@@ -151,7 +151,7 @@ impl<M: Mode> ShardState<M> {
     /// A packet identifier for a message that can be sent immediately: the queue is empty and the client's window has room.
     pub(crate) fn free_packet_id(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let has_queued = self.sessions[session].outbound().is_some_and(|outbound| outbound.queued() > 0)
-        || self.connections[index].has_replays();
+            || self.connections[index].has_replays();
         if has_queued { None } else { self.next_id_in_window(session, index) }
     }
 
@@ -430,13 +430,13 @@ impl<M: Mode> ShardState<M> {
         request: FormatRequest<'_>,
         qos: QoS,
         identifier: Option<SubscriptionId>,
-        ) {
+    ) {
         if !self.connections[index].has_replays() {
             return;
         }
         for replay in self.connections[index].replays() {
-        if replay.scan.filter() == request.filter && replay.format == request.format {
-        (replay.qos, replay.identifier) = (qos, identifier);
+            if replay.scan.filter() == request.filter && replay.format == request.format {
+                (replay.qos, replay.identifier) = (qos, identifier);
             }
         }
     }
@@ -454,7 +454,7 @@ impl<M: Mode> ShardState<M> {
             let body = match found {
                 Progress::Found(body) => body,
                 Progress::Paused => {
-                    self.defer_settling(session, replay);
+                    self.defer_offline_replay(session, replay);
                     return;
                 }
                 Progress::Ended => return,
@@ -472,8 +472,8 @@ impl<M: Mode> ShardState<M> {
                 Body::Loaded(message) => message,
                 Body::Spilled(cold) => match self.read_to_settle(session, replay, &cold) {
                     Some((returned, message)) => {
-                    replay = returned;
-                    message
+                        replay = returned;
+                        message
                     }
                     None => return,
                 },

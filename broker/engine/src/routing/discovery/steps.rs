@@ -76,9 +76,9 @@ impl<M: Mode> Shard<M> {
     fn publish_document(&mut self, name: &str, document: Option<&Document>) {
         let topic = format!("{PREFIX}{name}");
         let current = self.state.context.exchange().retained_message(&topic);
-        if document
-            .is_some_and(|new| current.is_some_and(|current| current.loaded().is_some_and(|current| current.payload() == new.payload)))
-        {
+        if document.is_some_and(|new| {
+            current.is_some_and(|current| current.loaded().is_some_and(|current| current.payload() == new.payload))
+        }) {
             return;
         }
         let properties = document.map_or_else(Vec::new, |document| content_type(document.format));

@@ -285,7 +285,7 @@ impl<M: Mode> Shard<M> {
             return Err(RouteError::Congested(shard));
         }
         if let Some(publisher_index) = outgoing.unchecked_publisher.take()
-        && !self.state.may_publish(publisher_index, None, &outgoing.message)
+            && !self.state.may_publish(publisher_index, None, &outgoing.message)
         {
             return Err(RouteError::NotAuthorized);
         }

@@ -99,15 +99,20 @@ impl Matches {
 impl SubscriptionTable {
     /// The subscriptions of selected sessions that match a topic.
     pub(crate) fn find_for_sessions(&self, topic: &str, is_selected: impl Fn(SessionIndex) -> bool) -> Matches {
-    let mut matches = Matches::default();
-    matches.take_from(&self.tree, topic, is_selected);
+        let mut matches = Matches::default();
+        matches.take_from(&self.tree, topic, is_selected);
         matches
     }
 
     /// The matching subscriptions of selected sessions that were created on this node, no later than `generation`.
     #[cold]
-    pub(crate) fn find_local(&self, topic: &str, generation: u64, is_selected: impl Fn(SessionIndex) -> bool) -> Matches {
-    let mut matches = self.find_for_sessions(topic, is_selected);
+    pub(crate) fn find_local(
+        &self,
+        topic: &str,
+        generation: u64,
+        is_selected: impl Fn(SessionIndex) -> bool,
+    ) -> Matches {
+        let mut matches = self.find_for_sessions(topic, is_selected);
         matches.subscriptions.retain(|held| held.since != MIGRATED && held.since <= generation);
         matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         matches
@@ -115,7 +120,7 @@ impl SubscriptionTable {
 
     /// The matching subscriptions of selected sessions with QoS 1 or 2.
     pub(crate) fn find_acknowledged(&self, topic: &str, is_selected: impl Fn(SessionIndex) -> bool) -> Matches {
-    let mut matches = self.find_for_sessions(topic, is_selected);
+        let mut matches = self.find_for_sessions(topic, is_selected);
         matches.subscriptions.retain(|subscription| subscription.qos != QoS::AtMostOnce);
         matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         matches

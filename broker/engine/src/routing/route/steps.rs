@@ -42,7 +42,7 @@ impl<M: Mode> Shard<M> {
             return Err(RouteError::Congested(shard));
         }
         if let Some(publisher_index) = outgoing.unchecked_publisher.take()
-        && !state.may_publish(publisher_index, matches.stamp, &outgoing.message)
+            && !state.may_publish(publisher_index, matches.stamp, &outgoing.message)
         {
             return Err(RouteError::NotAuthorized);
         }
@@ -257,8 +257,8 @@ impl<M: Mode> ShardState<M> {
         // One copy per session, at the highest QoS of its matching subscriptions.
         let audience = Audience::of(publisher, published_at);
         let receivers = matches.subscriptions.chunk_by(|a, b| a.session == b.session).filter_map(|of_session| {
-        let eligible = of_session.iter().filter(|subscription| audience.includes(subscription));
-        let highest = eligible.max_by_key(|subscription| subscription.qos)?;
+            let eligible = of_session.iter().filter(|subscription| audience.includes(subscription));
+            let highest = eligible.max_by_key(|subscription| subscription.qos)?;
             Some((highest.session, highest.qos.min(outgoing.message.qos)))
         });
         let mut receivers = receivers.peekable();
@@ -286,7 +286,11 @@ impl<M: Mode> ShardState<M> {
         match found {
             [] => false,
             [only] if audience.includes(only) => {
-            self.deliver(only.session, outgoing, delivery_options(only, outgoing, only.identifier.as_slice(), false));
+                self.deliver(
+                    only.session,
+                    outgoing,
+                    delivery_options(only, outgoing, only.identifier.as_slice(), false),
+                );
                 true
             }
             [_] => false,
@@ -311,11 +315,11 @@ impl<M: Mode> ShardState<M> {
             let (of_session, others) = rest.split_at(count);
             rest = others;
             if let [only] = of_session {
-            if audience.includes(only) {
-            matched = true;
-            let options = delivery_options(only, outgoing, only.identifier.as_slice(), true);
-            if !self.send_copy(&mut copies, only, options.retain, outgoing) {
-            self.deliver(only.session, outgoing, options);
+                if audience.includes(only) {
+                    matched = true;
+                    let options = delivery_options(only, outgoing, only.identifier.as_slice(), true);
+                    if !self.send_copy(&mut copies, only, options.retain, outgoing) {
+                        self.deliver(only.session, outgoing, options);
                     }
                 }
             } else {

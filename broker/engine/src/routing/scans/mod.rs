@@ -86,12 +86,13 @@ impl Scans {
 
     /// Continues to move the replay of an offline session to its queue.
     pub(crate) fn continue_settling(&mut self, replay: (SessionKey, Replay)) {
-    self.offline_replays.push_back(replay);
+        self.offline_replays.push_back(replay);
         self.is_active = true;
     }
 
     /// Cancels the replays for a subscription that a session has ended.
     pub(crate) fn cancel_replay(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
-        self.offline_replays.retain(|(key, replay)| key != session || replay.scan.filter() != filter || replay.format != format);
+        self.offline_replays
+            .retain(|(key, replay)| key != session || replay.scan.filter() != filter || replay.format != format);
     }
 }

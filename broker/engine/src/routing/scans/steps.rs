@@ -11,7 +11,8 @@ impl<M: Mode> Shard<M> {
     /// Whether scans are waiting for the next turn.
     #[inline]
     pub(crate) fn has_scans(&self) -> bool {
-        self.state.scans.is_active && (!self.state.scans.waiting.is_empty() || !self.state.scans.offline_replays.is_empty())
+        self.state.scans.is_active
+            && (!self.state.scans.waiting.is_empty() || !self.state.scans.offline_replays.is_empty())
     }
 
     /// Continues the waiting scans, in rotation.

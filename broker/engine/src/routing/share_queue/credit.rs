@@ -107,7 +107,7 @@ impl<M: Mode> ShardState<M> {
     pub(crate) fn return_to_group(&mut self, session: SessionIndex, delivery: &PendingMessage) {
         // No credit until the client has acknowledged something or read output: the next message would be returned as well.
         if let Some(credit) = self.sessions.member_credit(session) {
-        credit.grant(0);
+            credit.grant(0);
         }
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         match (group, delivery.message.loaded()) {

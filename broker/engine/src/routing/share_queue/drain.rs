@@ -133,8 +133,8 @@ impl<M: Mode> ShardState<M> {
 
     /// Takes the credit of the member that gets the next message of a queue. Returns its session too if it is on this shard.
     fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<(Member, Option<SessionIndex>)> {
-    loop {
-    let member = self.share_queues.queues.get_mut(group.filter())?.take_next_credit(group, qos)?;
+        loop {
+            let member = self.share_queues.queues.get_mut(group.filter())?.take_next_credit(group, qos)?;
             let here = self.sessions.at(&member.session);
             if here.is_some() || member.session.shard != self.context.shard() {
                 return Some((member, here));

@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(filter(own), Ok(full.to_owned()));
         }
         for reserved in ["$SYS/#", "$quarantine/#", "$share/g/$SYS/#", "$as/json/$SYS/#", "$x", "$share"] {
-        assert_eq!(filter(reserved), Err(SubscribeReason::NotAuthorized), "{reserved}");
+            assert_eq!(filter(reserved), Err(SubscribeReason::NotAuthorized), "{reserved}");
         }
         for wrong in ["$as/json", "$as/json/"] {
             assert_eq!(filter(wrong), Err(SubscribeReason::TopicFilterInvalid), "{wrong}");

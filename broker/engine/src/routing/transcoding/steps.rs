@@ -46,7 +46,7 @@ impl<M: Mode> ShardState<M> {
         for same in found.chunk_by(|a, b| a.format == b.format) {
             let Some(format) = same.first().and_then(|first| first.format) else { continue };
             let (transcoding, is_new) =
-            transcodings.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
+                transcodings.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
             self.count_transcoded(transcoding, is_new);
             if is_new {
                 self.work_budget.count_transcoding(outgoing.message.payload.len());
@@ -57,7 +57,7 @@ impl<M: Mode> ShardState<M> {
                     self.deliver_same_format(same, &mut OutgoingPublish::of(message), publisher, published_at)
                 }
                 Transcoding::Failed(notice) => {
-                let (notified, unreported): (Vec<Subscription>, Vec<Subscription>) =
+                    let (notified, unreported): (Vec<Subscription>, Vec<Subscription>) =
                         same.iter().partition(|subscription| self.can_notify(subscription.session));
                     self.counters().dropped_not_transcodable.add(unreported.len() as u64);
                     for Subscription { session, .. } in unreported {
@@ -104,13 +104,14 @@ impl<M: Mode> ShardState<M> {
         outgoing: &mut OutgoingPublish<'_>,
     ) -> Option<Message> {
         let transcodings = outgoing.transcodings.get_or_insert_default().clone();
-        let (transcoding, is_new) = transcodings.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
+        let (transcoding, is_new) =
+            transcodings.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
         self.count_transcoded(transcoding, is_new);
         if is_new {
             self.work_budget.count_transcoding(outgoing.message.payload.len());
         }
         match transcoding {
-        Transcoding::Unchanged => Some(outgoing.store_message(self.memory.ledger())),
+            Transcoding::Unchanged => Some(outgoing.store_message(self.memory.ledger())),
             Transcoding::Transcoded(message) => Some(message.clone()),
             Transcoding::Failed(_) => {
                 // Only the member's own shard knows whether its client supports properties, so no notice is sent.
@@ -173,7 +174,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     fn count_transcoded(&self, transcoding: &Transcoding, is_new: bool) {
-    if is_new && matches!(transcoding, Transcoding::Transcoded(_)) {
+        if is_new && matches!(transcoding, Transcoding::Transcoded(_)) {
             self.counters().payloads_transcoded.add(1);
         }
     }
@@ -205,8 +206,8 @@ fn properties_for(message: &MessageRef<'_>, is_text: bool) -> Vec<u8> {
         let describes_encoding =
             property.id == PropertyId::ContentType || (property.id == PropertyId::PayloadFormatIndicator && !is_text);
         if !describes_encoding {
-        remaining.extend_from_slice(property.bytes);
+            remaining.extend_from_slice(property.bytes);
         }
-        }
-        remaining
+    }
+    remaining
 }

@@ -31,8 +31,11 @@ impl<M: Mode> ShardState<M> {
         let client_id = self.sessions[session].client_id();
         let user = self.user_of(session).map_or("", |user| &**user);
         let (policy, reason) = (self.policy(session, topic).name(), DropReason::QueueFull.code());
-        let others =
-            if suppressed == 0 { String::new() } else { format!("; {suppressed} other sessions also began to lose messages") };
+        let others = if suppressed == 0 {
+            String::new()
+        } else {
+            format!("; {suppressed} other sessions also began to lose messages")
+        };
         log::warn!(
             client_id = client_id, user = user, reason = reason, policy = policy;
             "the queue of client {client_id:?} is full, so its messages are dropped ({policy}) until it has caught up{others}; \
