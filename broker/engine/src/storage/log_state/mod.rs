@@ -3,6 +3,6 @@
 
 mod steps;
 
-pub(crate) const FULL: &str = "the broker has as much on disk as it may; send it again later";
+pub(crate) const FULL: &str = "disk.limit is reached, so nothing more can be stored; try again later";
 
 pub(crate) const FAILED: &str = "the broker's disk has failed, so nothing can be kept until the broker is restarted";

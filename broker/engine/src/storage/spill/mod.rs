@@ -62,7 +62,7 @@ pub(crate) struct SpillState {
     retained: RetainedSpillQueue,
     walk: SpillScan,
     /// Bytes of retained messages in memory at the end of the last walk.
-    walked_hot_bytes: u64,
+    walked_bytes: u64,
 
     pending_reads: HashMap<u64, PendingRead>,
     reading_bytes: usize,

@@ -57,7 +57,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Bytes of messages in memory, over all shards.
-    pub(super) fn hot_bytes(&self) -> u64 {
+    pub(super) fn loaded_bytes(&self) -> u64 {
         self.memory.share().memory().held(Kind::Message)
     }
 

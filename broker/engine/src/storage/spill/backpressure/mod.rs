@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(backlog.moving_bytes(1_000 + STALLED_MS - 1), 150);
         assert_eq!(backlog.moving_bytes(1_000 + STALLED_MS), 0);
         backlog.take(100, 20_000);
-        assert_eq!(backlog.moving_bytes(20_000), 50, "it goes on");
+        assert_eq!(backlog.moving_bytes(20_000), 50, "the store answers again");
         backlog.take(50, 20_000);
         assert_eq!(backlog.moving_bytes(20_000), 0);
         backlog.add(1, 90_000);

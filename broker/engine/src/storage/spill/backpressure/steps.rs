@@ -21,10 +21,11 @@ impl<M: Mode> ShardState<M> {
     #[inline]
     fn is_store_behind(&self) -> bool {
         let writing_bytes = self.context.backlog().moving_bytes(self.clock.now_ms());
-        let (hot_bytes, loaded_max_bytes) = (self.hot_bytes(), self.spill.loaded_max_bytes);
+        let (loaded_bytes, loaded_max_bytes) = (self.loaded_bytes(), self.spill.loaded_max_bytes);
         self.spill.port.is_some()
-            && (writing_bytes > 0 || hot_bytes > self.spill.looked_at_bytes + TURN_MAX_BYTES.min(loaded_max_bytes))
-            && hot_bytes.saturating_sub(writing_bytes.min(loaded_max_bytes)) > loaded_max_bytes + loaded_max_bytes / 2
+            && (writing_bytes > 0 || loaded_bytes > self.spill.looked_at_bytes + TURN_MAX_BYTES.min(loaded_max_bytes))
+            && loaded_bytes.saturating_sub(writing_bytes.min(loaded_max_bytes))
+                > loaded_max_bytes + loaded_max_bytes / 2
     }
 
     /// Pauses a publisher if the store is behind. Returns whether it is. QoS 0 messages without RETAIN are not affected, and neither are
@@ -48,7 +49,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Resumes paused clients after the check for messages to spill.
     pub(in crate::storage::spill) fn resume_after_spill(&mut self) {
-        self.spill.looked_at_bytes = self.hot_bytes();
+        self.spill.looked_at_bytes = self.loaded_bytes();
         if self.can_resume_after_spill() {
             for _ in 0..RESUMED_MAX {
                 let Some(id) = self.paused_readers.next_for_spill() else { return };

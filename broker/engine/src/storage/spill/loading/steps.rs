@@ -248,7 +248,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     fn ahead_bytes(&self) -> usize {
-        let is_short = self.hot_bytes() > 2 * self.spill.loaded_max_bytes;
+        let is_short = self.loaded_bytes() > 2 * self.spill.loaded_max_bytes;
         if is_short { READ_AHEAD_LOW_MEMORY_BYTES } else { READ_AHEAD_MAX_BYTES }
     }
 

@@ -86,12 +86,12 @@ impl<M: Mode> ShardState<M> {
 
     /// Whether this shard must walk the retained messages. The first shard does so for all, when they take half of the limit and many
     /// have changed since the last walk.
-    pub(in crate::storage::spill) fn has_to_walk(&self) -> bool {
-        let hot_bytes = self.context.exchange().retained_resident_bytes();
+    pub(in crate::storage::spill) fn must_walk(&self) -> bool {
+        let loaded_bytes = self.context.exchange().retained_resident_bytes();
         self.context.is_first()
-            && hot_bytes > self.spill.loaded_max_bytes / 2
+            && loaded_bytes > self.spill.loaded_max_bytes / 2
             && (self.spill.walk.is_running()
-                || hot_bytes.abs_diff(self.spill.walked_hot_bytes) > self.spill.loaded_max_bytes / 8)
+                || loaded_bytes.abs_diff(self.spill.walked_bytes) > self.spill.loaded_max_bytes / 8)
     }
 
     pub(in crate::storage::spill) fn pick_retained(&mut self, picked: &mut SpillBatch, most_bytes: usize) {
@@ -108,7 +108,7 @@ impl<M: Mode> ShardState<M> {
             &mut found,
         );
         if !self.spill.walk.is_running() {
-            self.spill.walked_hot_bytes = self.context.exchange().retained_resident_bytes();
+            self.spill.walked_bytes = self.context.exchange().retained_resident_bytes();
         }
         for message in found {
             self.spill.pick(message, Holder::Retained, picked);

@@ -131,7 +131,7 @@ impl<M: Mode> ShardState<M> {
             && (!self.spill.sessions.is_empty()
                 || self.has_delay_over()
                 || !self.spill.retained.is_empty()
-                || self.has_to_walk())
+                || self.must_walk())
             && self.spill.writing_bytes < WRITING_MAX_BYTES
             && self.clock.now_ms() >= self.spill.write_again_ms
             && self.excess_bytes() > 0
@@ -139,7 +139,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Bytes above the limit, without those that are being written.
     pub(in crate::storage::spill) fn excess_bytes(&self) -> u64 {
-        self.hot_bytes().saturating_sub(self.spill.loaded_max_bytes + self.spill.writing_bytes as u64)
+        self.loaded_bytes().saturating_sub(self.spill.loaded_max_bytes + self.spill.writing_bytes as u64)
     }
 
     pub(in crate::storage::spill) fn spill_messages(&mut self) {
@@ -156,7 +156,7 @@ impl<M: Mode> ShardState<M> {
         }
         let most_bytes = ORDER_BYTES.min(usize::try_from(self.excess_bytes()).unwrap_or(usize::MAX));
         let mut picked = SpillBatch::default();
-        if self.has_to_walk() {
+        if self.must_walk() {
             self.pick_retained(&mut picked, most_bytes);
         }
         self.end_spill_delays();
@@ -179,9 +179,9 @@ impl<M: Mode> ShardState<M> {
         let connection = self.sessions.connection(session);
         let ShardState { sessions, connections, spill, .. } = self;
         let Some(outbound) = sessions.entry(session).outbound() else { return };
-        let is_next_hot = connection.is_some() && !outbound.is_queue_idle();
+        let keeps_front_loaded = connection.is_some() && !outbound.is_queue_idle();
         let loaded_at_front =
-            if is_next_hot { outbound.front_within(FRONT_IN_MEMORY, FRONT_IN_MEMORY_BYTES) } else { 0 };
+            if keeps_front_loaded { outbound.front_within(FRONT_IN_MEMORY, FRONT_IN_MEMORY_BYTES) } else { 0 };
         while picked.bytes < most_bytes
             && let Some((number, message)) = outbound.next_to_spill(loaded_at_front, SPILL_MIN_BYTES, steps)
         {
@@ -236,7 +236,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Replaces written messages by their records in all holders.
     pub(in crate::storage::spill) fn replace_spilled(&mut self, messages: Vec<(Message, Option<SpillSlot>)>) {
-        let Some(shelf) = self.spill.slots() else { return };
+        let Some(account) = self.spill.slots() else { return };
         let (mut written, mut retained) = (Vec::new(), Vec::new());
         for (message, slot) in messages {
             self.record_answered(message.allocated_bytes());
@@ -244,7 +244,7 @@ impl<M: Mode> ShardState<M> {
                 self.cancel_spill(message.id());
                 continue;
             };
-            let cold = Spilled::new(&message, slot, &shelf);
+            let cold = Spilled::new(&message, slot, &account);
             for holder in self.spill.writing.remove(&message.id()).unwrap_or_default() {
                 match holder {
                     Holder::Queue { session, number } => self.spill_queued(&session, number, &cold),
@@ -306,7 +306,7 @@ impl<M: Mode> ShardState<M> {
                     }
                     self.queue_for_spill(session);
                 }
-                Holder::Retained => self.spill.walked_hot_bytes = 0,
+                Holder::Retained => self.spill.walked_bytes = 0,
             }
         }
     }
