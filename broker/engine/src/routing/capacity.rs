@@ -12,7 +12,7 @@ use crate::session::throttle::ThrottleEffect;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// Whether there is room for a message of QoS 1 or 2 with everybody who wants it: in memory, on disk, and in queues.
+    /// Checks that there is room for a message of QoS 1 or 2 for all receivers: in memory, on disk, and in queues.
     #[inline]
     pub(crate) fn check_capacity(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Result<(), RouteError> {
         let MessageRef { topic, .. } = outgoing.message;
@@ -21,7 +21,7 @@ impl<M: Mode> ShardState<M> {
         if !self.memory.has_room_for_message(outgoing.message.allocated_bytes(), receivers) {
             return Err(RouteError::NoMemory);
         }
-        match self.memory.throttled.blocked(topic, &self.config.settings().slow_consumer) {
+        match self.memory.throttled.effect_on(topic, &self.config.settings().slow_consumer) {
             None => {}
             Some(ThrottleEffect::NoMemory) => return Err(RouteError::NoMemory),
             Some(ThrottleEffect::Refused) => return Err(RouteError::QueueFull(SlowConsumer::Refuse)),
@@ -36,10 +36,11 @@ impl<M: Mode> ShardState<M> {
         Ok(())
     }
 
-    /// The shard for which a message that matches these cannot be taken on now, if there is one: the channel to it is full, and the
-    /// publisher is a client that waits for an acknowledgement, so that it can be made to wait before anything has been done with its
-    /// message. Where it is not known who gets the message, each full channel counts: a member of a shared subscription is chosen later,
-    /// and what breaks a contract may go to another topic.
+    /// The shard whose full channel prevents a message from being accepted now, if any.
+    ///
+    /// Only messages of QoS 1 or 2 from clients are delayed: such a publisher can be paused before its message has had any effect. If
+    /// the receivers are not known yet, every full channel counts: the member of a shared subscription is picked later, and a message
+    /// that violates its contract may be published to another topic.
     #[cold]
     pub(crate) fn congested(
         &self,

@@ -1,4 +1,4 @@
-//! From PUBLISH to those who want it: matching, delivery, subscriptions, retained messages, shared subscriptions, payloads.
+//! Routing of messages from PUBLISH to subscribers: matching, delivery, subscriptions, retained messages, shared subscriptions, payloads.
 
 pub(crate) mod capacity;
 pub(crate) mod contracts;

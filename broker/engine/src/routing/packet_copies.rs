@@ -1,4 +1,4 @@
-//! A message of QoS 0 to many: who takes its packet as it is gets a copy of the same bytes, and all of them are counted together.
+//! The fast path for a QoS 0 message with many receivers: copies of one encoded packet, counted together.
 
 use tautwire_protocol::QoS;
 
@@ -7,10 +7,10 @@ use crate::routing::publish_packets::{self, OutgoingPublish, SHARED_PAYLOAD_BYTE
 use crate::routing::route::Subscription;
 use crate::shard::ShardState;
 
-/// What has been copied of one message.
+/// Copies of one message's packet.
 #[derive(Debug)]
 pub(crate) struct PacketCopies {
-    /// There is memory for all who get it, and its bytes stand in the packet.
+    /// There is memory for all receivers, and the payload is part of the packet.
     is_allowed: bool,
     copied: u64,
 }
@@ -25,9 +25,10 @@ impl PacketCopies {
 }
 
 impl<M: Mode> ShardState<M> {
-    /// Gives the client of a subscription a copy of the message's packet. False where it has to be delivered in the usual way: to the
-    /// first of its version, who has the packet made, and to those with limits, aliases, a full output, or a subscription identifier.
-    // Always in its caller: this is the way of every message to every receiver.
+    /// Sends the client of a subscription a copy of the message's packet. Returns false if the regular path is needed: for the
+    /// first receiver of each protocol version, which has the packet encoded, and for receivers with packet size limits, topic
+    /// aliases, a full output, or a subscription identifier.
+    // Always inlined: the hot path of every message to every receiver.
     #[inline(always)]
     pub(crate) fn send_copy(
         &mut self,
@@ -56,7 +57,7 @@ impl<M: Mode> ShardState<M> {
         true
     }
 
-    /// Counts what has been copied of a message.
+    /// Counts the copies of a message.
     #[inline]
     pub(crate) fn record_copies(&mut self, copies: &PacketCopies, outgoing: &OutgoingPublish<'_>) {
         if copies.copied > 0 {

@@ -1,4 +1,4 @@
-//! PUBLISH packets as bytes, encoded once for each layout and shared by all who receive them.
+//! Encoded PUBLISH packets. A packet is encoded once per layout and shared by all receivers.
 
 use std::sync::Arc;
 
@@ -11,34 +11,34 @@ use crate::connection::mount::View;
 use crate::index::ConnectionIndex;
 use crate::routing::retained_publisher::without_publisher;
 
-/// A payload of at least so many bytes is not copied into outputs but referred to.
+/// A payload of at least this length is not copied into outputs but referenced.
 pub(crate) const SHARED_PAYLOAD_BYTES: usize = 4096;
 
 const SUBSCRIPTION_IDENTIFIER: u8 = 0x0b;
 const MESSAGE_EXPIRY_INTERVAL: u8 = 0x02;
 const TOPIC_ALIAS: u8 = 0x23;
 
-/// A message while it is being handed out: where its bytes lie and what has been made of them so far.
+/// A message in delivery: its bytes, the checks it has passed, and what has been encoded so far.
 #[derive(Debug)]
 pub(crate) struct OutgoingPublish<'a> {
     pub(crate) message: MessageRef<'a>,
-    /// The chunk that the payload lies in, and its place there.
+    /// The chunk with the payload, and the offset of the payload in it.
     pub(crate) chunk: Option<(&'a Chunk, usize)>,
-    /// The message as one allocation, once somebody has needed it.
+    /// The message as one allocation, once it was needed.
     pub(crate) stored: Option<Message>,
-    /// A packet with it might be longer than MQTT can say.
+    /// Its packet may exceed MQTT's maximum packet size.
     pub(crate) may_be_too_long: bool,
-    /// It has been held to the contract of its topic, or needs not be.
+    /// The contract of its topic has been checked, or does not apply.
     pub(crate) is_checked: bool,
-    /// There is memory for it in the output of everybody who gets it.
+    /// There is memory for it in the output of every receiver.
     pub(crate) has_room: bool,
-    /// There is memory for it, or it has been promised.
+    /// There is memory for it, or it was acknowledged already.
     pub(crate) is_admitted: bool,
-    /// Its other formats, where more than this shard's subscriptions may want one.
+    /// Its other formats, if receivers outside of this shard's subscriptions may need one.
     pub(crate) transcodings: Option<Arc<Transcodings>>,
-    /// Whose message it is, where the access rules have to be asked still.
+    /// The publisher, if the access rules have not been checked yet.
     pub(crate) unchecked_publisher: Option<ConnectionIndex>,
-    /// It was retained, and is not on its way from its publisher.
+    /// It is sent as a retained message, not live.
     pub(crate) is_retained_replay: bool,
 }
 
@@ -59,13 +59,13 @@ impl<'a> OutgoingPublish<'a> {
         }
     }
 
-    /// A message that is kept has been looked at from all sides.
+    /// A stored message, which has passed all checks.
     pub(crate) fn of(message: &'a Message) -> OutgoingPublish<'a> {
         let stored = Some(message.clone());
         OutgoingPublish { stored, is_checked: true, is_admitted: true, ..OutgoingPublish::new(message.as_ref()) }
     }
 
-    /// The same payload at the same place, told as behind a mount point.
+    /// The message as seen by a client with a mount point. The payload is not copied.
     pub(crate) fn with_view<'v>(&'v self, view: &'v View<'_>) -> OutgoingPublish<'v> {
         OutgoingPublish {
             chunk: self.chunk,
@@ -74,29 +74,29 @@ impl<'a> OutgoingPublish<'a> {
         }
     }
 
-    /// The message as one allocation, in the ledger of the shard that keeps it.
+    /// The message as one allocation, charged to `ledger`.
     pub(crate) fn store_message(&mut self, ledger: &Arc<MemoryLedger>) -> Message {
         self.stored.get_or_insert_with(|| self.message.to_message_in(ledger)).clone()
     }
 }
 
-/// Whether a packet with the message might be longer than MQTT can say, since it carries properties that the packet from
-/// the publisher did not.
+/// Whether a packet with the message may exceed MQTT's maximum packet size, because of properties that the publisher's packet
+/// did not have.
 #[inline]
 pub(crate) fn may_be_too_long(message: &MessageRef<'_>) -> bool {
-    /// What subscription identifiers, an alias and an expiry interval take at most.
+    /// The most that subscription identifiers, an alias and an expiry interval take.
     const MORE_BYTES: usize = 1 << 20;
     message.payload.len() + message.properties.len() > MAX_PACKET_SIZE_BYTES as usize - MORE_BYTES
 }
 
-/// What of a PUBLISH packet differs from client to client.
+/// The parts of a PUBLISH packet that differ between clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublishHeader<'a> {
     pub(crate) v5: bool,
     pub(crate) qos: QoS,
     pub(crate) dup: bool,
     pub(crate) retain: bool,
-    /// Some exactly where QoS is above 0.
+    /// `Some` exactly if the QoS is above 0.
     pub(crate) packet_id: Option<PacketId>,
     pub(crate) subscription_ids: &'a [SubscriptionId],
     pub(crate) alias: TopicAlias,
@@ -120,7 +120,7 @@ impl PublishHeader<'_> {
             + if self.alias == TopicAlias::None { 0 } else { 3 }
     }
 
-    /// The remaining length of the packet, and the length of its properties, which only 5.0 has.
+    /// The Remaining Length of the packet, and the length of its properties, which only 5.0 has.
     #[inline(always)]
     fn lengths(&self, message: &MessageRef<'_>) -> (usize, usize) {
         let packet_id_len = if self.packet_id.is_some() { 2 } else { 0 };
@@ -132,13 +132,13 @@ impl PublishHeader<'_> {
         (plain_len + wire::variable_byte_integer_len(properties_len as u32) + properties_len, properties_len)
     }
 
-    /// Length of the whole packet.
+    /// The length of the whole packet.
     pub(crate) fn packet_len(&self, message: &MessageRef<'_>) -> usize {
         let (remaining, _) = self.lengths(message);
         1 + wire::variable_byte_integer_len(remaining as u32) + remaining
     }
 
-    /// Appends everything but the payload; returns where the packet identifier stands.
+    /// Appends everything but the payload. Returns the offset of the packet identifier.
     fn append_to(&self, message: &MessageRef<'_>, out: &mut Vec<u8>) -> usize {
         let topic = self.topic(message);
         let (remaining, properties_len) = self.lengths(message);
@@ -153,7 +153,7 @@ impl PublishHeader<'_> {
         if self.v5 {
             push_variable_byte_integer(out, properties_len as u32);
             if let Some(at_ms) = message.expires_at_ms {
-                // [MQTT-3.3.2-6]; a message that expires on its way, or was published with 0, is said to live for 0.
+                // [MQTT-3.3.2-6]; a message that expires during delivery, or was published with 0, is sent with 0.
                 let left_s = at_ms.saturating_sub(self.now_ms).div_ceil(1000).min(u64::from(u32::MAX));
                 out.push(MESSAGE_EXPIRY_INTERVAL);
                 out.extend_from_slice(&(left_s as u32).to_be_bytes());
@@ -172,8 +172,7 @@ impl PublishHeader<'_> {
     }
 }
 
-/// The header with the alias that is to be used; `None` where the packet is larger than the client accepts, whichever
-/// way its topic is said.
+/// The header with the topic alias to use; `None` if the packet is larger than the client accepts, with or without an alias.
 #[cold]
 pub(crate) fn with_alias<'i>(
     connection: &Connection,
@@ -204,8 +203,8 @@ fn push_variable_byte_integer(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// The packets of one message, encoded when first wanted: for 3.1.1 and 5.0, with and without packet identifier.
-/// What differs between clients of the same layout is patched in the copy.
+/// The packets of one message, encoded on first use: for 3.1.1 and 5.0, with and without a packet identifier.
+/// Differences between clients with the same layout are patched in the copy.
 #[derive(Debug, Default)]
 pub(crate) struct PublishPackets {
     layouts: [EncodedPacket; 4],
@@ -217,29 +216,28 @@ struct EncodedPacket {
     packet_id_at: usize,
 }
 
-/// The place of a packet among [`PublishPackets::layouts`].
+/// The index of a packet in [`PublishPackets::layouts`].
 #[inline]
 fn layout(v5: bool, has_packet_id: bool) -> usize {
     usize::from(v5) << 1 | usize::from(has_packet_id)
 }
 
 impl PublishPackets {
-    /// Forgets the last message.
+    /// Clears the packets of the last message.
     pub(crate) fn clear(&mut self) {
         for frame in &mut self.layouts {
             frame.bytes.clear();
         }
     }
 
-    /// The message's packet of QoS 0 for clients of a version, with somebody's first byte; empty where it has not been made yet.
+    /// The message's QoS 0 packet for clients of a version; empty if not encoded yet. The first byte must be patched.
     #[inline]
     pub(crate) fn encoded(&self, v5: bool) -> &[u8] {
         &self.layouts[layout(v5, false)].bytes
     }
 
-    /// Appends the packet to `output`. `shared` says that the same message goes to others too, so that it is worth
-    /// keeping the encoded form.
-    // Always in its caller: this is the way of every message to every receiver.
+    /// Appends the packet to `output`. With `shared`, the encoded packet is cached, because the message has other receivers.
+    // Always inlined: the hot path of every message to every receiver.
     #[inline(always)]
     pub(crate) fn append(
         &mut self,
@@ -249,14 +247,14 @@ impl PublishPackets {
         output: &mut Output,
     ) {
         let message = &outgoing.message;
-        let payload_apart = message.payload.len() >= SHARED_PAYLOAD_BYTES;
+        let is_payload_separate = message.payload.len() >= SHARED_PAYLOAD_BYTES;
         let common = header.subscription_ids.is_empty() && header.alias == TopicAlias::None;
         let (tail, before) = output.begin_append();
         if shared && common {
             let frame = &mut self.layouts[layout(header.v5, header.packet_id.is_some())];
             if frame.bytes.is_empty() {
                 frame.packet_id_at = header.append_to(message, &mut frame.bytes);
-                if !payload_apart {
+                if !is_payload_separate {
                     frame.bytes.extend_from_slice(message.payload);
                 }
             }
@@ -269,14 +267,14 @@ impl PublishPackets {
             }
         } else {
             header.append_to(message, tail);
-            if !payload_apart {
+            if !is_payload_separate {
                 tail.extend_from_slice(message.payload);
             }
         }
         output.end_append(before);
-        if payload_apart {
+        if is_payload_separate {
             match (&outgoing.stored, outgoing.chunk) {
-                (Some(kept), _) => output.append_payload(kept.clone()),
+                (Some(stored), _) => output.append_payload(stored.clone()),
                 (None, Some((chunk, at))) => output.append_chunk(chunk, at..at + message.payload.len()),
                 (None, None) => output.append(|tail| tail.extend_from_slice(message.payload)),
             }
@@ -361,7 +359,7 @@ mod tests {
         let (packet, _) = decode(&bytes, &DecodeOptions::new(ProtocolVersion::V5)).expect("a valid packet");
         let Packet::Publish(publish) = packet else { panic!("a PUBLISH") };
         let properties: Vec<_> = publish.properties.iter().collect();
-        assert!(properties.contains(&Property::MessageExpiryInterval(2)), "1.9 s left of it");
+        assert!(properties.contains(&Property::MessageExpiryInterval(2)), "1.9 s are left");
         assert!(properties.contains(&Property::ContentType("x")));
         assert_eq!(publish.properties.topic_alias(), std::num::NonZeroU16::new(9));
         assert_eq!(properties.len(), 5);

@@ -1,4 +1,4 @@
-//! Messages on their way to other shards.
+//! Pending messages for other shards.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use tautwire_memory::MemoryLedger;
 use tautwire_router::{Batch, BatchSize, ShardIndex};
 
-/// A batch for another shard is sent on once it holds this much, and a new one begun.
+/// A batch that holds this much is complete, and a new one is started.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// What waits to be sent to each other shard.
+/// The outboxes of a shard, one for each other shard.
 #[derive(Debug)]
 pub(crate) struct ShardOutboxes {
     outboxes: Box<[ShardOutbox]>,
 }
 
-/// Batches on their way to one other shard.
+/// Pending batches for one other shard.
 #[derive(Debug, Default)]
 struct ShardOutbox {
     batches: VecDeque<Batch>,
-    /// How many batches the way to the shard takes at present.
+    /// The number of batches that the channel accepts at present.
     room: usize,
     last: BatchSize,
-    /// Messages for the shard that have been written down in this run.
+    /// Messages for the shard that this run has recorded in the log.
     forwarded: u64,
 }
 
@@ -41,36 +41,36 @@ impl ShardOutbox {
 }
 
 impl ShardOutboxes {
-    /// Ways to `shards` shards.
+    /// Outboxes for `shards` shards.
     pub(crate) fn new(shards: usize) -> ShardOutboxes {
         ShardOutboxes { outboxes: (0..shards).map(|_| ShardOutbox::default()).collect() }
     }
 
-    /// How many shards there are, this one included.
+    /// The number of shards, including this one.
     #[inline]
     pub(crate) fn shards(&self) -> usize {
         self.outboxes.len()
     }
 
-    /// Whether a way is full, so that nothing more may be taken on that must not be lost.
+    /// Whether any channel is full, so that messages of QoS 1 and 2 cannot be accepted.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.first_full().is_some()
     }
 
-    /// The first shard to which the way is full.
+    /// The first shard whose channel is full.
     #[inline]
     pub(crate) fn first_full(&self) -> Option<ShardIndex> {
         self.outboxes.iter().position(ShardOutbox::is_full).map(|shard| ShardIndex(shard as u8))
     }
 
-    /// Whether the way to `shard` is full.
+    /// Whether the channel to `shard` is full.
     #[inline]
     pub(crate) fn is_full_to(&self, shard: ShardIndex) -> bool {
         self.outboxes[usize::from(shard.0)].is_full()
     }
 
-    /// Tells how many batches the way to `shard` takes at present.
+    /// Sets how many batches the channel to `shard` accepts at present.
     pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
         self.outboxes[usize::from(shard.0)].room = batches;
     }
@@ -80,7 +80,7 @@ impl ShardOutboxes {
         !self.outboxes[usize::from(shard.0)].batches.is_empty()
     }
 
-    /// Has as many batches for `shard` sent as its way has room for.
+    /// Sends as many batches to `shard` as its channel has room for.
     pub(crate) fn send(&mut self, shard: ShardIndex, send: impl FnOnce(&mut dyn Iterator<Item = Batch>)) {
         let outbox = &mut self.outboxes[usize::from(shard.0)];
         let count = outbox.room.min(outbox.batches.len());
@@ -91,14 +91,14 @@ impl ShardOutboxes {
         }
     }
 
-    /// The number of the next message for `shard` that is written down.
+    /// The number of the next recorded message for `shard`.
     pub(crate) fn next_forwarded(&mut self, shard: ShardIndex) -> u64 {
         let forwarded = &mut self.outboxes[usize::from(shard.0)].forwarded;
         *forwarded += 1;
         *forwarded
     }
 
-    /// The batch to which a message for `shard` is added that was read at `read_at_us`; `None` where the way is full and the message `may_be_lost`.
+    /// The batch for a message to `shard` that was read at `read_at_us`; `None` if the channel is full and the message `may_be_lost`.
     #[inline]
     pub(crate) fn batch_for(
         &mut self,

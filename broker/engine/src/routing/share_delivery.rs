@@ -1,4 +1,4 @@
-//! From a message of a shared subscription to the member that gets it, or to the queue of the group.
+//! Delivery of messages of shared subscriptions to one member, or to the queue of the group.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::routing::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// What is on its way to members of one group on other shards is this part of what the output of one connection may hold.
+/// Messages in transit to a group's members on other shards take at most the output limit of one connection divided by this.
 const IN_TRANSIT_DIVISOR: usize = 4;
 
-/// When a member of a shared subscription was picked for a message.
+/// The point at which a member of a shared subscription was picked for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pick {
-    /// When the message was published.
+    /// At publication.
     AtPublish,
-    /// When the message had waited in the queue of its group, where it took so many bytes.
+    /// From the queue of the group, where the message took `queued_bytes`.
     FromQueue { queued_bytes: usize },
 }
 
 impl<M: Mode> Shard<M> {
-    /// Takes a message of a shared subscription from another shard.
+    /// Receives a message of a shared subscription from another shard.
     pub(crate) fn receive_shared(&mut self, receiver: &ShareReceiver, delivery: &PendingMessage) {
         let (key, queued_bytes) = match receiver {
             ShareReceiver::Queue => return self.state.receive_into_queue(delivery),
@@ -41,14 +41,14 @@ impl<M: Mode> Shard<M> {
             Some(session) => self.state.deliver_to_member(session, delivery),
             None => self.redispatch_message(*key, delivery.clone()),
         }
-        // Not before: what is published next must not overtake it.
+        // Only after delivery: a message that is published now must not overtake this one.
         if let Some(bytes) = queued_bytes {
             self.state.record_from_queue(delivery, bytes);
         }
         self.state.end_transit(*key, delivery);
     }
 
-    /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
+    /// Redispatches a message of a shared subscription whose member `from` is gone to another member.
     pub(crate) fn redispatch_message(&mut self, from: SessionKey, delivery: PendingMessage) {
         if M::requeue(&mut self.state, from, &delivery) {
             return;
@@ -66,8 +66,8 @@ impl<M: Mode> Shard<M> {
 }
 
 impl<M: Mode> ShardState<M> {
-    /// Gives a message to the member of a shared subscription whose turn it is. A message of QoS 1 or 2 goes to a member that can be sent
-    /// it at once, or waits in the group's queue.
+    /// Delivers a message to the next member of a shared subscription. A message of QoS 1 or 2 goes to a member that can receive it
+    /// immediately, or to the group's queue.
     pub(crate) fn deliver_to_share(
         &mut self,
         group: &ShareGroup,
@@ -75,15 +75,15 @@ impl<M: Mode> ShardState<M> {
         outgoing: &mut OutgoingPublish<'_>,
     ) -> bool {
         let qos = outgoing.message.qos;
-        let may_wait = qos != QoS::AtMostOnce && M::QUEUES_SHARED;
-        let picked = match may_wait {
-            // What waits goes first.
+        let can_be_queued = qos != QoS::AtMostOnce && M::QUEUES_SHARED;
+        let picked = match can_be_queued {
+            // Queued messages go first.
             true if group.waiting().0 > 0 || self.is_in_transit_full(group) => None,
             true => self.pick_with(group, |group| group.pick_with_credit(qos)),
             false => self.pick_with(group, ShareGroup::pick),
         };
         let Some((member, here)) = picked else {
-            if may_wait && group.has_members() {
+            if can_be_queued && group.has_members() {
                 self.enqueue_for_member(group, outgoing);
                 return true;
             }
@@ -93,7 +93,7 @@ impl<M: Mode> ShardState<M> {
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         if let Some(format) = member.format {
             let Some(message) = self.transcode_for_member(contract, format, outgoing) else {
-                if may_wait {
+                if can_be_queued {
                     member.return_credit(qos);
                 }
                 return false;
@@ -104,7 +104,7 @@ impl<M: Mode> ShardState<M> {
         true
     }
 
-    /// Gives a message to the member of a shared subscription that was chosen, and whose session may be `here`.
+    /// Sends a message to the picked member of a shared subscription. `here` is the member's session if it is on this shard.
     pub(crate) fn send_to_member(
         &mut self,
         group: &ShareGroup,
@@ -113,7 +113,7 @@ impl<M: Mode> ShardState<M> {
         delivery: PendingMessage,
         pick: Pick,
     ) {
-        // It has just been made, so it is in memory.
+        // The message was just created, so it is in memory.
         if let Some(message) = delivery.message.loaded() {
             group.record_dispatch(message.topic(), member.session, self.clock.now_ms());
         }
@@ -124,9 +124,9 @@ impl<M: Mode> ShardState<M> {
         }
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
-        // A session that is not written down yet is before it gets the message: see [`Mode::record_for_group`].
-        let is_written = !may_be_lost && (member.number.is_some() || group.is_persistent());
-        let forwarded = delivery.message.loaded().filter(|_| is_written).and_then(|message| {
+        // A session that is not persistent yet becomes persistent before it gets the message: see [`Mode::record_for_group`].
+        let is_recorded = !may_be_lost && (member.number.is_some() || group.is_persistent());
+        let forwarded = delivery.message.loaded().filter(|_| is_recorded).and_then(|message| {
             let number = member.number.unwrap_or(SessionNumber::OF_NONE);
             M::record_forwarded(self, to, message, Receivers::Member(number, group.filter()))
         });
@@ -149,18 +149,18 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Whether as much is on its way to members on other shards as these can take for sure. More of it could come back, out of order.
+    /// Whether the messages in transit to members on other shards have reached the limit. Beyond it, some could be returned out of order.
     pub(crate) fn is_in_transit_full(&self, group: &ShareGroup) -> bool {
         let bytes = group.in_transit_bytes();
         bytes > 0 && bytes >= self.in_transit_max_bytes()
     }
 
-    /// Bytes of messages that may be on their way to the members of one group. A member without so much room for output takes none.
+    /// The limit on bytes in transit to the members of one group. A member with less free output than this gets no credit.
     pub(crate) fn in_transit_max_bytes(&self) -> usize {
         self.memory.output_max_bytes() / IN_TRANSIT_DIVISOR
     }
 
-    /// A message has arrived that was on its way to a member. Once nothing else is, the queue of the group goes on.
+    /// Counts the arrival of a message that was in transit to a member. When the last one arrives, the queue of the group continues.
     fn end_transit(&mut self, member: SessionKey, delivery: &PendingMessage) {
         if delivery.qos == QoS::AtMostOnce {
             return;
@@ -172,7 +172,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// The member of a shared subscription whose turn it is by `choose`, and its session where that is on this shard.
+    /// The member that `choose` picks, and its session if it is on this shard.
     pub(crate) fn pick_with(
         &self,
         group: &ShareGroup,
@@ -184,13 +184,13 @@ impl<M: Mode> ShardState<M> {
             if here.is_some() || member.session.shard != self.context.shard() {
                 return Some((member, here));
             }
-            // Its session has ended, and gives up its subscriptions over several turns.
+            // Its session has ended; its subscriptions are removed over several turns.
             self.context.exchange().leave(group.filter(), member.session);
         }
     }
 
-    /// The session of this shard that was chosen for `delivery`, if it is still a member: no message is sent to it for a
-    /// subscription that it has given up [MQTT-3.10.4-2].
+    /// The session of this shard that was picked for `delivery`, if it is still a member. A client gets no message for a
+    /// subscription that it has ended [MQTT-3.10.4-2].
     fn member_at(&self, key: &SessionKey, delivery: &PendingMessage) -> Option<SessionIndex> {
         let session = self.sessions.at(key)?;
         let share = delivery.share.as_ref()?;
@@ -198,23 +198,23 @@ impl<M: Mode> ShardState<M> {
         Some(session)
     }
 
-    /// Room for a message has been taken on a shard, and the message is here.
+    /// Counts the arrival of a message for which another shard took the member's credit.
     fn record_arrival(&self, member: &SessionKey, delivery: &PendingMessage) {
         if delivery.qos != QoS::AtMostOnce
             && M::QUEUES_SHARED
-            && let Some(room) = self.sessions.at(member).and_then(|session| self.sessions.member_credit(session))
+            && let Some(credit) = self.sessions.at(member).and_then(|session| self.sessions.member_credit(session))
         {
-            room.record_arrival();
+            credit.record_arrival();
         }
     }
 
-    /// A session of this shard leaves a shared subscription. Where that has no other member, what waits is for nobody.
+    /// Removes a session of this shard from a shared subscription. Without other members, the queued messages have no receiver.
     pub(crate) fn leave_share(&mut self, share: &str, member: SessionKey) {
         let exchange = self.context.exchange();
         let group = exchange.group(share);
         exchange.leave(share, member);
-        let is_over = group.as_ref().is_none_or(|group| group.has_queue() && !group.has_members());
-        if is_over && M::QUEUES_SHARED {
+        let has_ended = group.as_ref().is_none_or(|group| group.has_queue() && !group.has_members());
+        if has_ended && M::QUEUES_SHARED {
             let share = group.map_or_else(|| share.into(), |group| group.filter().clone());
             self.report_to_queue(&share, member);
         }

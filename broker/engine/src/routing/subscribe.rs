@@ -19,15 +19,15 @@ use crate::routing::transcoding::{self, FormatRequest};
 use crate::scheduling::jobs::PartialSubscribe;
 use crate::shard::Shard;
 
-/// A packet with more filters is worked off over several turns.
+/// A packet with more filters is handled over several turns.
 const FILTERS_PER_TURN: usize = 64;
-/// So is what is left of one whose checks by the access rules take more steps.
+/// A packet whose access checks take more steps is handled over several turns as well.
 const INLINE_CHECK_STEPS_MAX: usize = 64;
 
-/// Why a subscription is not made.
+/// Why a subscription was not made.
 enum SubscribeError {
     Refused(SubscribeReason),
-    /// It is not known yet whether the access rules allow it.
+    /// The check of the access rules is not finished.
     Unfinished,
 }
 
@@ -66,7 +66,7 @@ impl<M: Mode> Shard<M> {
             replays.extend(replay);
         }
         self.state.jobs.record_inline_steps(checks.steps_taken());
-        // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
+        // All shards already route to the new subscriptions, so they can be acknowledged.
         self.state.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
         for replay in replays {
             self.state.add_replay(index, replay);
@@ -74,8 +74,8 @@ impl<M: Mode> Shard<M> {
         self.state.send_pending(session);
     }
 
-    /// Makes the subscription `nth` of a packet, or refuses it; gives the retained messages that are owed for it. `None` where `checks`
-    /// has too few steps left to know whether it is allowed.
+    /// Makes or refuses subscription number `nth` of a packet. Returns its reason code and its replay of retained messages; `None` if
+    /// `checks` has too few steps left for the access check.
     pub(crate) fn subscribe_one(
         &mut self,
         index: ConnectionIndex,
@@ -101,14 +101,14 @@ impl<M: Mode> Shard<M> {
             Err(SubscribeError::Unfinished) => return None,
             Err(SubscribeError::Refused(reason)) => {
                 self.state.counters().subscriptions_refused.add(1);
-                // 3.1.1 knows one failure, 0x80.
+                // 3.1.1 has one failure code, 0x80.
                 let is_v5 = self.state.connections[index].is_v5();
                 (if is_v5 { reason } else { SubscribeReason::UnspecifiedError }, None)
             }
         })
     }
 
-    /// The same with the filter in full; gives the QoS that is granted, too.
+    /// Makes or refuses a subscription to a full filter. Returns the granted QoS and the replay.
     fn subscribe_to(
         &mut self,
         index: ConnectionIndex,
@@ -120,10 +120,10 @@ impl<M: Mode> Shard<M> {
     ) -> Result<(QoS, Option<Replay>), SubscribeError> {
         let identifier = subscribe.properties.subscription_identifier();
         let granted = self.check_subscription(index, session, request, identifier, checks);
-        let wanted = transcoding::accepted_format(subscribe)
+        let format_request = transcoding::accepted_format(subscribe)
             .and_then(|accepted| transcoding::requested_format(request.filter, accepted));
-        let (qos, wanted) = (granted?, wanted?);
-        let replay = self.subscribe(index, session, request, qos, identifier, wanted);
+        let (qos, format_request) = (granted?, format_request?);
+        let replay = self.subscribe(index, session, request, qos, identifier, format_request);
         if request.filter.share().is_some() {
             M::join_group(&mut self.state, session, request.filter.as_str(), (subscribe.packet_id, nth));
         }
@@ -169,7 +169,7 @@ impl<M: Mode> Shard<M> {
         UnsubscribeReason::Success
     }
 
-    /// Ends a subscription. What is owed for it and has not been sent is not sent any more [MQTT-3.10.4-2].
+    /// Ends a subscription. Its replay of retained messages is cancelled [MQTT-3.10.4-2].
     pub(crate) fn end_subscription(
         &mut self,
         session: SessionIndex,
@@ -178,11 +178,11 @@ impl<M: Mode> Shard<M> {
         format: Option<Format>,
     ) {
         if let Some(index) = index
-            && let Ok(wanted) = transcoding::requested_format(filter, format)
+            && let Ok(format_request) = transcoding::requested_format(filter, format)
         {
-            self.state.cancel_replay(session, index, wanted.filter, wanted.format);
+            self.state.cancel_replay(session, index, format_request.filter, format_request.format);
         }
-        self.state.open_filter(session, filter);
+        self.state.unblock_filter(session, filter);
         self.state.commit(session, Change::Unsubscribed(filter.as_str().into()));
         self.leave(session, filter, format);
         if filter.share().is_some() {
@@ -190,8 +190,8 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// A packet with many filters is worked off over several turns; so is one with few, where the turn has done enough. Says
-    /// whether that is so, or the connection has ended.
+    /// Defers a packet with many filters, or any packet if the turn's budget is spent. Returns whether the packet was deferred or the
+    /// connection closed.
     #[inline]
     fn try_defer_filters<'p>(
         &mut self,
@@ -203,12 +203,12 @@ impl<M: Mode> Shard<M> {
         if filters <= FILTERS_PER_TURN && self.state.jobs.try_take_steps(filters) {
             return false;
         }
-        let is_put_off = self.defer_filters(index, session, &packet(), PartialSubscribe::default());
-        if !is_put_off && filters > FILTERS_PER_TURN {
+        let is_deferred = self.defer_filters(index, session, &packet(), PartialSubscribe::default());
+        if !is_deferred && filters > FILTERS_PER_TURN {
             self.refuse_filters(index);
             return true;
         }
-        is_put_off
+        is_deferred
     }
 
     #[cold]
@@ -217,7 +217,7 @@ impl<M: Mode> Shard<M> {
         self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
     }
 
-    /// False where there is no memory for the packet.
+    /// Defers the filters of a packet to a job. Returns false if there is no memory for the packet.
     #[cold]
     fn defer_filters(
         &mut self,
@@ -235,7 +235,7 @@ impl<M: Mode> Shard<M> {
         true
     }
 
-    /// Whether the subscription may be made, and with which QoS.
+    /// Checks whether a subscription is allowed. Returns the granted QoS.
     fn check_subscription(
         &mut self,
         index: ConnectionIndex,
@@ -247,18 +247,23 @@ impl<M: Mode> Shard<M> {
         let settings = self.state.config.settings();
         let filter = request.filter;
         let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
-        let told = || self.state.server_limits(index);
-        if filter.share().is_some() && !settings.shared_subscription_available && !told().shared_subscription_available
+        // The limits in the client's CONNACK hold too if a reload has lowered them since.
+        let announced = || self.state.server_limits(index);
+        if filter.share().is_some()
+            && !settings.shared_subscription_available
+            && !announced().shared_subscription_available
         {
             return Err(SubscribeReason::SharedSubscriptionsNotSupported.into());
         }
-        if !settings.wildcard_subscription_available && filter.has_wildcard() && !told().wildcard_subscription_available
+        if !settings.wildcard_subscription_available
+            && filter.has_wildcard()
+            && !announced().wildcard_subscription_available
         {
             return Err(SubscribeReason::WildcardSubscriptionsNotSupported.into());
         }
         if identifier.is_some()
             && !settings.subscription_identifier_available
-            && !told().subscription_identifier_available
+            && !announced().subscription_identifier_available
         {
             return Err(SubscribeReason::SubscriptionIdentifiersNotSupported.into());
         }
@@ -306,7 +311,7 @@ impl<M: Mode> Shard<M> {
         Ok(request.options.qos.min(max_qos))
     }
 
-    /// Makes or replaces a subscription; gives the retained messages that are owed for it.
+    /// Makes or replaces a subscription. Returns its replay of retained messages.
     fn subscribe(
         &mut self,
         index: ConnectionIndex,
@@ -314,54 +319,54 @@ impl<M: Mode> Shard<M> {
         request: &SubscriptionRequest<'_>,
         qos: QoS,
         identifier: Option<SubscriptionId>,
-        wanted: FormatRequest<'_>,
+        format_request: FormatRequest<'_>,
     ) -> Option<Replay> {
         let filter = request.filter;
         let record = SubscriptionRecord {
             options: tautwire_protocol::SubscriptionOptions { qos, ..request.options },
             identifier,
-            format: wanted.format,
+            format: format_request.format,
         };
-        if wanted.format.is_some() {
+        if format_request.format.is_some() {
             self.state.context.requested_formats().request();
         }
         let older = self.state.sessions[session].subscriptions().get(filter.as_str());
         let existed = older.is_some();
-        if let Some(older) = older.filter(|older| older.format != wanted.format) {
-            self.withdraw(session, filter, older.format);
+        if let Some(older) = older.filter(|older| older.format != format_request.format) {
+            self.remove_route(session, filter, older.format);
         }
         self.state.commit(session, Change::Subscribed(filter.as_str().into(), record));
         if qos != QoS::AtMostOnce {
-            self.state.close_new_filter(session, filter.as_str());
+            self.state.block_new_filter(session, filter.as_str());
         }
         if !existed {
             self.state.counters().subscriptions.add(1);
         }
         if filter.share().is_some() {
             // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2].
-            self.join(session, filter, wanted.filter, &record);
+            self.join_share(session, filter, format_request.filter, &record);
             return None;
         }
-        let retained_wanted = match request.options.retain_handling {
+        let sends_retained = match request.options.retain_handling {
             RetainHandling::SendAtSubscribe => true,
             RetainHandling::SendIfNew if existed => {
-                // What was owed before is owed still, by the terms of the new subscription [MQTT-3.8.4-4].
-                self.state.update_replay(index, wanted, qos, identifier);
+                // A pending replay continues with the options of the new subscription [MQTT-3.8.4-4].
+                self.state.update_replay(index, format_request, qos, identifier);
                 false
             }
             RetainHandling::SendIfNew => true,
             RetainHandling::DoNotSend => {
-                self.state.cancel_replay(session, index, wanted.filter, wanted.format);
+                self.state.cancel_replay(session, index, format_request.filter, format_request.format);
                 false
             }
         };
-        let scan = self.enter(session, wanted, &record, retained_wanted)?;
-        // After what waits already.
+        let scan = self.add_route(session, format_request, &record, sends_retained)?;
+        // After the messages that are queued already.
         let after = self.state.sessions[session]
             .outbound()
             .map_or(0, |outbound| outbound.left_queue() + outbound.queued() as u64);
         let mut charge = Charge::new(self.state.memory.ledger(), Kind::Replay);
-        charge.set(size_of::<Replay>() + wanted.filter.len());
+        charge.set(size_of::<Replay>() + format_request.filter.len());
         let replaces = existed;
         Some(Replay {
             after,
@@ -370,48 +375,52 @@ impl<M: Mode> Shard<M> {
             load_queue: LoadQueue::default(),
             qos,
             identifier,
-            format: wanted.format,
+            format: format_request.format,
             live_from: M::live_start(&self.state, session),
             replaces,
             charge,
         })
     }
 
-    /// Puts a subscription where messages find it; gives the search for the retained ones that match, if they are wanted.
-    pub(crate) fn enter(
+    /// Adds a subscription to the tree and the exchange. Returns the scan for matching retained messages if `sends_retained`.
+    pub(crate) fn add_route(
         &mut self,
         session: SessionIndex,
-        wanted: FormatRequest<'_>,
+        format_request: FormatRequest<'_>,
         record: &SubscriptionRecord,
-        retained_wanted: bool,
+        sends_retained: bool,
     ) -> Option<Scan> {
-        let node = self.table.tree.entry(wanted.filter);
+        let node = self.table.tree.entry(format_request.filter);
         let any = self.table.tree.values(node).is_empty();
         let is_persistent = self.state.is_fully_persistent(session);
         if any {
-            M::add_interest(&mut self.state, wanted.filter);
+            M::add_interest(&mut self.state, format_request.filter);
         }
-        M::await_interest(&mut self.state, session, wanted.filter);
-        let key = (session, wanted.format, wanted.by_filter);
+        M::await_interest(&mut self.state, session, format_request.filter);
+        let key = (session, format_request.format, format_request.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
         let change = InterestChange { any, persistent: is_persistent && is_new() };
-        let (since, scan) =
-            self.state.context.exchange().subscribe(self.state.context.shard(), wanted.filter, change, retained_wanted);
-        let came_along = M::came_with_subscriptions(&self.state, session);
+        let (since, scan) = self.state.context.exchange().subscribe(
+            self.state.context.shard(),
+            format_request.filter,
+            change,
+            sends_retained,
+        );
+        let is_migrated = M::came_with_subscriptions(&self.state, session);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
-            since: if came_along { MIGRATED } else { since },
+            since: if is_migrated { MIGRATED } else { since },
             qos: record.options.qos,
             no_local: record.options.no_local,
             retain_as_published: record.options.retain_as_published,
-            format: wanted.format,
-            by_filter: wanted.by_filter,
+            format: format_request.format,
+            by_filter: format_request.by_filter,
             is_persistent,
         };
         let replaced = self.table.tree.insert_sorted_by_key(node, subscription, Subscription::key);
         if let Some(old) = replaced {
-            // [MQTT-3.8.4-4]: what is on its way from other threads for the old subscription is still for this one.
+            // [MQTT-3.8.4-4]: messages in transit from other shards for the old subscription still go to the new one.
             if let Some(place) =
                 self.table.tree.values_mut(node).iter_mut().find(|held| held.key() == subscription.key())
             {
@@ -422,7 +431,8 @@ impl<M: Mode> Shard<M> {
         scan
     }
 
-    pub(crate) fn join(
+    /// Adds a session to the group of a shared subscription.
+    pub(crate) fn join_share(
         &mut self,
         session: SessionIndex,
         filter: TopicFilter<'_>,
@@ -443,36 +453,36 @@ impl<M: Mode> Shard<M> {
         };
         let exchange = self.state.context.exchange();
         exchange.join(filter.as_str(), matched, member);
-        let waits = exchange.group(filter.as_str()).filter(|group| group.waiting().0 > 0);
+        let queued = exchange.group(filter.as_str()).filter(|group| group.waiting().0 > 0);
         self.state.update_credit(session);
-        if let Some(group) = waits {
+        if let Some(group) = queued {
             self.state.report_to_queue(group.filter(), key);
         }
     }
 
-    /// Takes a subscription away from where messages find it.
+    /// Counts the end of a subscription, and removes it from the tree and the exchange.
     pub(crate) fn leave(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
         self.state.counters().subscriptions.subtract(1);
-        self.withdraw(session, filter, format);
+        self.remove_route(session, filter, format);
     }
 
-    fn withdraw(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
-        let Ok(wanted) = transcoding::requested_format(filter, format) else { return };
+    fn remove_route(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
+        let Ok(format_request) = transcoding::requested_format(filter, format) else { return };
         if filter.share().is_some() {
             let key = self.state.sessions.key(session);
             self.state.leave_share(filter.as_str(), key);
             return;
         }
-        let Some(node) = self.table.tree.find(wanted.filter) else { return };
-        let key = (session, wanted.format, wanted.by_filter);
+        let Some(node) = self.table.tree.find(format_request.filter) else { return };
+        let key = (session, format_request.format, format_request.by_filter);
         let persistent =
             self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.is_persistent);
         let any = self.table.tree.prune(node);
         if any {
-            M::remove_interest(&mut self.state, wanted.filter);
+            M::remove_interest(&mut self.state, format_request.filter);
         }
         let change = InterestChange { any, persistent };
-        self.state.context.exchange().unsubscribe(self.state.context.shard(), wanted.filter, change);
+        self.state.context.exchange().unsubscribe(self.state.context.shard(), format_request.filter, change);
         self.table.generation += 1;
     }
 }

@@ -1,6 +1,7 @@
-//! Turning payloads into other formats, and answering requests for contracts, takes long. A turn does so much of it, however many
-//! connections ask for a little: a message that needs more waits, and its client is not read from meanwhile. Those who wait go on one
-//! after the other, in the order in which they came.
+//! The limit on transcoding in one turn. Transcoding payloads and answering contract requests is slow.
+//!
+//! The limit holds however many connections cause the work. When it is reached, a client whose message needs more is paused. Paused
+//! clients resume one after the other, in order of arrival.
 
 use tautwire_protocol::Publish;
 
@@ -12,7 +13,7 @@ use crate::scheduling::io::Io;
 use crate::shard::{Handled, Shard};
 
 impl<M: Mode> Shard<M> {
-    /// Whether a message to `topic` leads to work for which this turn has no more time.
+    /// Whether a message to `topic` needs work for which this turn has no budget left.
     #[inline]
     pub(crate) fn is_transcoding_deferred(&mut self, topic: &str) -> bool {
         !self.state.work_budget.can_transcode() && self.has_transcoding_work(topic)
@@ -23,7 +24,7 @@ impl<M: Mode> Shard<M> {
         discovery::is_request(topic) || self.needs_transcoding(topic)
     }
 
-    /// The client is not read from until a turn has time for its message.
+    /// Pauses reading from the client until a turn has budget for its message.
     #[cold]
     pub(crate) fn pause_for_transcoding(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> Handled {
         self.uncount_publish(publish);
@@ -34,10 +35,10 @@ impl<M: Mode> Shard<M> {
         Handled::Later
     }
 
-    /// Reads again from those who wait, as long as there is time.
+    /// Resumes reading from paused clients, as long as there is budget.
     #[inline]
     pub(crate) fn resume_after_transcoding(&mut self, io: &mut impl Io<M>) {
-        // One at a time: whoever has had its share and wants more goes behind all others.
+        // One at a time: a client that needs more than its share goes to the end of the queue.
         while self.state.work_budget.can_transcode()
             && let Some(id) = self.state.paused_readers.next_for_transcoding()
         {
@@ -60,10 +61,10 @@ mod tests {
 
     const NOW_MS: u64 = 1_700_000_000_000;
     const PUBLISHERS: usize = 100;
-    /// So much of what they publish is wanted in another format in one turn: 64 KiB, of which each message counts 4,000 bytes and 256.
+    /// Messages transcoded in one turn: the limit is 64 KiB, and each message counts 4,000 bytes plus 256.
     const TURN_MESSAGES: usize = 16;
 
-    /// What clients have sent and nobody has taken.
+    /// Input from clients that the shard has not read yet.
     #[derive(Default)]
     struct Network {
         input: VecDeque<(ConnectionId, Vec<u8>)>,
@@ -71,7 +72,7 @@ mod tests {
     }
 
     impl Network {
-        /// Brings what a client has sent, as far as it is taken.
+        /// Passes a client's input to the shard, as far as the shard accepts it.
         fn deliver_input(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
             let Some(at) = self.input.iter().position(|(from, _)| *from == id) else { return };
             let Some((_, bytes)) = self.input.remove(at) else { return };
@@ -98,8 +99,8 @@ mod tests {
         fn batches_taken(&mut self, _: ShardIndex) {}
 
         fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
-            let heard = self.input.iter().map(|(id, _)| *id).find(|id| !shard.is_reading_paused(*id));
-            heard.inspect(|id| self.deliver_input(shard, *id)).is_some()
+            let readable = self.input.iter().map(|(id, _)| *id).find(|id| !shard.is_reading_paused(*id));
+            readable.inspect(|id| self.deliver_input(shard, *id)).is_some()
         }
 
         fn accept(&mut self, _: &mut Shard<Volatile>) {}
@@ -138,7 +139,7 @@ mod tests {
     }
 
     impl TestShard {
-        /// Somebody wants all below `a` in JSON.
+        /// A shard with a subscriber to `a/#` in JSON.
         fn new(settings: Settings) -> TestShard {
             let settings = Settings { sys_interval_s: 0, ..settings };
             let exchange = Exchange::new(1, RetainedLimits { messages: 1, bytes: 1_000 });
@@ -168,7 +169,7 @@ mod tests {
             turn(&mut self.shard, &mut self.network, NOW_MS)
         }
 
-        /// A turn, and how many messages it has taken.
+        /// Runs a turn. Returns how many messages it accepted.
         fn taken(&mut self) -> usize {
             let before = self.shard.counters().publishes_received.get();
             let _ = self.turn();
@@ -223,15 +224,15 @@ mod tests {
     fn a_busy_publisher_does_not_overtake_paused_ones() {
         let mut world = TestShard::new(Settings::default());
         let (many, few) = (world.publishers[0], world.publishers[1]);
-        // So small that no other measure than time ends a share.
+        // Payloads so small that only the transcoding budget limits them.
         world.send_bytes(many, &publish("a/b", 16).repeat(1_000));
         world.send_bytes(few, &publish("a/b", 16));
         assert!(world.taken() < 250);
-        let waits = |world: &TestShard, id| world.network.input.iter().any(|(from, _)| *from == id);
-        while waits(&world, few) {
+        let is_pending = |world: &TestShard, id| world.network.input.iter().any(|(from, _)| *from == id);
+        while is_pending(&world, few) {
             assert!(world.taken() > 0);
         }
-        assert!(waits(&world, many), "all of the other's went first");
+        assert!(is_pending(&world, many), "all messages of the busy publisher overtook the other");
     }
 
     #[test]
@@ -242,7 +243,7 @@ mod tests {
             world.send_bytes(id, &publish("$SYS/contracts/request", 0));
         }
         let first = world.taken();
-        assert!(first > 0 && first < PUBLISHERS / 2, "{first} of them");
+        assert!(first > 0 && first < PUBLISHERS / 2, "{first} requests answered in the first turn");
         assert_eq!(world.network.answers, first);
         while world.taken() > 0 {}
         assert_eq!(world.network.answers, PUBLISHERS);

@@ -1,19 +1,19 @@
-//! The time of a shard, as its surroundings tell it, and what comes due.
+//! The time of a shard, and its deadlines.
 
 use std::collections::VecDeque;
 
 use crate::scheduling::timer_wheel::{Timer, TimerWheel};
 
-/// A deadline further away is looked at before it comes: entries are never taken out of the wheel, so one for a far moment
-/// would stay long after its connection or session.
+/// A deadline further away is checked before it is due: entries are never removed from the wheel, so an entry for a distant
+/// time would stay long after its connection or session has ended.
 const RECHECK_MS: u64 = 60_000;
 
-/// What time it is, and which deadlines there are.
+/// The current time and the deadlines of a shard.
 #[derive(Debug)]
 pub(crate) struct Clock {
     now_ms: u64,
     wheel: TimerWheel,
-    /// Deadlines that have come, and that no turn has met yet.
+    /// Due timers that no turn has handled yet.
     due: VecDeque<Timer>,
 }
 
@@ -22,20 +22,20 @@ impl Clock {
         Clock { now_ms, wheel: TimerWheel::new(now_ms), due: VecDeque::new() }
     }
 
-    /// The surroundings say what time it is.
+    /// Sets the current time.
     #[inline]
     pub(crate) fn set(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// The current time in milliseconds since the Unix epoch.
     #[inline]
     pub(crate) fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// Makes sure that whoever `timer` belongs to is looked at no later than `at_ms`. `arm` is told when that will be, and says whether
-    /// it needs an entry of its own: whoever has a sooner one does not.
+    /// Ensures that the owner of `timer` is checked no later than `at_ms`. `arm` gets the time of the check, and returns whether it
+    /// needs a new entry in the wheel: not if the owner has an earlier one.
     pub(crate) fn arm(&mut self, timer: Timer, at_ms: u64, arm: impl FnOnce(u64) -> bool) {
         let at_ms = at_ms.min(self.now_ms + RECHECK_MS);
         if arm(at_ms) {
@@ -43,24 +43,24 @@ impl Clock {
         }
     }
 
-    /// Finds the deadlines that have come.
+    /// Collects the timers that are due.
     #[inline(always)]
     pub(crate) fn collect_due(&mut self) {
         self.wheel.expire(self.now_ms, &mut self.due);
     }
 
-    /// Whether deadlines that have come have not been met yet.
+    /// Whether there are due timers that have not been handled yet.
     #[inline]
     pub(crate) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// The next deadline that has come, for whoever meets it.
+    /// Takes the next due timer.
     pub(crate) fn next_due(&mut self) -> Option<Timer> {
         self.due.pop_front()
     }
 
-    /// When the next deadline may come; `None` while there is none.
+    /// The earliest time at which a timer may be due; `None` if there is none.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.wheel.next_ms()
     }
@@ -74,7 +74,7 @@ mod tests {
     const NOW_MS: u64 = 1_700_000_000_000;
 
     fn timer() -> Timer {
-        Timer::Connection(ConnectionIndex::new(0).expect("a place"))
+        Timer::Connection(ConnectionIndex::new(0).expect("a valid index"))
     }
 
     #[test]

@@ -1,5 +1,7 @@
-//! Messages to many at once. Their receivers stand in line to be written to, and whoever sent them is not read from meanwhile:
-//! a message to ten thousand clients holds nobody else up, and a hundred kilobytes for each of them are never held together.
+//! Deferred fan-outs: messages with many receivers.
+//!
+//! The output of the receivers is written over several turns, and reading from the publisher is paused meanwhile. So a message to ten
+//! thousand clients does not delay others, and a hundred kilobytes for each of them are never in memory at once.
 
 use crate::connection::connections::PauseReason;
 use crate::index::ConnectionId;
@@ -8,30 +10,30 @@ use crate::routing::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// With more receivers than this, what one source gives to write at a time stands in line; so many are written to in one turn.
+/// With more receivers than this, the output caused by one source is deferred. This many receivers are written to in one turn.
 const RECEIVERS_MAX: usize = 64;
-/// Packets that are taken from one source at a time.
+/// Packets that are read from one source at a time.
 const PACKETS_MAX: usize = 2 << 10;
-/// Subscriptions that are looked at for what one source gives at a time.
+/// Subscriptions that are visited for one source at a time.
 const VISITS_MAX: u64 = 16 << 10;
-/// Memory that what one source gives at a time may take.
+/// Bytes of output that one source may cause at a time.
 const SOURCE_MAX_BYTES: u64 = 4 << 20;
-/// Connections that are not read from for this. Each may keep the chunk that its messages lie in; with more, the whole line is
-/// written to in one turn.
+/// Connections that can be paused for deferred fan-outs. Each may hold the chunk with its messages; with more, all deferred output
+/// is written in one turn.
 const PAUSED_MAX: usize = 64;
 
-/// What one source, a client or another shard, gives to write at a time.
+/// The budget for the output that one source, a client or another shard, causes at a time.
 pub(crate) struct FanOutBudget {
-    /// Connections with fresh output when it began.
+    /// Connections with fresh output at the start.
     dirty: usize,
-    /// [`WorkBudget::deliveries`](crate::scheduling::work_budget::WorkBudget::deliveries) when it was last looked at.
+    /// [`WorkBudget::deliveries`](crate::scheduling::work_budget::WorkBudget::deliveries) at the last check.
     deliveries: u64,
     bytes: u64,
-    /// [`WorkBudget::visits`](crate::scheduling::work_budget::WorkBudget::visits) when it began.
+    /// [`WorkBudget::visits`](crate::scheduling::work_budget::WorkBudget::visits) at the start.
     visits: u64,
     /// Packets so far.
     packets: usize,
-    /// It has taken long enough for others to have their turn.
+    /// The source has used its share of the turn.
     is_long: bool,
 }
 
@@ -48,8 +50,8 @@ impl FanOutBudget {
         }
     }
 
-    /// Counts what a message of `len` bytes has led to; says whether that is enough for now. Larger payloads are not copied for
-    /// each receiver.
+    /// Counts the output of a message of `len` bytes. Returns whether the budget is spent. Larger payloads are not copied for each
+    /// receiver.
     #[inline]
     pub(crate) fn is_spent_after<M: Mode>(&mut self, state: &ShardState<M>, len: usize) -> bool {
         self.bytes += (state.work_budget.deliveries() - self.deliveries) * len.min(SHARED_PAYLOAD_BYTES) as u64;
@@ -61,8 +63,7 @@ impl FanOutBudget {
 }
 
 impl<M: Mode> Shard<M> {
-    /// Has the receivers stand in line if there are many, or there is much for them; says whether the source is to wait for
-    /// its next turn.
+    /// Defers the output of the receivers if there is much of it. Returns whether the source must wait for its next turn.
     #[inline]
     pub(crate) fn finish_source(&mut self, budget: &FanOutBudget) -> bool {
         let is_large =
@@ -79,7 +80,7 @@ impl<M: Mode> Shard<M> {
         self.state.connections.defer(from);
     }
 
-    /// Does not read from the connection until those who stand in line have been written to. Its own answers go at once.
+    /// Pauses reading from the connection until all deferred output has been written. Its own output is not deferred.
     pub(crate) fn pause_for_fan_out(&mut self, id: ConnectionId) {
         let Some(index) = self.state.connections.find(id) else { return };
         self.state.connections[index].pause_reading(PauseReason::FanOut);
@@ -93,19 +94,19 @@ impl<M: Mode> Shard<M> {
         if self.state.paused_readers.len_for_fan_out() > PAUSED_MAX { all } else { all.min(RECEIVERS_MAX) }
     }
 
-    /// The first in line of the connections whose output has grown. Output of others goes first: [`Shard::next_dirty`].
+    /// The next connection with deferred output. Fresh output goes first: [`Shard::next_dirty`].
     #[inline]
     pub(crate) fn next_deferred(&mut self) -> Option<ConnectionId> {
         self.state.connections.next_deferred()
     }
 
-    /// Whether somebody stands in line, or waits for those who do.
+    /// Whether there is deferred output, or a connection paused for it.
     #[inline]
     pub(crate) fn has_deferred_fan_outs(&self) -> bool {
         self.state.connections.deferred_len() > 0 || self.state.paused_readers.any_for_fan_out()
     }
 
-    /// Goes on with what has waited for those in line, if they have all been written to.
+    /// Resumes reading from the paused connections once all deferred output has been written.
     pub(crate) fn resume_after_fan_outs(&mut self) {
         if self.state.connections.deferred_len() > 0 {
             return;
@@ -136,11 +137,11 @@ mod tests {
         publisher: ConnectionId,
     }
 
-    /// What clients send, and whom the shard writes to.
+    /// The input of clients, and the output of the shard.
     #[derive(Default)]
     struct Network {
         input: VecDeque<(ConnectionId, Vec<u8>)>,
-        /// Bytes of the first input that have been taken.
+        /// Bytes of the first input that have been read.
         taken: usize,
         written: Vec<(ConnectionId, usize)>,
         actions: Vec<Action>,
@@ -236,7 +237,7 @@ mod tests {
             turn(&mut self.shard, &mut self.network, NOW_MS)
         }
 
-        /// A turn, and the bytes that it writes to each connection, in order.
+        /// Runs a turn. Returns the bytes that it wrote to each connection, in order.
         fn written(&mut self) -> Vec<(ConnectionId, usize)> {
             let _ = self.turn();
             std::mem::take(&mut self.network.written)
@@ -256,9 +257,9 @@ mod tests {
         }
         assert_eq!(late.len(), RECEIVERS_MAX);
         assert!(late.iter().all(|(_, len)| *len == 6), "{late:?}");
-        assert!(world.shard.is_reading_paused(world.publisher), "some are left");
+        assert!(world.shard.is_reading_paused(world.publisher), "output is still deferred");
         assert_eq!(world.network.actions, []);
-        assert_eq!(world.turn(), NextTurn::Until(world.shard.next_due_ms()), "nobody is left");
+        assert_eq!(world.turn(), NextTurn::Until(world.shard.next_due_ms()), "no output is deferred");
         assert_eq!(world.network.written.len(), SUBSCRIBERS - RECEIVERS_MAX);
         assert!(!world.shard.is_reading_paused(world.publisher));
         assert_eq!(world.network.actions, [Action::Resume(world.publisher)]);
@@ -287,7 +288,7 @@ mod tests {
             assert!(count.is_multiple_of(message.len()), "{count} of {}", packets.len() - taken);
             assert!(count == 0 || (count - message.len()) * SUBSCRIBERS <= SOURCE_MAX_BYTES as usize, "{count}");
             taken = so_far;
-            // Whoever is heard again is read from in the next turn.
+            // Reading from a resumed connection continues in the next turn.
             if !world.network.actions.is_empty() && !world.network.input.is_empty() {
                 world.network.actions.clear();
                 rest = NextTurn::Busy;

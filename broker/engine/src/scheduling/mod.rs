@@ -1,4 +1,4 @@
-//! The turn: in which order things happen, and how much of each.
+//! The turn of a shard: the order of its steps, and the budget of each.
 
 pub(crate) mod clock;
 pub(crate) mod fan_out;

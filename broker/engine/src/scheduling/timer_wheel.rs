@@ -1,33 +1,33 @@
-//! Deadlines by the thousand: a ring of slots instead of a timer object for each.
+//! A timer wheel: thousands of deadlines in a ring of slots.
 
 use std::collections::VecDeque;
 
 use crate::index::{ConnectionIndex, SessionIndex};
 
-/// Length of one slot. Deadlines are met up to this late.
+/// The length of one slot. Timers fire up to this late.
 const TICK_MS: u64 = 250;
 const SLOTS: usize = 256;
 
-/// Whose deadline it is. An entry is never taken out: when it comes up, whoever is in that place says when it must
-/// come up next, so that a place has one entry however many connections follow each other in it.
+/// The owner of a deadline. An entry is never removed: when it fires, the current owner of the slot sets its next deadline. So
+/// a slot has one entry, however many connections reuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
     Connection(ConnectionIndex),
     Session(SessionIndex),
 }
 
-/// A timer wheel of [`SLOTS`] slots. Deadlines further away than one turn of it stay in their slot for several turns.
+/// A timer wheel of [`SLOTS`] slots. Deadlines further away than one revolution stay in their slot for several revolutions.
 #[derive(Debug)]
 pub(crate) struct TimerWheel {
     slots: Box<[Vec<(Ticks, Timer)>]>,
     occupied: [u64; SLOTS / 64],
-    /// The tick in which the wheel was made, from which the others are counted.
+    /// The tick in which the wheel was created. Others are counted from it.
     first: u64,
-    /// All ticks before this one have been looked at.
+    /// All ticks before this one have been handled.
     tick: u64,
 }
 
-/// Ticks since the wheel was made: enough for 34 years, and half as large as a moment. Each connection has an entry.
+/// Ticks since the wheel was created: enough for 34 years, in half the size of a timestamp. Each connection has an entry.
 type Ticks = u32;
 
 impl TimerWheel {
@@ -36,22 +36,22 @@ impl TimerWheel {
         TimerWheel { slots: vec![Vec::new(); SLOTS].into_boxed_slice(), occupied: [0; SLOTS / 64], first: tick, tick }
     }
 
-    /// Wakes `timer` at `at_ms` or up to one tick later.
+    /// Arms `timer` for `at_ms`. It fires then or up to one tick later.
     pub(crate) fn arm(&mut self, timer: Timer, at_ms: u64) {
-        // A deadline further away comes up after these years; whoever is in the place then sets it again.
+        // A deadline further away fires after these years; its owner then sets it again.
         let ticks = Ticks::try_from(at_ms.div_ceil(TICK_MS).max(self.tick) - self.first).unwrap_or(Ticks::MAX);
         let slot = ((self.first + u64::from(ticks)) % SLOTS as u64) as usize;
         self.slots[slot].push((ticks, timer));
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// When there may be something due; `None` while no deadline is set.
+    /// The earliest time at which a timer may be due; `None` if none is armed.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         let from = (self.tick % SLOTS as u64) as usize;
         let words = self.occupied.len();
         (0..=words).find_map(|nth| {
             let word = (from / 64 + nth) % words;
-            // The first word is looked at twice: from `from` on, and at the end up to it.
+            // The first word is checked twice: from `from` on, and at the end up to it.
             let mask = match nth {
                 0 => u64::MAX << (from % 64),
                 nth if nth == words => !(u64::MAX << (from % 64)),
@@ -63,7 +63,7 @@ impl TimerWheel {
         })
     }
 
-    /// Moves on to `now_ms` and puts all that is due into `due`.
+    /// Advances to `now_ms` and moves all due timers to `due`.
     #[inline(always)]
     pub(crate) fn expire(&mut self, now_ms: u64, due: &mut VecDeque<Timer>) {
         let now = now_ms / TICK_MS;
@@ -72,19 +72,19 @@ impl TimerWheel {
         }
     }
 
-    // Most turns of a busy shard are in the same tick as the one before, and need none of this.
+    // Most turns of a busy shard are in the same tick as the previous one and skip this.
     #[inline(never)]
     fn advance_to(&mut self, now: u64, due: &mut VecDeque<Timer>) {
-        let turns = (now - self.tick).min(SLOTS as u64 - 1);
-        for ahead in 0..=turns {
+        let last = (now - self.tick).min(SLOTS as u64 - 1);
+        for ahead in 0..=last {
             let slot = ((self.tick + ahead) % SLOTS as u64) as usize;
             if self.occupied[slot / 64] & 1 << (slot % 64) == 0 {
                 continue;
             }
             let entries = &mut self.slots[slot];
-            let passed = now - self.first;
+            let elapsed = now - self.first;
             entries.retain(|(ticks, timer)| {
-                let is_due = u64::from(*ticks) <= passed;
+                let is_due = u64::from(*ticks) <= elapsed;
                 if is_due {
                     due.push_back(*timer);
                 }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn timer(number: usize) -> Timer {
-        Timer::Session(SessionIndex::new(number).expect("a place"))
+        Timer::Session(SessionIndex::new(number).expect("a valid index"))
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
             now_ms += 100;
         }
         for (index, delay_ms) in delays_ms.iter().enumerate() {
-            let at_ms = seen[index].expect("came up");
+            let at_ms = seen[index].expect("the timer fired");
             assert!(
                 at_ms >= start_ms + delay_ms && at_ms < start_ms + delay_ms + TICK_MS + 100,
                 "{delay_ms} at {at_ms}"

@@ -1,7 +1,7 @@
-//! The order of a turn, and whether a shard may sleep after it.
+//! The order of a turn, and whether a shard can sleep after it.
 //!
-//! [`turn`] is the only way to drive a shard through a turn. A reactor, the simulation, the fuzzers and the benchmarks bring their
-//! own [`Io`]; what happens in which order, and what still has to be done afterwards, is decided here alone.
+//! [`turn`] is the only way to run a turn of a shard. The reactor, the simulation, the fuzzers and the benchmarks provide their own
+//! [`Io`]; only this module decides the order of the steps, and what remains to be done afterwards.
 
 use tautwire_router::ShardIndex;
 
@@ -12,15 +12,14 @@ use crate::scheduling::io::{Io, NextTurn};
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// Batches taken from one other shard in one turn, so that shards which flood each other still read their sockets.
+/// Batches received from one other shard in one turn, so that shards that flood each other still read their sockets.
 const BATCHES_MAX: usize = 16;
 
-/// Makes one turn of a shard, at `now_ms`.
+/// Runs one turn of a shard at `now_ms`.
 ///
-/// The order matters. Mail comes before reading, so that what other shards sent is older than what is read now. Batches are sent
-/// before paused publishers are heard again, and never after that: a publisher that is paused when the turn ends waits for a way
-/// that is full at that moment, and whoever makes room in it wakes the shard. Those who stand in line for a fan-out are written to
-/// after all others.
+/// The order matters. Batches are received before sockets are read, since the messages in them are older. Batches are sent before
+/// reading from paused publishers resumes, and never after that: the channel that a publisher waits for when the turn ends is
+/// therefore full, and the receiver that makes room in it wakes the shard. Deferred fan-outs are written after all other output.
 pub fn turn<M: Mode, S: Io<M>>(shard: &mut Shard<M>, io: &mut S, now_ms: u64) -> NextTurn {
     shard.state.clock.set(now_ms);
     shard.state.begin_turn_timing(io.began_us());
@@ -49,13 +48,13 @@ pub fn turn<M: Mode, S: Io<M>>(shard: &mut Shard<M>, io: &mut S, now_ms: u64) ->
     shard.run_due_work();
     shard.review_addresses(io);
     shard.answer_admin_queries(io);
-    // A job that takes several turns does its share here; one that is not finished is a reason in `Shard::is_busy`.
+    // Jobs have run by now; an unfinished job keeps the shard busy, see `Shard::is_busy`.
     shard.perform_actions(io);
 
     if is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
         shard.perform_actions(io);
     }
-    // What a batch brings about elsewhere is in a later frame than what brought it about here.
+    // The frame with the cause of a batch must precede the frames that other shards write because of the batch.
     if !is(Mutant::SendsBeforeItPosts) {
         shard.state.log.end_frame();
     }
@@ -69,7 +68,7 @@ pub fn turn<M: Mode, S: Io<M>>(shard: &mut Shard<M>, io: &mut S, now_ms: u64) ->
     if shard.state.latency_recorder.has_measurements() {
         shard.state.end_turn_timing(io.now_us());
     }
-    // Writing lets waiting messages go on, and may show that a client is gone.
+    // Writing makes room for pending messages, and may reveal that a client has disconnected.
     shard.perform_actions(io);
     shard.state.log.end_frame();
     M::detach_paused_output(&mut shard.state);
@@ -82,7 +81,7 @@ pub fn turn<M: Mode, S: Io<M>>(shard: &mut Shard<M>, io: &mut S, now_ms: u64) ->
 }
 
 impl<M: Mode> Shard<M> {
-    /// The other shards, from the next one on. A shard that is alone learns that at once.
+    /// The other shards, starting after this one.
     #[inline]
     fn others(&self) -> impl Iterator<Item = ShardIndex> + use<M> {
         let (own, count) = (usize::from(self.state.context.shard().0), self.state.outboxes.shards());
@@ -97,8 +96,8 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Does what the engine wants done, oldest first, and what comes of that. Only the turn calls it, so that thousands of
-    /// clients who are heard again do not stand on each other's shoulders on the stack.
+    /// Performs the pending actions of the engine, the oldest first, and those that follow from them. Only the turn calls it, which
+    /// avoids deep recursion when reading resumes for thousands of clients.
     #[inline]
     pub(crate) fn perform_actions(&mut self, io: &mut impl Io<M>) {
         while let Some(action) = self.state.connections.next_action() {
@@ -106,7 +105,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Takes what other shards have sent, but nothing while the receivers of an earlier batch stand in line.
+    /// Receives batches from other shards, except while the fan-out of an earlier batch is deferred.
     fn take_batches(&mut self, io: &mut impl Io<M>) {
         for from in self.others() {
             for _ in 0..BATCHES_MAX {
@@ -115,26 +114,26 @@ impl<M: Mode> Shard<M> {
                 }
                 let begun = self.partial_batches[usize::from(from.0)].take();
                 let Some((batch, done)) = begun.or_else(|| Some((io.next_batch(from)?, 0))) else { break };
-                // Its messages have been let in by what its sender has taken on, so it is delivered by nothing older.
+                // The sender admitted its messages under its current configuration, so they must not be delivered under an older one.
                 self.apply_config_update();
                 self.state.latency_recorder.begin_batch(batch.read_at_us());
-                let left = self.receive_batch(from, &batch, done);
+                let next = self.receive_batch(from, &batch, done);
                 self.state.latency_recorder.end_batch();
                 self.state.log.end_large_frame();
-                self.partial_batches[usize::from(from.0)] = left.map(|done| (batch, done));
+                self.partial_batches[usize::from(from.0)] = next.map(|done| (batch, done));
             }
             io.batches_taken(from);
         }
     }
 
-    /// Whether batches of other shards are taken now. While they are not, those that have come are no reason to stay awake: receivers
-    /// who stand in line are one, and a log that is behind wakes the shard when it is not.
+    /// Whether batches of other shards are received now. If not, pending batches do not keep the shard busy: deferred fan-outs do, and a
+    /// lagging log wakes the shard when it has caught up.
     #[inline]
     pub fn accepts_batches(&self) -> bool {
         self.state.paused_readers.accepts_batches() && !self.state.log.is_lagging()
     }
 
-    /// Sends batches, unless frames that speak of them wait: what a shard writes of what it has taken stands behind them in the log.
+    /// Sends batches, unless frames with their messages are still to be submitted: these must precede the receivers' frames in the log.
     fn send_batches(&mut self, io: &mut impl Io<M>) {
         if !self.can_send_batches() {
             return;
@@ -152,7 +151,7 @@ impl<M: Mode> Shard<M> {
         self.state.log.has_submitted_all()
     }
 
-    /// Reads again from connections that waited for another shard, once that is not behind any more; says whether there are any.
+    /// Resumes reading from connections whose shard channel has room again. Returns whether there were any.
     #[inline]
     fn resume_paused(&mut self) -> bool {
         self.can_resume_paused() && self.resume_all_ready()
@@ -177,8 +176,8 @@ impl<M: Mode> Shard<M> {
         self.state.paused_readers.any_ready(|shard| self.state.outboxes.is_full_to(shard))
     }
 
-    /// Writes each connection's output once: the fresh output of all, then that of some who stand in line. Where that is much,
-    /// the others stand in line for the next turns.
+    /// Writes each connection's output once: all fresh output, then some of the deferred output. When the write budget is spent, the
+    /// rest is deferred to the next turns.
     fn write_output(&mut self, io: &mut impl Io<M>) {
         self.write_fresh(io);
         if self.has_deferred_fan_outs() {
@@ -191,7 +190,7 @@ impl<M: Mode> Shard<M> {
                 }
             }
             self.resume_after_fan_outs();
-            // Writing may have let more messages go.
+            // Writing may have made room for more messages.
             self.write_fresh(io);
         }
         self.state.work_budget.end_writing();
@@ -208,17 +207,17 @@ impl<M: Mode> Shard<M> {
     }
 
     fn next_turn(&mut self, io: &mut impl Io<M>) -> NextTurn {
-        // First of all: from here on others wake us.
-        let theirs = io.end_turn(self);
+        // First, since other threads wake the shard from here on.
+        let io_next = io.end_turn(self);
         let mut is_busy = self.is_busy();
-        // Where frames wait, the journal wakes the shard.
+        // If frames are still to be submitted, the journal wakes the shard.
         let can_send = self.can_send_batches();
         for to in self.others() {
             if can_send && self.state.outboxes.has_batch(to) && !is(Mutant::SleepsOnBatches) {
                 is_busy |= io.has_room_or_arm_waker(to);
             }
         }
-        match theirs {
+        match io_next {
             NextTurn::Until(at_ms) if !is_busy => {
                 let next = [at_ms, self.next_due_ms(), M::next_due_ms(&self.state)];
                 NextTurn::Until(next.into_iter().flatten().min())
@@ -227,7 +226,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Whether the engine itself has something left to do that no event brings back. Batches count only when their way has room.
+    /// Whether the engine has work left that no event would wake it for. Batches count only if their channel has room.
     fn is_busy(&self) -> bool {
         self.state.connections.has_actions()
             || self.state.connections.dirty_len() > 0

@@ -9,7 +9,7 @@ use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
 
 impl<M: Mode> Shard<M> {
-    /// An acknowledgement of success, apart from other packets: they are most of those that are no PUBLISH.
+    /// Handles an acknowledgement of success. A fast path, because these are most of the packets besides PUBLISH.
     pub(crate) fn on_short_ack(&mut self, index: ConnectionIndex, which: ShortAcknowledgement) -> Handled {
         let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
         match which {
@@ -21,7 +21,7 @@ impl<M: Mode> Shard<M> {
         if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
-    /// PUBACK. An identifier that is not in use may belong to an exchange that ended with an earlier connection.
+    /// Handles PUBACK. An identifier that is not in use may be from a delivery that ended with an earlier connection.
     pub(crate) fn on_puback(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId, qos: QoS) {
         let outbound = self.state.sessions[session].outbound();
         match outbound.and_then(|outbound| outbound.unacknowledged(packet_id)) {
@@ -34,7 +34,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// PUBREC.
+    /// Handles PUBREC.
     pub(crate) fn on_pubrec(
         &mut self,
         index: ConnectionIndex,
@@ -51,7 +51,7 @@ impl<M: Mode> Shard<M> {
                 self.protocol_error(index, "PUBREC for a QoS 1 message");
             }
             Some(_) if reason.is_error() => {
-                // [MQTT-4.8.2-6]: not given to another either.
+                // [MQTT-4.8.2-6]: it is not sent to another member either.
                 self.state.commit(session, Change::Completed(packet_id));
                 self.state.send_pending(session);
             }
@@ -73,13 +73,13 @@ impl<M: Mode> Shard<M> {
         self.state.acknowledge(index, Ack::Release(packet_id, reason));
     }
 
-    /// PUBREL.
+    /// Handles PUBREL.
     pub(crate) fn on_pubrel(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId) {
         let held = self.state.sessions[session].held();
         let known = held.is_some_and(|held| held.contains(packet_id));
         let connection = &self.state.connections[index];
-        // In a session that was resumed, the client may not have got our PUBCOMP. The code for an unknown identifier is no
-        // error then [MQTT 5.0 section 3.7.2.1], but clients take it for one.
+        // In a resumed session, the client may not have received our PUBCOMP. The code for an unknown identifier is not an
+        // error then [MQTT 5.0 section 3.7.2.1], but clients treat it as one.
         let is_mismatch = !known && connection.is_v5() && !connection.connect_parameters().resumed;
         if known {
             self.state.commit(session, Change::Released(packet_id));
@@ -89,7 +89,7 @@ impl<M: Mode> Shard<M> {
         self.state.acknowledge(index, Ack::Complete(packet_id, reason));
     }
 
-    /// PUBCOMP.
+    /// Handles PUBCOMP.
     pub(crate) fn on_pubcomp(&mut self, session: SessionIndex, packet_id: PacketId) {
         let outbound = self.state.sessions[session].outbound();
         if outbound.is_some_and(|outbound| outbound.is_released(packet_id)) {

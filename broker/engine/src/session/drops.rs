@@ -1,4 +1,4 @@
-//! The last messages that a session did not get, so that an operator can be told why one has not arrived.
+//! The last messages that were dropped for a session, so that operators can see why one has not arrived.
 
 use std::collections::VecDeque;
 
@@ -6,34 +6,34 @@ use tautwire_memory::{Footprint, Kind, MemoryFootprint};
 
 use crate::text::beginning;
 
-/// Events that are kept of one session.
+/// Stored events of one session.
 const EVENTS_MAX: usize = 8;
-/// So much of a topic is kept.
+/// The stored length of a topic.
 const TOPIC_MAX_BYTES: usize = 128;
 
-/// Why a session did not get a message that was meant for it.
+/// Why a message was dropped for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// QoS 0: the client had not taken its output.
+    /// QoS 0: the client had not read its output.
     OutputFull,
-    /// There was no memory for more: output of QoS 0, or retained messages that a client was owed when it left.
+    /// There was no memory: for QoS 0 output, or for retained messages that were pending when the client disconnected.
     MemoryFull,
-    /// QoS 1 or 2: as many messages waited as may.
+    /// QoS 1 or 2: the queue was full.
     QueueFull,
-    /// It waited until it expired.
+    /// It expired in the queue.
     Expired,
-    /// It was larger than the client takes.
+    /// It was larger than the client accepts.
     TooLarge,
-    /// Its topic lies outside of the client's mount point.
+    /// Its topic is outside of the client's mount point.
     OutsideMount,
-    /// It waited, and the access rules do not allow it any more.
+    /// The access rules no longer allow it.
     NotAuthorized,
-    /// It could not be had in the format that the subscription asks for.
+    /// It could not be transcoded to the format that the subscription requests.
     Untranscodable,
 }
 
 impl DropReason {
-    /// What operators call it. Never changes.
+    /// The stable name for operators.
     pub fn code(self) -> &'static str {
         match self {
             DropReason::OutputFull => "output_full",
@@ -48,23 +48,23 @@ impl DropReason {
     }
 }
 
-/// Messages on one topic that were dropped one after the other for one reason.
+/// Consecutive drops on one topic for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DropEvent {
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
-    /// Where they were published: at most the first 128 bytes.
+    /// The first 128 bytes of the topic.
     pub topic: Box<str>,
-    /// How many.
+    /// The number of messages.
     pub count: u64,
     /// When the last one was dropped, in milliseconds since the Unix epoch.
     pub last_ms: u64,
 }
 
-/// Messages of QoS 1 and 2 that a session has lost because its queue was full.
+/// QoS 1 and 2 messages that a session has lost because its queue was full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueLoss {
-    /// How many.
+    /// The number of messages.
     pub(crate) count: u64,
     /// When the first and the last were dropped, in milliseconds since the Unix epoch.
     pub(crate) first_ms: u64,
@@ -79,19 +79,19 @@ impl QueueLoss {
     }
 }
 
-/// The events of one session, the oldest first, and what it has lost because its queue was full.
+/// The drops of one session: events, the oldest first, and losses because its queue was full.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Drops {
     events: VecDeque<DropEvent>,
-    /// Since the broker started.
+    /// Losses since the broker started.
     lost: u64,
-    /// Since the client was told last.
+    /// Losses since the last report to the client.
     unreported: Option<QueueLoss>,
-    /// Since the client had caught up last.
+    /// Losses since the client last caught up.
     episode: Option<QueueLoss>,
 }
 
-/// Always counted as if it were full.
+/// Always charged at its maximum size.
 impl MemoryFootprint<1> for Drops {
     fn footprint(&self) -> Footprint<1> {
         [(Kind::Session, size_of::<Drops>() + EVENTS_MAX * (size_of::<DropEvent>() + TOPIC_MAX_BYTES))]
@@ -103,12 +103,12 @@ impl Drops {
         self.events.iter()
     }
 
-    /// Messages that were dropped because the queue was full.
+    /// The number of messages that were dropped because the queue was full.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Notes one more of them; says whether an episode begins with it.
+    /// Records a loss because the queue was full. Returns whether an episode begins with it.
     pub(crate) fn record_loss(&mut self, now_ms: u64) -> bool {
         let begins = self.episode.is_none();
         self.lost += 1;
@@ -117,23 +117,24 @@ impl Drops {
         begins
     }
 
-    /// What the client has not been told of.
+    /// The loss that has not been reported to the client.
     pub(crate) fn unreported(&self) -> Option<QueueLoss> {
         self.unreported
     }
 
-    /// The client has been told.
+    /// Marks the loss as reported to the client.
     pub(crate) fn mark_reported(&mut self) {
         self.unreported = None;
     }
 
-    /// The client has caught up. Gives what was lost before, if something was.
+    /// Ends the episode after the client has caught up. Returns its loss, if there was an episode.
     #[inline]
     pub(crate) fn end_episode(&mut self) -> Option<QueueLoss> {
         self.episode.take()
     }
 
-    pub(crate) fn note(&mut self, reason: DropReason, topic: &str, now_ms: u64) {
+    /// Records a drop.
+    pub(crate) fn record(&mut self, reason: DropReason, topic: &str, now_ms: u64) {
         let topic = beginning(topic, TOPIC_MAX_BYTES);
         if let Some(last) = self.events.back_mut().filter(|last| last.reason == reason && *last.topic == *topic) {
             last.count += 1;
@@ -155,13 +156,13 @@ mod tests {
     fn repeated_drops_are_counted_and_the_oldest_is_evicted() {
         let mut drops = Drops::default();
         for now_ms in 1..=3 {
-            drops.note(DropReason::QueueFull, "a", now_ms);
+            drops.record(DropReason::QueueFull, "a", now_ms);
         }
-        drops.note(DropReason::Expired, "a", 4);
-        let kept: Vec<_> = drops.events().map(|event| (event.reason, event.count, event.last_ms)).collect();
-        assert_eq!(kept, [(DropReason::QueueFull, 3, 3), (DropReason::Expired, 1, 4)]);
+        drops.record(DropReason::Expired, "a", 4);
+        let events: Vec<_> = drops.events().map(|event| (event.reason, event.count, event.last_ms)).collect();
+        assert_eq!(events, [(DropReason::QueueFull, 3, 3), (DropReason::Expired, 1, 4)]);
         for number in 0..EVENTS_MAX {
-            drops.note(DropReason::TooLarge, &number.to_string(), 5);
+            drops.record(DropReason::TooLarge, &number.to_string(), 5);
         }
         assert_eq!(drops.events().count(), EVENTS_MAX);
         assert!(drops.events().all(|event| event.reason == DropReason::TooLarge));
@@ -174,7 +175,7 @@ mod tests {
         let loss = QueueLoss { count: 2, first_ms: 10, last_ms: 20 };
         assert_eq!((drops.unreported(), drops.lost()), (Some(loss), 2));
         drops.mark_reported();
-        assert!(!drops.record_loss(30), "the episode goes on");
+        assert!(!drops.record_loss(30), "the episode continues");
         assert_eq!(drops.unreported(), Some(QueueLoss { count: 1, first_ms: 30, last_ms: 30 }));
         assert_eq!(drops.end_episode(), Some(QueueLoss { count: 3, first_ms: 10, last_ms: 30 }));
         assert_eq!(drops.end_episode(), None);
@@ -184,8 +185,8 @@ mod tests {
     #[test]
     fn a_long_topic_is_cut_at_a_character() {
         let mut drops = Drops::default();
-        drops.note(DropReason::Expired, &"ä".repeat(100), 1);
-        drops.note(DropReason::Expired, &format!("a{}", "ä".repeat(100)), 1);
+        drops.record(DropReason::Expired, &"ä".repeat(100), 1);
+        drops.record(DropReason::Expired, &format!("a{}", "ä".repeat(100)), 1);
         let lengths: Vec<_> = drops.events().map(|event| event.topic.len()).collect();
         assert_eq!(lengths, [128, 127]);
     }

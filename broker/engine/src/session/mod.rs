@@ -1,4 +1,4 @@
-//! Sessions: what they hold, acknowledgements that arrive, queues that are full, and the end.
+//! Sessions: their state, acknowledgements from clients, full queues, restore, and cleanup.
 
 pub(crate) mod acknowledgements;
 pub(crate) mod drops;

@@ -1,4 +1,4 @@
-//! What comes out of the log when the broker starts.
+//! Restoring state from the log when the broker starts.
 
 use std::fmt;
 
@@ -17,32 +17,33 @@ use crate::routing::transcoding;
 use crate::session::sessions::{PersistedSession, PersistenceScope};
 use crate::shard::Shard;
 
-/// Why the shards cannot go on with what the log says.
+/// Why the state in the log cannot be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreError {
-    /// There is no place for a session.
+    /// There is no room for a session.
     Sessions,
-    /// There is no place for a retained message.
+    /// There is no room for a retained message.
     Retained,
 }
 
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, limit) = match self {
+        let (entry, limit) = match self {
             RestoreError::Sessions => ("a session", "limits.sessions"),
             RestoreError::Retained => ("a retained message", "limits.retained_messages or limits.retained_bytes"),
         };
-        write!(f, "there is no place for {what} that was kept; raise {limit}")
+        write!(f, "cannot restore {entry} from the log because the limit is reached; raise {limit}")
     }
 }
 
 impl std::error::Error for RestoreError {}
 
-/// Has all shards of a broker begin with what the log of its last run has led to. To be called before the first turn of any. Each
-/// session goes to the shard that [owns](tautwire_router::Exchange::owner) its client now. What was on its way between shards when the
-/// log ended reaches those who lived where it went.
+/// Restores all shards of a broker from the log of its last run. Call it before the first turn of any shard.
 ///
-/// What this changes is written down in one frame, the first of the run: after a crash all of it has happened, or nothing.
+/// Each session goes to the shard that [owns](tautwire_router::Exchange::owner) its client now. Messages that were in transit to a
+/// shard when the log ended are delivered to the sessions that were on it.
+///
+/// All changes are recorded in one frame, the first of the run: after a crash, all of them have happened, or none.
 ///
 /// # Errors
 /// See [`RestoreError`]. The shards must not be used then.
@@ -69,14 +70,14 @@ pub fn restore<M: Mode>(shards: &mut [Shard<M>], replayed: ReplayedState, now_ms
     for (to, PendingForward { message, receivers, .. }) in pending_forwards {
         match receivers {
             ForwardTarget::Subscribers => {
-                let lived_there = |name: &str| last_placement.is_none_or(|last| is(last.owner(name), to));
+                let was_on_shard = |name: &str| last_placement.is_none_or(|last| is_same(last.owner(name), to));
                 for shard in 0..shards.len() {
                     with_first_journal(shards, ShardIndex(shard as u8), |shard| {
-                        shard.deliver_restored(&mut OutgoingPublish::of(&message), lived_there);
+                        shard.deliver_restored(&mut OutgoingPublish::of(&message), was_on_shard);
                     });
                 }
             }
-            // Its member has not been sent it, and is not connected now.
+            // The member has not received it, and is offline now.
             ForwardTarget::Member(_, share) => {
                 let shard = placement.owner(&share_queue_name(&share));
                 with_first_journal(shards, shard, |shard| {
@@ -96,18 +97,18 @@ pub fn restore<M: Mode>(shards: &mut [Shard<M>], replayed: ReplayedState, now_ms
     Ok(())
 }
 
-/// Nothing more is for a session that is about to end.
+/// Removes the subscriptions of a session that is about to end.
 fn remove_subscriptions(session: &mut Session) {
     while let Some(filter) = session.subscriptions().first().map(|(filter, _)| Box::from(filter)) {
         session.apply(Change::Unsubscribed(filter));
     }
 }
 
-fn is(shard: ShardIndex, number: ShardNumber) -> bool {
+fn is_same(shard: ShardIndex, number: ShardNumber) -> bool {
     u16::from(shard.0) == number.0
 }
 
-/// Has a shard do something that is written down in the journal of the first.
+/// Runs `act` on a shard, recorded in the journal of the first shard.
 fn with_first_journal<M: Mode, T>(
     shards: &mut [Shard<M>],
     index: ShardIndex,
@@ -126,10 +127,10 @@ fn with_first_journal<M: Mode, T>(
 }
 
 impl<M: Mode> Shard<M> {
-    /// Takes on a session as the log has it. Says whether there was a place for it.
+    /// Restores a session from the log. Returns whether there was room for it.
     ///
-    /// What runs while a client is away goes on from when it left; for one that was connected when the log ended, it begins
-    /// now. What is due already is left to [`Shard::run_overdue`].
+    /// Offline deadlines run from the disconnection of the client, or from now if the client was connected when the log ended.
+    /// Overdue ones are left to [`Shard::run_overdue`].
     fn restore(&mut self, replayed: ReplayedSession, now_ms: u64) -> bool {
         let ReplayedSession { number, session: mut state, disconnected_at_ms } = replayed;
         self.state.clock.set(now_ms);
@@ -140,8 +141,8 @@ impl<M: Mode> Shard<M> {
         if ends {
             remove_subscriptions(&mut state);
         }
-        let written = PersistedSession { number, extent: PersistenceScope::All, position: LogPosition::default() };
-        sessions.entry(session).restore(state, written);
+        let persisted = PersistedSession { number, extent: PersistenceScope::All, position: LogPosition::default() };
+        sessions.entry(session).restore(state, persisted);
         self.state.count_stored(session);
         let is_queue = share_of_queue(self.state.sessions[session].name()).is_some();
         self.state.counters().sessions.add(u64::from(!is_queue));
@@ -155,38 +156,38 @@ impl<M: Mode> Shard<M> {
         self.state.watch_restored(session);
         self.restore_subscriptions(session);
         if disconnected_at_ms.is_none() {
-            // A second crash must not begin anew.
+            // A second crash must not restart the deadlines.
             M::record_disconnected(&mut self.state, session);
         }
-        // A moment that has not come yet is by a clock that was wrong.
+        // A time in the future comes from a wrong clock.
         let disconnected_at_ms = disconnected_at_ms.unwrap_or(now_ms).min(now_ms);
         self.set_offline_deadlines(session, self.offline_since(session, disconnected_at_ms));
         true
     }
 
-    /// Puts the subscriptions of a session where messages find them.
+    /// Adds the subscriptions of a session to the router.
     pub(crate) fn restore_subscriptions(&mut self, session: SessionIndex) {
         let subscriptions = self.state.sessions[session].subscriptions().iter();
         let subscriptions: Vec<_> = subscriptions.map(|(filter, record)| (Box::<str>::from(filter), record)).collect();
         for (filter, record) in subscriptions {
-            // It was one when it was written down.
+            // It was valid when it was recorded.
             let Ok(filter) = TopicFilter::new(&filter) else { continue };
-            let Ok(wanted) = transcoding::requested_format(filter, record.format) else { continue };
+            let Ok(format_request) = transcoding::requested_format(filter, record.format) else { continue };
             if record.format.is_some() {
                 self.state.context.requested_formats().request();
             }
             self.state.counters().subscriptions.add(1);
             if filter.share().is_some() {
-                self.join(session, filter, wanted.filter, &record);
+                self.join_share(session, filter, format_request.filter, &record);
             } else {
-                self.enter(session, wanted, &record, false);
+                self.add_route(session, format_request, &record, false);
             }
         }
     }
 
-    /// Publishes wills and ends sessions that came due while the broker was down, once all sessions are there: before a client
-    /// comes back, whose will would be set aside. Those that ended with their connection end now, and so do those whose end the
-    /// crash has interrupted.
+    /// Publishes wills and ends sessions that came due while the broker was down. Runs once all sessions are restored, and before
+    /// clients reconnect, which would cancel their wills. Sessions that ended with their connection end now, and so do those whose
+    /// end was interrupted by the crash.
     fn run_overdue(&mut self) {
         let now_ms = self.state.clock.now_ms();
         for session in self.state.sessions.indices() {
@@ -198,12 +199,12 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Gives a message to those subscribers for whom `lived_there` holds.
-    fn deliver_restored(&mut self, outgoing: &mut OutgoingPublish<'_>, lived_there: impl Fn(&str) -> bool) {
+    /// Delivers a message to the subscribers whose session name satisfies `is_receiver`.
+    fn deliver_restored(&mut self, outgoing: &mut OutgoingPublish<'_>, is_receiver: impl Fn(&str) -> bool) {
         (outgoing.is_checked, outgoing.is_admitted) = (true, true);
         let sessions = &self.state.sessions;
         let matches =
-            self.table.find_for_sessions(outgoing.message.topic, |session| lived_there(sessions[session].name()));
+            self.table.find_for_sessions(outgoing.message.topic, |session| is_receiver(sessions[session].name()));
         let contract = self.state.config.contracts().find(outgoing.message.topic).cloned();
         self.state.deliver_to_all(&matches, contract.as_deref(), outgoing, MessageSource::Broker, 0);
     }

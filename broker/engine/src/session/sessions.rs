@@ -1,4 +1,4 @@
-//! The sessions of a shard, by place and by name.
+//! The sessions of a shard, by slot and by name.
 
 use std::hash::BuildHasher;
 use std::ops::Index;
@@ -27,7 +27,7 @@ pub(crate) struct Sessions {
     ledger: Arc<MemoryLedger>,
 }
 
-/// A session and what the shard knows of it.
+/// A session with the shard's data about it.
 #[derive(Debug)]
 pub(crate) struct SessionEntry {
     session: TrackedValue<Session, 5>,
@@ -39,7 +39,7 @@ pub(crate) struct SessionEntry {
     timer: TimerState,
 }
 
-/// How often a place has been taken; the last bit says whether it is taken now. As two fields they would take eight bytes more for each
+/// The number of times a slot was taken. The lowest bit says whether it is taken now. Two fields would take eight bytes more per
 /// session.
 #[derive(Debug, Clone, Copy)]
 struct SlotGeneration(u32);
@@ -52,7 +52,7 @@ impl SlotGeneration {
         self.0 & 1 != 0
     }
 
-    /// The same as long as nobody else takes the place.
+    /// Unchanged until another session takes the slot.
     #[inline]
     fn generation(self) -> u32 {
         self.0 >> 1
@@ -67,34 +67,34 @@ impl SlotGeneration {
     }
 }
 
-/// What only some sessions need.
+/// Data that only some sessions have.
 #[derive(Debug, Default)]
 struct SessionExtras {
-    /// What comes up while there is no connection.
+    /// Deadlines while there is no connection.
     offline: OfflineState,
-    /// What the log knows of the session.
+    /// The session's record in the log.
     persisted: Option<PersistedSession>,
-    /// Who left a will that is due later.
+    /// The identity of the client with a delayed will.
     identity: Option<Arc<Identity>>,
-    /// The session's part in what its user's clients hold together.
+    /// The session's part in the usage of its user.
     user: Option<SessionUsage>,
-    /// Messages that it did not get.
+    /// Messages that were dropped for it.
     drops: Option<TrackedValue<Drops, 1>>,
-    /// The user of a client that is offline, where the policy for a full queue depends on it.
+    /// The user of an offline client, if the policy for a full queue depends on it.
     user_name: Option<Arc<str>>,
 }
 
-/// How much of a session is written down.
+/// How much of a session is persisted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PersistenceScope {
     /// Everything: the session outlives its connection.
     All,
-    /// Its will, which is due after a crash although the session ends with its connection.
+    /// Only its will, which must be published after a crash although the session ends with its connection.
     WillOnly,
 }
 
 impl PersistenceScope {
-    /// How much has to be written down of a session that begins with this change; `None` for nothing.
+    /// The scope that this change requires for a session that is not persistent yet; `None` if nothing must be persisted.
     pub(crate) fn of(change: &Change) -> Option<PersistenceScope> {
         match change {
             Change::ExpiryInterval(seconds) if *seconds > 0 => Some(PersistenceScope::All),
@@ -108,7 +108,7 @@ impl PersistenceScope {
     }
 }
 
-/// A session that is written down.
+/// A session in the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PersistedSession {
     pub(crate) number: SessionNumber,
@@ -117,14 +117,14 @@ pub(crate) struct PersistedSession {
     pub(crate) position: LogPosition,
 }
 
-/// Deadlines of a session without a connection.
+/// The deadlines of a session without a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OfflineState {
-    /// When the client left, in seconds since the Unix epoch; 0 while it is connected.
+    /// When the client disconnected, in seconds since the Unix epoch; 0 while it is connected.
     pub(crate) left_s: u32,
-    /// When it is looked at whether messages have waited for too long, in the same seconds; 0 for never.
+    /// When to check whether the session is stale, in seconds since the Unix epoch; 0 for never.
     pub(crate) look_s: u32,
-    /// They have.
+    /// The session is stale: messages have been queued for too long.
     pub(crate) is_neglected: bool,
     /// When the will is due.
     pub(crate) will_at_ms: Option<u64>,
@@ -157,7 +157,7 @@ impl Sessions {
         self.directory.find(hash, |index| self[*index].name() == name).copied()
     }
 
-    /// A new session; `None` where no place can be numbered.
+    /// Opens a new session; `None` if the slot numbers are exhausted.
     pub(crate) fn open(&mut self, name: &str) -> Option<SessionIndex> {
         let index = self.open_unlisted(name)?;
         let Sessions { entries, directory, hasher, .. } = self;
@@ -167,7 +167,7 @@ impl Sessions {
         Some(index)
     }
 
-    /// A session that is about to end, and that its client does not find: it may have another one.
+    /// Opens a session that is about to end and is not in the directory, since its client may have another one.
     pub(crate) fn open_unlisted(&mut self, name: &str) -> Option<SessionIndex> {
         let fresh = SessionEntry {
             session: TrackedValue::new(Session::new(name), &self.ledger),
@@ -179,8 +179,8 @@ impl Sessions {
         };
         Some(match self.free_slots.pop() {
             Some(index) => {
-                let place = &mut self.entries[index.number()];
-                *place = SessionEntry { slot_generation: place.slot_generation.next(), timer: place.timer, ..fresh };
+                let slot = &mut self.entries[index.number()];
+                *slot = SessionEntry { slot_generation: slot.slot_generation.next(), timer: slot.timer, ..fresh };
                 index
             }
             None => {
@@ -191,66 +191,66 @@ impl Sessions {
         })
     }
 
-    /// Ends the session: it is found no more, and takes no more messages. Its place is taken until
-    /// [`Sessions::free_slot`], so that what it leaves behind can be cleared away piece by piece.
+    /// Ends the session: it can no longer be found, and accepts no messages. Its slot stays taken until
+    /// [`Sessions::free_slot`], so that the cleanup can take several turns.
     pub(crate) fn end(&mut self, index: SessionIndex) {
-        let place = &mut self.entries[index.number()];
-        place.slot_generation = place.slot_generation.ended();
-        place.connection = None;
-        place.extras = None;
-        place.set_online(false);
+        let slot = &mut self.entries[index.number()];
+        slot.slot_generation = slot.slot_generation.ended();
+        slot.connection = None;
+        slot.extras = None;
+        slot.set_online(false);
         let hash = self.hasher.hash_one(self[index].name());
         if let Ok(entry) = self.directory.find_entry(hash, |held| *held == index) {
             entry.remove();
         }
     }
 
-    /// Frees the room that lists do not need any more. Places stay, since they count how often they were taken.
+    /// Frees unused capacity of lists. Slots stay, since they hold their generation.
     pub(crate) fn shrink(&mut self) {
         let Sessions { entries, directory, hasher, free_slots, .. } = self;
         directory.shrink_to_fit(|index| hasher.hash_one(entries[index.number()].session.name()));
         free_slots.shrink_to_fit();
     }
 
-    /// How many places there are, free_slots ones included.
+    /// The number of slots, including free ones.
     pub(crate) fn entries(&self) -> usize {
         self.entries.len()
     }
 
-    /// Messages that the session did not get, where there were some.
+    /// The messages that were dropped for the session, if any.
     pub(crate) fn drops(&self, index: SessionIndex) -> Option<&Drops> {
         self.entries[index.number()].extras.as_ref()?.drops.as_deref()
     }
 
-    /// The session did not get a message.
+    /// Records a message that was dropped for the session.
     pub(crate) fn record_drop(&mut self, index: SessionIndex, reason: DropReason, topic: &str, now_ms: u64) {
         if let Some(drops) = self.drops_or_new(index) {
-            drops.note(reason, topic, now_ms);
+            drops.record(reason, topic, now_ms);
         }
     }
 
-    /// The session has lost a message because its queue was full; says whether it is the first of an episode.
+    /// Records a message that was lost because the queue was full. Returns whether it is the first of an episode.
     pub(crate) fn record_loss(&mut self, index: SessionIndex, now_ms: u64) -> bool {
         self.drops_or_new(index).is_some_and(|drops| drops.record_loss(now_ms))
     }
 
     fn drops_or_new(&mut self, index: SessionIndex) -> Option<&mut Drops> {
-        let place = &mut self.entries[index.number()];
-        if !place.slot_generation.is_taken() {
+        let slot = &mut self.entries[index.number()];
+        if !slot.slot_generation.is_taken() {
             return None;
         }
-        let drops = &mut place.extras.get_or_insert_default().drops;
+        let drops = &mut slot.extras.get_or_insert_default().drops;
         Some(drops.get_or_insert_with(|| TrackedValue::new(Drops::default(), &self.ledger)).untracked_mut())
     }
 
-    /// The client has been told what it has lost.
+    /// Clears the loss that was reported to the client.
     pub(crate) fn clear_reported_loss(&mut self, index: SessionIndex) {
         if let Some(drops) = self.entries[index.number()].extras.as_mut().and_then(|extras| extras.drops.as_mut()) {
             drops.untracked_mut().mark_reported();
         }
     }
 
-    /// The client has caught up. Gives what it has lost before, if something was lost.
+    /// Ends an episode of loss after the client has caught up. Returns the loss, if there was an episode.
     #[inline]
     pub(crate) fn end_episode(&mut self, index: SessionIndex) -> Option<QueueLoss> {
         self.entries[index.number()].extras.as_mut()?.drops.as_mut()?.untracked_mut().end_episode()
@@ -258,7 +258,7 @@ impl Sessions {
 
     /// The sessions that have not ended.
     pub(crate) fn indices(&self) -> Vec<SessionIndex> {
-        let entries = self.entries.iter().enumerate().filter(|(_, place)| place.slot_generation.is_taken());
+        let entries = self.entries.iter().enumerate().filter(|(_, slot)| slot.slot_generation.is_taken());
         entries.filter_map(|(number, _)| SessionIndex::new(number)).collect()
     }
 
@@ -278,16 +278,16 @@ impl Sessions {
         self.find(name).filter(|session| self.is_client_session(*session))
     }
 
-    /// Frees the place of a session that has ended and left nothing behind.
+    /// Frees the slot of an ended session after its cleanup.
     pub(crate) fn free_slot(&mut self, index: SessionIndex) {
-        let free_slots = TrackedValue::new(Session::default(), &self.ledger);
-        let place = &mut self.entries[index.number()];
-        place.session = free_slots;
-        place.member_credit = None;
+        let empty = TrackedValue::new(Session::default(), &self.ledger);
+        let slot = &mut self.entries[index.number()];
+        slot.session = empty;
+        slot.member_credit = None;
         self.free_slots.push(index);
     }
 
-    /// What names the session outside of this shard.
+    /// The key that identifies the session outside of this shard.
     pub(crate) fn key(&self, index: SessionIndex) -> SessionKey {
         SessionKey {
             shard: self.shard,
@@ -296,10 +296,10 @@ impl Sessions {
         }
     }
 
-    /// The place of the session that `key` means, if it still exists and is one of this shard.
+    /// The session with this key, if it still exists and is on this shard.
     pub(crate) fn at(&self, key: &SessionKey) -> Option<SessionIndex> {
-        let place = self.entries.get(key.index as usize)?;
-        let is_taken = place.slot_generation.is_taken() && place.slot_generation.generation() == key.generation;
+        let slot = self.entries.get(key.index as usize)?;
+        let is_taken = slot.slot_generation.is_taken() && slot.slot_generation.generation() == key.generation;
         let is_here = key.shard == self.shard && is_taken;
         SessionIndex::new(key.index as usize).filter(|_| is_here)
     }
@@ -315,54 +315,54 @@ impl Sessions {
         self.entries[index.number()].connection
     }
 
-    /// Whether messages wait to be sent to the session's client, or to be sent again.
+    /// Whether messages are to be sent or resent to the session's client.
     #[inline]
     pub(crate) fn has_unsent(&self, index: SessionIndex) -> bool {
         self.entries[index.number()].session.outbound().is_some_and(Outbound::has_unsent)
     }
 
-    /// What comes up while the session has no connection.
+    /// The deadlines of the session while it has no connection.
     pub(crate) fn offline(&self, index: SessionIndex) -> OfflineState {
         self.entries[index.number()].extras.as_ref().map_or(OfflineState::default(), |extras| extras.offline)
     }
 
-    /// Who has left the session's will, where that is known.
+    /// The identity of the client that set the session's will, if known.
     pub(crate) fn identity(&self, index: SessionIndex) -> Option<&Arc<Identity>> {
         self.entries[index.number()].extras.as_ref()?.identity.as_ref()
     }
 
-    /// The user of a client that is offline, where that has been kept.
+    /// The user of an offline client, if stored.
     pub(crate) fn user_name(&self, index: SessionIndex) -> Option<&Arc<str>> {
         self.entries[index.number()].extras.as_ref()?.user_name.as_ref()
     }
 
-    /// Nothing has to wait for what has been written down of any session so far.
+    /// Resets the log positions of all sessions, so that nothing waits for earlier records.
     pub(crate) fn reset_positions(&mut self) {
-        for place in &mut self.entries {
-            place.count_written(LogPosition::default());
+        for slot in &mut self.entries {
+            slot.count_written(LogPosition::default());
         }
     }
 
-    /// The session's part in what its user's clients hold together, where that counts.
+    /// The session's part in the usage of its user, if there are quotas of users.
     #[inline]
     pub(crate) fn user(&self, index: SessionIndex) -> Option<&SessionUsage> {
         self.entries[index.number()].extras.as_ref()?.user.as_ref()
     }
 
-    /// The room of the session for messages of shared subscriptions, if it has been a member of one.
+    /// The session's credit for messages of shared subscriptions, if it has been a member of one.
     #[inline]
     pub(crate) fn member_credit(&self, index: SessionIndex) -> Option<&Arc<MemberCredit>> {
         self.entries[index.number()].member_credit.as_ref()
     }
 
-    /// What the log knows of the session; `None` where it is not written down.
+    /// The session's record in the log; `None` if it is not persistent.
     #[inline]
     pub(crate) fn persisted(&self, index: SessionIndex) -> Option<PersistedSession> {
         self.entries[index.number()].extras.as_ref().and_then(|extras| extras.persisted)
     }
 }
 
-/// Sessions can be read by anyone; they change through [`SessionEntry`].
+/// Read access to sessions. Changes go through [`SessionEntry`].
 impl Index<SessionIndex> for Sessions {
     type Output = Session;
 
@@ -373,14 +373,14 @@ impl Index<SessionIndex> for Sessions {
 }
 
 impl SessionEntry {
-    /// A connection serves the session from now on.
+    /// Binds the session to the connection that serves it.
     pub(crate) fn bind(&mut self, connection: ConnectionIndex) {
         self.connection = Some(connection);
         self.set_offline_deadlines(OfflineState::default());
         self.set_online(true);
     }
 
-    /// The connection is gone.
+    /// Unbinds the session from its connection.
     #[inline(always)]
     pub(crate) fn unbind(&mut self) {
         self.connection = None;
@@ -388,7 +388,7 @@ impl SessionEntry {
         self.set_online(false);
     }
 
-    /// Sets when something comes up while there is no connection.
+    /// Sets the deadlines while there is no connection.
     pub(crate) fn set_offline_deadlines(&mut self, offline: OfflineState) {
         let extras = self.extras.take().map_or_else(SessionExtras::default, |extras| *extras);
         let SessionExtras { persisted, identity, user, drops, user_name, .. } = extras;
@@ -399,7 +399,7 @@ impl SessionEntry {
             is_needed.then(|| Box::new(SessionExtras { offline, persisted, identity, user, drops, user_name }));
     }
 
-    /// Whose client the session serves, where that counts. What it held of another user's is given back.
+    /// Counts the session for the user of its client, if there are quotas of users. The usage of another user is released.
     pub(crate) fn assign_user(&mut self, share: impl FnOnce(&Session) -> Option<SessionUsage>) {
         match share(&self.session) {
             Some(share) => self.extras.get_or_insert_default().user = Some(share),
@@ -418,42 +418,42 @@ impl SessionEntry {
         }
     }
 
-    /// Whose the session is while its client is offline.
+    /// Stores the user of the session while its client is offline.
     pub(crate) fn set_user_name(&mut self, user: Arc<str>) {
         self.extras.get_or_insert_default().user_name = Some(user);
     }
 
-    /// Who has left the session's will.
+    /// Stores the identity of the client that set the session's will.
     pub(crate) fn set_identity(&mut self, identity: Arc<Identity>) {
         self.extras.get_or_insert_default().identity = Some(identity);
     }
 
-    /// The session has this state from the log.
+    /// Sets the session's state from the log.
     pub(crate) fn restore(&mut self, state: Session, persisted: PersistedSession) {
         self.session.change(|session| *session = state);
         self.update_outbound_usage();
         self.persist(persisted);
     }
 
-    /// The session has this state, which comes from the cluster.
+    /// Sets the session's state from the cluster.
     pub(crate) fn set_state(&mut self, state: Session) {
         self.session.change(|session| *session = state);
         self.update_outbound_usage();
     }
 
-    /// The session is in the log from now on.
+    /// Marks the session as recorded in the log.
     pub(crate) fn persist(&mut self, persisted: PersistedSession) {
         self.extras.get_or_insert_default().persisted = Some(persisted);
     }
 
-    /// There is a record of the session in the frame at `position`.
+    /// Notes that the frame at `position` has a record of the session.
     pub(crate) fn count_written(&mut self, position: LogPosition) {
         if let Some(persisted) = self.extras.as_mut().and_then(|extras| extras.persisted.as_mut()) {
             persisted.position = position;
         }
     }
 
-    /// The room of the session for messages of its shared subscriptions.
+    /// The session's credit for messages of shared subscriptions, created on first use.
     pub(crate) fn member_credit(&mut self) -> Arc<MemberCredit> {
         let is_online = self.connection.is_some();
         self.member_credit.get_or_insert_with(|| Arc::new(MemberCredit::new(is_online))).clone()
@@ -462,15 +462,15 @@ impl SessionEntry {
     fn set_online(&self, online: bool) {
         if let Some(member_credit) = &self.member_credit {
             member_credit.set_online(online);
-            // Its shard grants room once the client can take something.
+            // Its shard grants credit once the client can receive.
             member_credit.grant(0);
         }
     }
 
-    /// Applies a change. One that lasts must be written down first, as [`crate::state::ShardState::commit`] does.
+    /// Applies a change. A persistent one must be recorded first, as [`crate::state::ShardState::commit`] does.
     #[inline(always)]
     pub(crate) fn apply(&mut self, change: Change) -> Option<PendingMessage> {
-        let of_messages = matches!(
+        let changes_messages = matches!(
             change,
             Change::Queued(_)
                 | Change::Unqueued
@@ -479,12 +479,12 @@ impl SessionEntry {
                 | Change::Received(_)
                 | Change::Completed(_)
         );
-        if !of_messages {
+        if !changes_messages {
             let gone = self.session.change(|session| session.apply(change));
             self.update_user_usage();
             return gone;
         }
-        // Most changes are of messages, and most of those leave the footprint as it is.
+        // Most changes concern messages, and most of those do not change the footprint.
         let gone = self.session.untracked_mut().apply(change);
         self.update_outbound_usage();
         self.update_user_usage();
@@ -500,7 +500,7 @@ impl SessionEntry {
         }
     }
 
-    /// The session has ended: takes out the next message that was on its way to the client.
+    /// Takes the next undelivered message out of an ended session.
     pub(crate) fn take_unfinished(&mut self) -> Option<(PendingMessage, Option<PacketId>)> {
         let unfinished = self.session.untracked_mut().take_unfinished();
         self.update_outbound_usage();
@@ -512,12 +512,12 @@ impl SessionEntry {
         self.session.untracked_mut().outbound_mut()
     }
 
-    /// Sets the place's timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
+    /// Arms the slot's timer for `at_ms`. Returns false if the timer fires earlier anyway.
     pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
         self.timer.arm(at_ms)
     }
 
-    /// The place's timer has come up; false where a sooner one has made it superfluous, or where nobody is away here.
+    /// Handles the firing of the slot's timer. Returns false if an earlier timer replaced it, or the slot has no offline session.
     pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
         self.timer.disarm(now_ms) && self.slot_generation.is_taken() && self.connection.is_none()
     }
@@ -541,9 +541,9 @@ mod tests {
         let before = ledger.held(Kind::Session);
         sessions.record_drop(index, DropReason::QueueFull, "t", 1);
         sessions.record_drop(index, DropReason::Expired, "t", 2);
-        assert!(ledger.held(Kind::Session) > before, "what it did not get is remembered");
+        assert!(ledger.held(Kind::Session) > before, "drops are charged");
         sessions.end(index);
-        assert!(ledger.held(Kind::Session) > 0, "its place has not been cleared");
+        assert!(ledger.held(Kind::Session) > 0, "its slot is not free yet");
         sessions.free_slot(index);
         assert_eq!(ledger.all(), 0);
     }
@@ -554,27 +554,27 @@ mod tests {
         let index = sessions.open("a").expect("there is room");
         let key = sessions.key(index);
         assert_eq!((sessions.find("a"), sessions.at(&key)), (Some(index), Some(index)));
-        assert_eq!(sessions.at(&SessionKey { shard: ShardIndex(2), ..key }), None, "that is another shard's");
+        assert_eq!(sessions.at(&SessionKey { shard: ShardIndex(2), ..key }), None, "the key of another shard");
         sessions.end(index);
         assert_eq!((sessions.find("a"), sessions.at(&key)), (None, None));
         let other = sessions.open("a").expect("there is room");
-        assert_ne!(other, index, "what the first has left behind is still there");
+        assert_ne!(other, index, "the first session is not cleaned up yet");
         sessions.free_slot(index);
-        assert_eq!(sessions.open("b"), Some(index), "the place is used again");
+        assert_eq!(sessions.open("b"), Some(index), "the slot is reused");
         assert_eq!(sessions.find("a"), Some(other));
-        assert_eq!(sessions.at(&key), None, "by another session");
+        assert_eq!(sessions.at(&key), None, "the slot has another session");
     }
 
     #[test]
     fn members_of_shared_subscriptions_see_whether_a_client_is_there() {
         let mut sessions = sessions(0);
         let index = sessions.open("a").expect("there is room");
-        let place = sessions.entry(index);
-        let member_credit = place.member_credit();
+        let slot = sessions.entry(index);
+        let member_credit = slot.member_credit();
         assert!(!member_credit.is_online());
-        place.bind(ConnectionIndex::new(7).expect("a place"));
+        slot.bind(ConnectionIndex::new(7).expect("a valid index"));
         assert!(member_credit.is_online());
-        place.unbind();
+        slot.unbind();
         assert!(!member_credit.is_online());
     }
 
@@ -582,9 +582,9 @@ mod tests {
     fn a_timer_is_set_only_for_a_sooner_deadline() {
         let mut sessions = sessions(0);
         let index = sessions.open("a").expect("there is room");
-        let place = sessions.entry(index);
-        assert!(place.arm(500) && !place.arm(600) && place.arm(400));
-        assert!(!place.disarm(399) && place.disarm(400));
-        assert!(!place.disarm(500), "that entry of the wheel has become superfluous");
+        let slot = sessions.entry(index);
+        assert!(slot.arm(500) && !slot.arm(600) && slot.arm(400));
+        assert!(!slot.disarm(399) && slot.disarm(400));
+        assert!(!slot.disarm(500), "an earlier timer replaced that entry of the wheel");
     }
 }

@@ -1,25 +1,25 @@
-//! What happens to a message for a session whose queue is full.
+//! The policies for slow consumers.
 
 use tautwire_protocol::topic_matches;
 
-/// What happens to a message for a session whose queue is full.
+/// The policy for a message to a session whose queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlowConsumer {
     /// The new message is dropped for this session.
     #[default]
     DropNew,
-    /// The oldest waiting message is dropped for this session.
+    /// The oldest queued message of this session is dropped.
     DropOld,
-    /// The new message is dropped, and the client is disconnected with 0x97 Quota exceeded; its queue stays.
+    /// The new message is dropped, and the client is disconnected with 0x97 Quota exceeded. Its queue persists.
     Disconnect,
-    /// The message is refused with 0x97 Quota exceeded, for everybody. A publisher of 3.1.1 waits.
+    /// The message is refused for all receivers with 0x97 Quota exceeded. A publisher of 3.1.1 is paused.
     Refuse,
-    /// The publisher is not read from until the queue has room.
+    /// Reading from the publisher is paused until the queue has room.
     PausePublisher,
 }
 
 impl SlowConsumer {
-    /// What operators call it. Never changes.
+    /// The stable name for operators.
     pub fn name(self) -> &'static str {
         match self {
             SlowConsumer::DropNew => "drop_new",
@@ -30,22 +30,22 @@ impl SlowConsumer {
         }
     }
 
-    /// Whether the publisher takes the consequence, and not the session.
+    /// Whether the policy affects the publisher instead of the session.
     #[inline]
     pub(crate) fn affects_publishers(self) -> bool {
         matches!(self, SlowConsumer::Refuse | SlowConsumer::PausePublisher)
     }
 }
 
-/// The policies for slow consumers. The first rule for the topic of the message counts, then the rule for the user of the session, then
-/// the default.
+/// The configured policies for slow consumers. The first rule for the topic applies, then the rule for the session's user, then the
+/// default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlowConsumers {
-    /// Where no rule matches.
+    /// The policy if no rule matches.
     pub default: SlowConsumer,
-    /// By filters that the topic of the message may match.
+    /// Rules by topic filter, matched against the topic of the message.
     pub topics: Vec<(Box<str>, SlowConsumer)>,
-    /// By the user of the session whose queue is full.
+    /// Rules by the user of the session whose queue is full.
     pub users: Vec<(Box<str>, SlowConsumer)>,
 }
 
@@ -63,7 +63,7 @@ impl SlowConsumers {
         by_topic.or_else(by_user).map_or(self.default, |(_, policy)| *policy)
     }
 
-    /// Whether publishers may have to take the consequence at all.
+    /// Whether any policy can affect publishers.
     #[inline]
     pub(crate) fn can_affect_publishers(&self) -> bool {
         let rules = || self.topics.iter().chain(&self.users);

@@ -1,4 +1,4 @@
-//! Topic filters that are closed for messages of QoS 1 and 2, on all shards.
+//! Topic filters that are blocked for messages of QoS 1 and 2, on all shards.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,23 +9,23 @@ use tautwire_topics::FilterTree;
 use crate::routing::transcoding;
 use crate::session::slow_consumer::{SlowConsumer, SlowConsumers};
 
-/// Why a filter is closed.
+/// Why a filter is blocked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ThrottleCause {
     /// A session holds more than its share of memory.
     Memory,
-    /// The queue of a session is full, and what that means for publishers depends on the topic and on the session's user.
+    /// The queue of a session is full. The effect on publishers depends on the topic and the session's user.
     Queue(Option<Arc<str>>),
 }
 
-/// What a message on a closed topic meets. The first is the strictest.
+/// The effect of a blocked filter on a message. The first is the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ThrottleEffect {
-    /// A session that wants it has no memory left.
+    /// A receiving session has reached its share of memory.
     NoMemory,
-    /// The queue of a session that wants it is full, and the message is refused.
+    /// The queue of a receiving session is full, and the message is refused.
     Refused,
-    /// The queue of a session that wants it is full, and the publisher waits.
+    /// The queue of a receiving session is full, and the publisher is paused.
     Paused,
 }
 
@@ -42,106 +42,106 @@ impl ThrottleEffect {
     }
 }
 
-/// How many sessions have closed a filter for one cause.
+/// The number of sessions that block a filter for one cause.
 #[derive(Debug)]
-struct FilterClosure {
+struct FilterBlock {
     cause: ThrottleCause,
     sessions: usize,
 }
 
-/// The filters that are closed, on all shards. There are few, or none most of the time.
+/// The blocked filters, on all shards. Usually there are none, or few.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
-    closed: AtomicUsize,
-    filters: RwLock<FilterTree<FilterClosure>>,
+    blocked: AtomicUsize,
+    filters: RwLock<FilterTree<FilterBlock>>,
 }
 
 impl Throttle {
-    /// Closes `filter` once more. It may be the filter of a shared subscription, or a topic. Each call needs its own [`Throttle::open`]
-    /// with the same arguments.
-    pub(crate) fn close(&self, filter: &str, cause: &ThrottleCause) {
+    /// Blocks `filter`, which may be a shared subscription's or a topic. Each call needs its own [`Throttle::unblock`] with the same
+    /// arguments.
+    pub(crate) fn block(&self, filter: &str, cause: &ThrottleCause) {
         let mut filters = self.filters.write().unwrap_or_else(PoisonError::into_inner);
         let node = filters.entry(matched(filter));
         let sessions = filters.remove_value(node, |held| held.cause == *cause).map_or(0, |held| held.sessions);
-        filters.push_value(node, FilterClosure { cause: cause.clone(), sessions: sessions + 1 });
-        self.closed.fetch_add(1, Ordering::Release);
+        filters.push_value(node, FilterBlock { cause: cause.clone(), sessions: sessions + 1 });
+        self.blocked.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes back one [`Throttle::close`].
-    pub(crate) fn open(&self, filter: &str, cause: &ThrottleCause) {
+    /// Reverts one [`Throttle::block`].
+    pub(crate) fn unblock(&self, filter: &str, cause: &ThrottleCause) {
         let mut filters = self.filters.write().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = filters.find(matched(filter)) else { return };
         let Some(held) = filters.remove_value(node, |held| held.cause == *cause) else { return };
         if held.sessions > 1 {
-            filters.push_value(node, FilterClosure { sessions: held.sessions - 1, ..held });
+            filters.push_value(node, FilterBlock { sessions: held.sessions - 1, ..held });
         }
         filters.prune(node);
-        self.closed.fetch_sub(1, Ordering::Release);
+        self.blocked.fetch_sub(1, Ordering::Release);
     }
 
-    /// What stops a message of `topic`, if something does.
+    /// The effect of blocked filters on a message of `topic`, if any.
     #[inline]
-    pub(crate) fn blocked(&self, topic: &str, policies: &SlowConsumers) -> Option<ThrottleEffect> {
-        if self.closed.load(Ordering::Acquire) == 0 { None } else { self.strictest(topic, policies) }
+    pub(crate) fn effect_on(&self, topic: &str, policies: &SlowConsumers) -> Option<ThrottleEffect> {
+        if self.blocked.load(Ordering::Acquire) == 0 { None } else { self.strictest(topic, policies) }
     }
 
     #[cold]
     fn strictest(&self, topic: &str, policies: &SlowConsumers) -> Option<ThrottleEffect> {
         let mut strictest: Option<ThrottleEffect> = None;
         let filters = self.filters.read().unwrap_or_else(PoisonError::into_inner);
-        filters.matches(topic, &mut |_, closings: &[FilterClosure]| {
-            let blocked = closings.iter().filter_map(|closing| ThrottleEffect::by(&closing.cause, topic, policies));
-            strictest = strictest.into_iter().chain(blocked).min();
+        filters.matches(topic, &mut |_, found: &[FilterBlock]| {
+            let effects = found.iter().filter_map(|filter| ThrottleEffect::by(&filter.cause, topic, policies));
+            strictest = strictest.into_iter().chain(effects).min();
         });
         strictest
     }
 }
 
-/// The part of a filter that is compared with topics.
+/// The part of a filter that is matched against topics.
 fn matched(filter: &str) -> &str {
-    let wanted = TopicFilter::new(filter).ok().and_then(|filter| transcoding::requested_format(filter, None).ok());
-    wanted.map_or(filter, |wanted| wanted.filter)
+    let request = TopicFilter::new(filter).ok().and_then(|filter| transcoding::requested_format(filter, None).ok());
+    request.map_or(filter, |request| request.filter)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn is_closed(throttle: &Throttle, topic: &str) -> bool {
-        throttle.blocked(topic, &SlowConsumers::default()).is_some()
+    fn is_blocked(throttle: &Throttle, topic: &str) -> bool {
+        throttle.effect_on(topic, &SlowConsumers::default()).is_some()
     }
 
     #[test]
     fn a_filter_that_names_a_format_closes_the_topics_that_it_matches() {
         let throttle = Throttle::default();
-        throttle.close("$as/json/a/+", &ThrottleCause::Memory);
-        assert!(is_closed(&throttle, "a/b"));
-        throttle.open("$as/json/a/+", &ThrottleCause::Memory);
-        assert!(!is_closed(&throttle, "a/b"));
+        throttle.block("$as/json/a/+", &ThrottleCause::Memory);
+        assert!(is_blocked(&throttle, "a/b"));
+        throttle.unblock("$as/json/a/+", &ThrottleCause::Memory);
+        assert!(!is_blocked(&throttle, "a/b"));
     }
 
     #[test]
     fn a_topic_is_closed_until_each_closing_has_been_taken_back() {
         let throttle = Throttle::default();
-        assert!(!is_closed(&throttle, "a/b"));
-        throttle.close("a/+", &ThrottleCause::Memory);
-        throttle.close("$share/g/a/+", &ThrottleCause::Memory);
-        throttle.close("a/#", &ThrottleCause::Memory);
-        assert!(is_closed(&throttle, "a/b") && !is_closed(&throttle, "b"));
-        throttle.open("a/+", &ThrottleCause::Memory);
-        throttle.open("a/#", &ThrottleCause::Memory);
-        assert!(is_closed(&throttle, "a/b"), "the shared subscription is still closed");
-        throttle.open("a/#", &ThrottleCause::Memory);
-        throttle.open("$share/g/a/+", &ThrottleCause::Memory);
-        assert!(!is_closed(&throttle, "a/b"));
-        assert_eq!(throttle.closed.load(Ordering::Relaxed), 0);
+        assert!(!is_blocked(&throttle, "a/b"));
+        throttle.block("a/+", &ThrottleCause::Memory);
+        throttle.block("$share/g/a/+", &ThrottleCause::Memory);
+        throttle.block("a/#", &ThrottleCause::Memory);
+        assert!(is_blocked(&throttle, "a/b") && !is_blocked(&throttle, "b"));
+        throttle.unblock("a/+", &ThrottleCause::Memory);
+        throttle.unblock("a/#", &ThrottleCause::Memory);
+        assert!(is_blocked(&throttle, "a/b"), "the shared subscription still blocks it");
+        throttle.unblock("a/#", &ThrottleCause::Memory);
+        throttle.unblock("$share/g/a/+", &ThrottleCause::Memory);
+        assert!(!is_blocked(&throttle, "a/b"));
+        assert_eq!(throttle.blocked.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn what_a_full_queue_means_depends_on_the_topic_then_on_the_user_and_on_what_is_configured_now() {
         let throttle = Throttle::default();
-        throttle.close("#", &ThrottleCause::Queue(Some("ann".into())));
-        let blocked = |topic, policies: &SlowConsumers| throttle.blocked(topic, policies);
+        throttle.block("#", &ThrottleCause::Queue(Some("ann".into())));
+        let blocked = |topic, policies: &SlowConsumers| throttle.effect_on(topic, policies);
         let mut policies = SlowConsumers::from(SlowConsumer::Refuse);
         assert_eq!(blocked("a", &policies), Some(ThrottleEffect::Refused));
         policies.users = vec![("bob".into(), SlowConsumer::DropNew), ("ann".into(), SlowConsumer::PausePublisher)];
@@ -149,7 +149,7 @@ mod tests {
         policies.topics = vec![("telemetry/#".into(), SlowConsumer::DropOld)];
         assert_eq!(blocked("telemetry/a", &policies), None);
         assert_eq!(blocked("a", &SlowConsumers::default()), None);
-        throttle.close("a", &ThrottleCause::Memory);
-        assert_eq!(blocked("a", &policies), Some(ThrottleEffect::NoMemory), "the strictest counts");
+        throttle.block("a", &ThrottleCause::Memory);
+        assert_eq!(blocked("a", &policies), Some(ThrottleEffect::NoMemory), "the strictest applies");
     }
 }

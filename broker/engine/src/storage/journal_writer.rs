@@ -1,28 +1,28 @@
-//! The log as a shard sees it: what the packet at hand has brought about in it, and which connections wait for it.
+//! The log as seen by a shard: the records of the current packet, and the connections that wait for the log.
 
 use tautwire_message::MessageId;
 use tautwire_session::{AckLevel, Journal, LogPosition, LogState, Record, SessionNumber};
 
 use crate::index::ConnectionIndex;
 
-/// A larger frame is closed before the turn ends. The log takes a frame of 512 MiB at most, and a packet has half of that.
+/// A larger frame is closed before the turn ends. The log accepts frames of at most 512 MiB, and a packet has at most half of that.
 const LARGE_FRAME_BYTES: usize = 4 << 20;
 
-/// A shard's journal, and who waits for it. Where the journal keeps nothing, nobody ever waits.
+/// A shard's journal, and the connections that wait for it. Without a persistent journal, none ever waits.
 #[derive(Debug)]
 pub(crate) struct JournalWriter<J> {
     journal: J,
-    /// The last frame with a record of what the packet at hand has brought about.
+    /// The last frame with a record of the current packet.
     packet_position: LogPosition,
-    /// Connections with acknowledgements that wait, each once.
+    /// Connections with delayed acknowledgements, without duplicates.
     delayed_acks: Vec<ConnectionIndex>,
-    /// Connections all of whose output waits, each once.
+    /// Connections whose whole output waits for the log, without duplicates.
     paused_output: Vec<ConnectionIndex>,
-    /// How far the log was when those who waited for it were last told.
+    /// The progress of the log when waiting connections were last released.
     released: u64,
-    /// How the log was when the turn began.
+    /// The state of the log when the turn began.
     state: LogState,
-    /// The log has failed, and those who relied on it have been told.
+    /// The log has failed, and this was reported.
     is_failure_reported: bool,
 }
 
@@ -39,31 +39,31 @@ impl<J: Journal> JournalWriter<J> {
         }
     }
 
-    // What is written.
+    // Writing records.
 
-    /// Writes down that a session is in the log from now on, and gives what it is called there. Nobody is promised that alone.
+    /// Records a new session. Returns its number and position. No acknowledgement depends on this record alone.
     pub(crate) fn open(&mut self, client_id: &str, at_ms: u64) -> (SessionNumber, LogPosition) {
         let session = self.journal.next_session();
         (session, self.journal.record(Record::Opened { session, client_id, at_ms }))
     }
 
-    /// Writes down what the packet at hand has brought about: what its sender is told waits for this.
+    /// Writes a record of the current packet. Its acknowledgement waits for this record.
     pub(crate) fn record_for_packet(&mut self, record: Record<'_>) -> LogPosition {
         self.packet_position = self.journal.record(record);
         self.packet_position
     }
 
-    /// Writes down what nobody is promised.
+    /// Writes a record on which no acknowledgement depends.
     pub(crate) fn record(&mut self, record: Record<'_>) {
         self.journal.record(record);
     }
 
-    /// The message is being taken from another shard, in whose frame it stands.
+    /// Notes that the message is received from another shard, whose frame has its record.
     pub(crate) fn mark_forwarded(&mut self, message: MessageId) {
         self.journal.mark_forwarded(message);
     }
 
-    /// Nothing that has been written so far is what the packet at hand has brought about: another one is about to be handled.
+    /// Begins a new packet. Earlier records do not belong to it.
     #[inline]
     pub(crate) fn begin_packet(&mut self) {
         if J::PERSISTENT {
@@ -71,12 +71,12 @@ impl<J: Journal> JournalWriter<J> {
         }
     }
 
-    /// The last frame with a record of what the packet at hand has brought about; the default where there is none.
+    /// The last frame with a record of the current packet; the default if there is none.
     pub(crate) fn packet_position(&self) -> LogPosition {
         self.packet_position
     }
 
-    /// Closes the frame. To be called only between packets.
+    /// Closes the frame. Call it only between packets.
     #[inline]
     pub(crate) fn end_frame(&mut self) {
         if J::PERSISTENT {
@@ -84,7 +84,7 @@ impl<J: Journal> JournalWriter<J> {
         }
     }
 
-    /// Closes the frame if it has become large, however many packets and deadlines a turn has. To be called where none is halfway done.
+    /// Closes the frame if it has become large. Call it only between packets and deadlines.
     #[inline]
     pub(crate) fn end_large_frame(&mut self) {
         if J::PERSISTENT && self.journal.frame_bytes() > LARGE_FRAME_BYTES {
@@ -92,100 +92,99 @@ impl<J: Journal> JournalWriter<J> {
         }
     }
 
-    // How the log is.
+    // The state of the log.
 
-    /// Looks how the log is, for the turn that begins. Says whether it has failed and nobody has been told, once: whoever is told so
-    /// tells all others.
+    /// Reads the state of the log for this turn. Returns true once after a failure; the caller then reports it to all clients.
     #[inline]
     pub(crate) fn check_failure(&mut self) -> bool {
         if !J::PERSISTENT {
             return false;
         }
-        let is_news = self.has_unreported_failure();
-        self.is_failure_reported |= is_news;
+        let is_new = self.has_unreported_failure();
+        self.is_failure_reported |= is_new;
         self.state = self.journal.state();
-        is_news
+        is_new
     }
 
-    /// Whether the log takes more. It is the same for the whole turn: a message that is taken since the log is open must not be
-    /// acknowledged as one that need not be kept since the log has failed.
+    /// Whether the log accepts records. It is constant during a turn: a message accepted because the log is open must not be
+    /// acknowledged as if it needed no record because the log has failed.
     #[inline]
     pub(crate) fn state(&self) -> LogState {
         if J::PERSISTENT { self.state } else { LogState::Open }
     }
 
-    /// Whether the log is too far behind to take much more.
+    /// Whether the log is lagging, so that input must be limited.
     #[inline]
     pub(crate) fn is_lagging(&self) -> bool {
         J::PERSISTENT && self.journal.is_lagging()
     }
 
-    /// Whether all frames that are complete have their place in the log, before all that any shard completes from now on.
+    /// Whether all complete frames have their position in the log, before all frames that any shard completes later.
     #[inline]
     pub(crate) fn has_submitted_all(&self) -> bool {
         !J::PERSISTENT || self.journal.has_submitted_all()
     }
 
-    /// How far the log is safe enough.
+    /// The position up to which the log satisfies `level`.
     #[inline]
     pub(crate) fn reached(&self, level: AckLevel) -> LogPosition {
         self.journal.reached(level)
     }
 
-    /// Whether the log has failed and nobody has been told.
+    /// Whether the log has failed and this was not reported yet.
     #[inline]
     pub(crate) fn has_unreported_failure(&self) -> bool {
         J::PERSISTENT && !self.is_failure_reported && self.journal.state() == LogState::Failed
     }
 
-    // Who waits.
+    // Waiting connections.
 
-    /// A connection has acknowledgements that wait, and had none.
+    /// Adds a connection that now has delayed acknowledgements.
     pub(crate) fn queue_delayed_acks(&mut self, index: ConnectionIndex) {
         self.delayed_acks.push(index);
     }
 
-    /// Those with acknowledgements that wait. Whoever still has some is to be given back to [`JournalWriter::queue_delayed_acks`].
+    /// Takes the connections with delayed acknowledgements. Return those that still have some to [`JournalWriter::queue_delayed_acks`].
     pub(crate) fn take_delayed_acks(&mut self) -> Vec<ConnectionIndex> {
         std::mem::take(&mut self.delayed_acks)
     }
 
-    /// All output of a connection waits.
+    /// Pauses the whole output of a connection.
     pub(crate) fn pause_output(&mut self, index: ConnectionIndex) {
         self.paused_output.push(index);
     }
 
-    /// Those all of whose output waits.
+    /// The connections whose output is paused.
     #[inline]
     pub(crate) fn paused_output(&self) -> &[ConnectionIndex] {
         &self.paused_output
     }
 
-    /// The same. Whoever still waits is to be given back to [`JournalWriter::gate`].
+    /// Takes the connections whose output is paused. Return those that still wait to [`JournalWriter::pause_output`].
     pub(crate) fn take_paused_output(&mut self) -> Vec<ConnectionIndex> {
         std::mem::take(&mut self.paused_output)
     }
 
-    /// Whether somebody waits, and the log has come further since those who wait were last told.
+    /// Whether connections wait, and the log has progressed since they were last released.
     #[inline]
     pub(crate) fn has_durable_progress(&self) -> bool {
-        let any_waits = !self.paused_output.is_empty() || !self.delayed_acks.is_empty();
-        J::PERSISTENT && any_waits && self.progress() > self.released
+        let has_waiting = !self.paused_output.is_empty() || !self.delayed_acks.is_empty();
+        J::PERSISTENT && has_waiting && self.progress() > self.released
     }
 
-    /// Those who wait are about to be told how far the log is.
+    /// Notes the progress of the log, just before waiting connections are released.
     pub(crate) fn record_release(&mut self) {
         self.released = self.progress();
     }
 
-    /// Grows whenever somebody who waits for the log may have waited enough.
+    /// A number that grows whenever waiting connections may be released.
     fn progress(&self) -> u64 {
         self.journal.durable().0 + self.journal.written().0
     }
 }
 
 impl<J> JournalWriter<J> {
-    /// Each writes in the other's journal from now on.
+    /// Swaps the journals of two writers.
     pub(crate) fn swap_journals(&mut self, other: &mut JournalWriter<J>) {
         std::mem::swap(&mut self.journal, &mut other.journal);
     }
@@ -255,7 +254,7 @@ mod tests {
     fn those_who_wait_are_told_once_for_each_step_of_the_log() {
         let mut log = JournalWriter::new(Frames::default());
         log.journal.durable = 1;
-        assert!(!log.has_durable_progress(), "nobody waits");
+        assert!(!log.has_durable_progress(), "no connection waits");
         log.queue_delayed_acks(index());
         assert!(log.has_durable_progress());
         log.record_release();

@@ -1,4 +1,4 @@
-//! What memory and the disk have room for: the account of memory, the log, messages on disk.
+//! Limits of memory and disk: the memory budget, the log, and messages spilled to disk.
 
 pub(crate) mod journal_writer;
 pub(crate) mod log_state;

@@ -1,4 +1,4 @@
-//! Messages are held to the contract of their topic before anybody gets them.
+//! Checks of messages against the contract of their topic, before they are delivered.
 
 mod steps;
 
@@ -14,13 +14,13 @@ use crate::operations::violations::ViolationReport;
 use crate::session::slow_consumer::SlowConsumer;
 use crate::storage::log_state;
 
-/// Below this, what broke its contract is published again.
+/// The prefix of the topics to which messages are quarantined.
 pub(crate) const QUARANTINE: &str = "$quarantine/";
 
-/// At most one line of the log in this time, for each shard.
+/// The minimum interval between log lines about violations, for each shard.
 const LOG_INTERVAL_MS: u64 = 1_000;
 
-/// Why a message is not taken on.
+/// The refusal of a message.
 #[derive(Debug)]
 pub(crate) struct MessageRefusal {
     pub(crate) reason: ReasonCode,
@@ -28,39 +28,41 @@ pub(crate) struct MessageRefusal {
     pub(crate) consequence: RefusalAction,
 }
 
-/// Whether a refusal ends the publisher's connection.
+/// What a refusal means for the publisher's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalAction {
+    /// The connection stays open.
     Never,
+    /// The connection is closed.
     Always,
-    /// Where the protocol has no answer that says it: at QoS 0, and in 3.1.1.
+    /// The connection is closed if the protocol has no reason code for the publisher: at QoS 0, and in 3.1.1.
     WithoutReasonCode,
-    /// Never. There is no memory for the message, and it may be sent again. A publisher of 3.1.1, which cannot be told, waits.
+    /// There is no memory. The publisher can retry; one of 3.1.1, which gets no reason code, is paused.
     RetryWhenMemoryFree,
-    /// The same, where the queue of a session is full.
+    /// The queue of a session is full. The publisher can retry; one of 3.1.1 is paused.
     RetryWhenQueueHasRoom,
-    /// Never. The publisher waits until the queue of a session has room.
+    /// The publisher is paused until the queue of a session has room.
     PausedForQueue,
-    /// Never. The publisher waits until the channel to this shard has room.
+    /// The publisher is paused until the channel to this shard has room.
     Congested(ShardIndex),
-    /// Never. The queue of a shared subscription is full, and the message may be sent again.
+    /// The queue of a shared subscription is full. The publisher can retry; one of 3.1.1 is paused.
     RetryWhenShareQueueHasRoom,
-    /// Where the message would have to be acknowledged, and the protocol has no answer that says why it is not: in 3.1.1.
+    /// The connection is closed if the message needs an acknowledgement and the protocol has no reason code: in 3.1.1.
     Unacknowledged,
 }
 
 impl RefusalAction {
-    /// Whether the publisher, whatever its version, waits and is not told anything.
+    /// Whether the publisher is paused without an answer, whatever its protocol version.
     pub(crate) fn pauses_publisher(self) -> bool {
         matches!(self, RefusalAction::PausedForQueue | RefusalAction::Congested(_))
     }
 }
 
 impl MessageRefusal {
-    /// There is no memory to keep the message for those who want it.
+    /// There is no memory to queue the message for its receivers.
     #[cold]
     pub(crate) fn no_memory() -> Box<MessageRefusal> {
-        let why = "there is no memory for the message, or for those who want it; send it again later".into();
+        let why = "there is no memory for the message or its receivers; send it again later".into();
         Box::new(MessageRefusal {
             reason: ReasonCode::QuotaExceeded,
             why,
@@ -68,7 +70,7 @@ impl MessageRefusal {
         })
     }
 
-    /// The queue of a session that wants the message is full.
+    /// The queue of a receiver is full.
     #[cold]
     pub(crate) fn queue_full(policy: SlowConsumer) -> Box<MessageRefusal> {
         let why = "the queue of a subscriber is full; send the message again later".into();
@@ -91,13 +93,12 @@ impl MessageRefusal {
     #[cold]
     pub(crate) fn share_queue_full() -> Box<MessageRefusal> {
         let why =
-            "no member of a shared subscription takes messages, and its queue is full; send the message again later"
-                .into();
+            "no member of a shared subscription has room, and its queue is full; send the message again later".into();
         let consequence = RefusalAction::RetryWhenShareQueueHasRoom;
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence })
     }
 
-    /// The log does not take the message for those who want it.
+    /// The log does not accept the message for its receivers.
     #[cold]
     pub(crate) fn no_disk(state: LogState) -> Box<MessageRefusal> {
         let why = if state == LogState::Full { log_state::FULL } else { log_state::FAILED }.into();
@@ -110,31 +111,31 @@ impl MessageRefusal {
         MessageRefusal::new(ReasonCode::NotAuthorized, "the access rules do not allow this")
     }
 
-    /// Boxed, so that the result of what is not refused stays small.
+    /// A refusal that keeps the connection open. Boxed, so that a result without refusal stays small.
     #[cold]
     pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Box<MessageRefusal> {
         Box::new(MessageRefusal { reason, why: why.into(), consequence: RefusalAction::Never })
     }
 }
 
-/// A message breaks the contract of its topic, and is not to go on.
+/// A violation because of which a message is not delivered.
 #[derive(Debug)]
 pub(crate) struct ViolatedContract {
     contract: Arc<Contract>,
     violation: Box<Violation>,
 }
 
-/// Keeps the log readable while a fleet misbehaves.
+/// Limits the log lines about violations, which many clients may cause at once.
 #[derive(Debug, Default)]
 pub(crate) struct ViolationLogLimiter {
     next_ms: u64,
     suppressed: u64,
-    /// What operators can be told.
+    /// The violations to report to operators.
     pub(crate) history: ViolationReport,
 }
 
 impl ViolationLogLimiter {
-    /// Whether there is a line for a message that breaks its contract: how many others have had none since the last line, or `None`.
+    /// The number of lines suppressed since the last one if a line can be logged now, else `None`.
     pub(crate) fn line(&mut self, now_ms: u64) -> Option<u64> {
         if now_ms < self.next_ms {
             self.suppressed += 1;
@@ -145,7 +146,7 @@ impl ViolationLogLimiter {
     }
 }
 
-/// The Content Type among properties as a message keeps them.
+/// The Content Type among the encoded properties of a message.
 pub(crate) fn content_type(properties: &[u8]) -> Option<&str> {
     if properties.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Contract checks, and the actions on a violation.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 use crate::text::beginning;
 
-/// The most of an explanation that is sent: a path may be long.
+/// The maximum length of an explanation that is sent. A path may be long.
 const EXPLANATION_MAX_BYTES: usize = 1_000;
 
-/// The most topic that a packet can say.
+/// The maximum length of a topic in a packet.
 const TOPIC_MAX_BYTES: usize = 65_535;
 
 impl<M: Mode> ShardState<M> {
-    /// Holds a message to `contract`. One that only observes lets everything pass.
+    /// Checks a message against `contract`. With `observe`, violations are only recorded.
     pub(crate) fn check_contract(
         &mut self,
         contract: &Arc<Contract>,
@@ -32,7 +32,7 @@ impl<M: Mode> ShardState<M> {
         self.counters().payloads_checked.add(1);
         let MessageRef { topic, properties, payload, retain, .. } = outgoing.message;
         if retain && payload.is_empty() {
-            // It takes a retained message away, and says nothing itself [MQTT-3.3.1-6].
+            // It clears a retained message and has no content [MQTT-3.3.1-6].
             return Ok(());
         }
         let Err(violation) = contract.check(topic, content_type(properties), payload) else { return Ok(()) };
@@ -48,20 +48,20 @@ impl<M: Mode> ShardState<M> {
     fn log_violation(&mut self, contract: &Contract, topic: &str, violation: &Violation) {
         let Some(suppressed) = self.config.take_violation_line(self.clock.now_ms()) else { return };
         let more = if suppressed > 0 { format!(" ({suppressed} more since the last line)") } else { String::new() };
-        log::warn!("{topic:?} breaks the contract {}: {violation}{more}", contract.name());
+        log::warn!("a message to {topic:?} violates the contract {}: {violation}{more}", contract.name());
     }
 }
 
 impl<M: Mode> Shard<M> {
-    /// Takes on the contracts that hold now, if they are others.
+    /// Applies the current contracts if they have changed.
     pub(crate) fn apply_contracts(&mut self, config: &ConfigSnapshot) {
         if self.state.config.apply_contracts(&config.contracts) {
-            // What is remembered of topics has the contracts of before.
+            // Cached matches have the old contracts.
             self.table.generation += 1;
         }
     }
 
-    /// Does with a message what its contract says of those that break it.
+    /// Applies the contract's violation policy to a message: quarantine or refuse it.
     #[cold]
     pub(crate) fn refuse_violation(
         &mut self,
@@ -85,7 +85,7 @@ impl<M: Mode> Shard<M> {
         Err(Box::new(MessageRefusal { reason: ReasonCode::PayloadFormatInvalid, why, consequence }))
     }
 
-    /// Publishes a message again where only those find it who look for what is wrong.
+    /// Publishes a message to its quarantine topic, with the reason.
     fn quarantine(&mut self, contract: &Contract, violation: &Violation, message: &MessageRef<'_>) -> bool {
         let topic = format!("{QUARANTINE}{}", message.topic);
         if topic.len() > TOPIC_MAX_BYTES {
@@ -100,7 +100,7 @@ impl<M: Mode> Shard<M> {
         ] {
             append_user_property(&mut properties, name, value);
         }
-        // It goes to those who are there, and is kept for nobody else.
+        // Only current subscribers get it; it is not retained.
         let id = self.state.context.next_message_id();
         let message = MessageRef { id, topic: &topic, properties: &properties, retain: false, ..*message };
         let mut outgoing = OutgoingPublish { is_checked: true, ..OutgoingPublish::new(message) };
@@ -113,12 +113,12 @@ impl<M: Mode> Shard<M> {
         let Some(contract) = self.state.config.contracts().find(message.topic) else { return false };
         let is_refused = matches!(contract.on_violation(), OnViolation::Reject | OnViolation::Disconnect);
         let MessageRef { topic, properties, payload, .. } = *message;
-        // It takes a retained message away, and says nothing itself [MQTT-3.3.1-6].
+        // It clears a retained message and has no content [MQTT-3.3.1-6].
         let is_removal = message.retain && payload.is_empty();
         is_refused && !is_removal && contract.check(topic, content_type(properties), payload).is_err()
     }
 
-    /// Why a will must not be taken on, if it must not: it would break its contract when nobody is there to be told.
+    /// Why a will is refused at CONNECT, if it is: it violates its contract, and could not be refused later.
     pub(crate) fn will_contract_violation(&self, will: &tautwire_protocol::Will<'_>) -> Option<String> {
         let topic = will.topic.as_str();
         let contract = self.state.config.contracts().find(topic)?.clone();
@@ -127,7 +127,7 @@ impl<M: Mode> Shard<M> {
         }
         let violation = contract.check(topic, will.properties.content_type(), will.payload).err()?;
         self.state.counters().violations_rejected.add(1);
-        Some(format!("the will breaks the {}", explanation(&contract, &violation)))
+        Some(format!("the will violates the {}", explanation(&contract, &violation)))
     }
 }
 

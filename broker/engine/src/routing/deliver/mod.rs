@@ -1,4 +1,4 @@
-//! From a message that matches to bytes in a client's output or a place in its queue.
+//! Delivery of a matching message to a client's output or to its session's queue.
 
 mod steps;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tautwire_protocol::{QoS, SubscriptionId};
 
-/// How a subscription wants a message.
+/// The options with which a message is delivered to a subscription.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeliveryOptions<'a> {
     /// The lower of the message's QoS and the granted one [MQTT-3.8.4-8].
@@ -14,6 +14,6 @@ pub(crate) struct DeliveryOptions<'a> {
     pub(crate) retain: bool,
     pub(crate) subscription_ids: &'a [SubscriptionId],
     pub(crate) share: Option<&'a Arc<str>>,
-    /// The message goes to others too.
+    /// The message has other receivers.
     pub(crate) is_shared: bool,
 }

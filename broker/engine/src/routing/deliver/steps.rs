@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Delivery to outputs and queues, resends after a reconnection, and replays of retained messages.
 
 use std::sync::Arc;
 
@@ -22,18 +22,18 @@ use crate::session::drops::DropReason;
 use crate::shard::ShardState;
 use crate::storage::spill::LoadError;
 
-/// What came of sending a retained message.
+/// The result of an attempt to send a retained message.
 enum ReplayStep {
-    /// One has been dealt with.
+    /// One message was handled.
     One,
-    /// None is due or may be sent yet; what waits in the queue goes on.
+    /// None is due or can be sent yet; the queue can be sent.
     None,
-    /// It must be found first, and nothing may be sent before it.
+    /// It must be found first, and nothing else can be sent before it.
     Later,
 }
 
 impl<M: Mode> ShardState<M> {
-    /// Delivers a message to a session of this shard: at once where its client can take it, else by its queue.
+    /// Delivers a message to a session of this shard: immediately if its client has room, else through its queue.
     #[inline]
     pub(crate) fn deliver(
         &mut self,
@@ -43,7 +43,7 @@ impl<M: Mode> ShardState<M> {
     ) {
         match (options.qos, self.sessions.connection(session)) {
             (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, options),
-            // QoS 0 is not kept for those who are away [MQTT 5.0 section 4.1].
+            // QoS 0 is not queued for offline clients [MQTT 5.0 section 4.1].
             (QoS::AtMostOnce, None) => {}
             (_, connection) => self.deliver_acknowledged(session, connection, outgoing, options),
         }
@@ -63,7 +63,7 @@ impl<M: Mode> ShardState<M> {
             return;
         }
         if !outgoing.has_room {
-            // What has room is not of the log. What is of a group, its home has seen to.
+            // Messages with room are not from the replicated log. For a shared subscription, the group's home node has checked.
             if options.share.is_none() && M::was_already_sent(self, index, outgoing.message.id) {
                 return;
             }
@@ -96,7 +96,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    // Not in `deliver`, which is the way of every message.
+    // Not inlined into `deliver`, the hot path of every message.
     #[inline(never)]
     fn deliver_acknowledged(
         &mut self,
@@ -123,7 +123,7 @@ impl<M: Mode> ShardState<M> {
         self.throttle_if_full(session, outgoing.message.topic);
     }
 
-    /// Sends a QoS 1 or 2 message without its having waited.
+    /// Sends a QoS 1 or 2 message immediately, without queueing it.
     fn send_now(
         &mut self,
         session: SessionIndex,
@@ -148,14 +148,14 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// The identifier for a message that need not wait: nothing waits before it and the client's window has room.
+    /// A packet identifier for a message that can be sent immediately: the queue is empty and the client's window has room.
     pub(crate) fn free_packet_id(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
-        let waits = self.sessions[session].outbound().is_some_and(|outbound| outbound.queued() > 0)
+        let has_queued = self.sessions[session].outbound().is_some_and(|outbound| outbound.queued() > 0)
             || self.connections[index].has_replays();
-        if waits { None } else { self.next_id_in_window(session, index) }
+        if has_queued { None } else { self.next_id_in_window(session, index) }
     }
 
-    /// The next identifier, if the client's window and output have room.
+    /// The next packet identifier, if the client's window and output have room.
     fn next_id_in_window(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let connection = &self.connections[index];
         if connection.pending_bytes() > self.memory.output_max_bytes() {
@@ -168,7 +168,7 @@ impl<M: Mode> ShardState<M> {
         if open && self.has_send_quota(session) { self.sessions[session].next_packet_id() } else { None }
     }
 
-    /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `ShardState::send_pending`.
+    /// Sends pending messages to the client of `session`, as far as its window and output allow. For `ShardState::send_pending`.
     #[inline(never)]
     pub(crate) fn fill_window(&mut self, session: SessionIndex, index: ConnectionIndex) {
         if !self.connections[index].is_open() {
@@ -192,7 +192,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Sends again one packet of the window, after a reconnection; false where none is due or may be sent yet.
+    /// Resends one packet of the window after a reconnection; returns false if none is due or can be sent yet.
     fn resend_next(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
         let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
         let Some(outbound) = self.sessions.entry(session).outbound() else { return false };
@@ -220,12 +220,12 @@ impl<M: Mode> ShardState<M> {
                 }
                 let topic = delivery.message.loaded().map(|message| message.topic());
                 if topic.is_some_and(|topic| !self.can_still_receive(index, &delivery, topic)) {
-                    // The session may have been another user's when the message was sent.
+                    // The session may have belonged to another user when the message was sent.
                     self.counters().dropped_not_authorized.add(1);
                     self.record_drop(session, DropReason::NotAuthorized, topic.unwrap_or_default());
                     self.cancel_resend(session, index, packet_id, delivery.qos);
                 } else if !self.write_delivery(index, &delivery, Some(packet_id), true) {
-                    // It is too large for what the client accepts now [MQTT-3.1.2-25].
+                    // It is larger than the client accepts now [MQTT-3.1.2-25].
                     self.counters().dropped_too_large.add(1);
                     self.record_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
                     self.cancel_resend(session, index, packet_id, delivery.qos);
@@ -239,8 +239,8 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// A message of the window is not sent again. The client may hold its identifier from before, so one of QoS 2 is released in
-    /// order.
+    /// Cancels the resend of a message of the window. The client may still hold the identifier of a QoS 2 message, so that is
+    /// released in order.
     fn cancel_resend(&mut self, session: SessionIndex, index: ConnectionIndex, packet_id: PacketId, qos: QoS) {
         if qos == QoS::ExactlyOnce {
             self.commit(session, Change::Received(packet_id));
@@ -250,7 +250,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Sends the message that has waited longest; false where none waits or it may not be sent yet.
+    /// Sends the oldest queued message; returns false if none is queued or it cannot be sent yet.
     fn send_queued(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
         let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
         let Some(outbound) = self.sessions[session].outbound() else { return false };
@@ -300,8 +300,8 @@ impl<M: Mode> ShardState<M> {
         true
     }
 
-    /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
-    /// come since. `portion` is how many steps the search for it may take.
+    /// Sends one retained message to a new subscription: after the messages that were queued when the subscription was made, and
+    /// before later ones. `portion` is the number of steps left for the scan.
     fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex, portion: &mut u64) -> ReplayStep {
         let packet_id = self.next_id_in_window(session, index);
         let left_queue = self.sessions[session].outbound().map_or(u64::MAX, Outbound::left_queue);
@@ -352,12 +352,12 @@ impl<M: Mode> ShardState<M> {
             Body::Loaded(message) => message,
             Body::Spilled(cold) => match self.read_for_replay(index, &cold) {
                 Ok(message) => message,
-                Err(unread) => {
+                Err(error) => {
                     if let Some(replay) = self.connections[index].replays().front_mut() {
                         replay.next = Some(Body::Spilled(cold));
                     }
-                    // What cannot be read holds up nothing else.
-                    let is_last = unread == LoadError::Failed || queue_goes_first;
+                    // A message that cannot be read does not block others.
+                    let is_last = error == LoadError::Failed || queue_goes_first;
                     return if is_last { ReplayStep::None } else { ReplayStep::Later };
                 }
             },
@@ -372,7 +372,7 @@ impl<M: Mode> ShardState<M> {
                 if let Some(replay) = self.connections[index].replays().front_mut() {
                     replay.next = Some(Body::Loaded(message));
                 }
-                // It holds up nothing else.
+                // It does not block other messages.
                 return ReplayStep::None;
             }
             Fit::Never => return ReplayStep::One,
@@ -396,16 +396,16 @@ impl<M: Mode> ShardState<M> {
         ReplayStep::One
     }
 
-    /// Notes what a subscription is owed; an older debt for the same filter is settled with the new one.
+    /// Adds the replay for a subscription. It replaces an older replay for the same filter.
     pub(crate) fn add_replay(&mut self, index: ConnectionIndex, replay: Replay) {
         let replays = self.connections[index].replays();
         if replay.replaces {
-            replays.retain(|owed| owed.scan.filter() != replay.scan.filter() || owed.format != replay.format);
+            replays.retain(|other| other.scan.filter() != replay.scan.filter() || other.format != replay.format);
         }
         replays.push_back(replay);
     }
 
-    /// A client is owed nothing more for a subscription.
+    /// Cancels the replays for a subscription.
     pub(crate) fn cancel_replay(
         &mut self,
         session: SessionIndex,
@@ -420,29 +420,29 @@ impl<M: Mode> ShardState<M> {
             return;
         }
         let replays = self.connections[index].replays();
-        replays.retain(|owed| owed.scan.filter() != filter || owed.format != format);
+        replays.retain(|replay| replay.scan.filter() != filter || replay.format != format);
     }
 
-    /// What a client is owed for a subscription is sent by its new terms.
+    /// Applies the new options of a subscription to its pending replays.
     pub(crate) fn update_replay(
         &mut self,
         index: ConnectionIndex,
-        wanted: FormatRequest<'_>,
+        request: FormatRequest<'_>,
         qos: QoS,
         identifier: Option<SubscriptionId>,
     ) {
         if !self.connections[index].has_replays() {
             return;
         }
-        for owed in self.connections[index].replays() {
-            if owed.scan.filter() == wanted.filter && owed.format == wanted.format {
-                (owed.qos, owed.identifier) = (qos, identifier);
+        for replay in self.connections[index].replays() {
+            if replay.scan.filter() == request.filter && replay.format == request.format {
+                (replay.qos, replay.identifier) = (qos, identifier);
             }
         }
     }
 
-    /// The client has gone before it got all retained messages it was owed. If its session goes on, those that are
-    /// acknowledged wait in its queue, as far as that has room.
+    /// Moves the rest of a replay to the session's queue after the client has disconnected. If the session persists, messages of
+    /// QoS 1 and 2 are queued, as far as the queue has room.
     pub(crate) fn finish_replay(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
         let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce) else { return };
         let mut portion = CLIENT_STEPS;
@@ -454,7 +454,7 @@ impl<M: Mode> ShardState<M> {
             let body = match found {
                 Progress::Found(body) => body,
                 Progress::Paused => {
-                    self.defer_settling(session, replay);
+                    self.defer_offline_replay(session, replay);
                     return;
                 }
                 Progress::Ended => return,
@@ -463,7 +463,7 @@ impl<M: Mode> ShardState<M> {
             if qos == QoS::AtMostOnce {
                 continue;
             }
-            // Before it is read, which would be in vain.
+            // Checked before the message is read from disk, which would be useless.
             let topic = body.loaded().map_or("", |message| message.topic());
             if !self.can_queue_retained(session, topic, body.allocated_bytes() + size_of::<PendingMessage>()) {
                 return;
@@ -471,8 +471,8 @@ impl<M: Mode> ShardState<M> {
             let message = match body {
                 Body::Loaded(message) => message,
                 Body::Spilled(cold) => match self.read_to_settle(session, replay, &cold) {
-                    Some((kept, message)) => {
-                        replay = kept;
+                    Some((returned, message)) => {
+                        replay = returned;
                         message
                     }
                     None => return,
@@ -485,7 +485,7 @@ impl<M: Mode> ShardState<M> {
             self.scans.spend(message.payload().len());
             let options = retained_options(qos, replay.identifier.as_slice());
             let delivery = delivery(&mut OutgoingPublish::of(&message), options, self.memory.ledger());
-            // In its format, it may be larger than what was found.
+            // After transcoding, it may be larger than the stored message.
             if !self.can_queue_retained(session, message.topic(), delivery.counted_bytes()) {
                 return;
             }
@@ -493,20 +493,20 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been
-    /// replaced, the client has received the new one as it came.
+    /// Whether a retained message has neither expired nor been replaced since it was found. If it was replaced, the client has
+    /// received the new one live.
     pub(crate) fn is_current(&self, message: &Message) -> bool {
         !message.as_ref().is_expired(self.clock.now_ms())
             && self.context.exchange().retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
     }
 
-    /// Whether the client gets what its first replay has found as it is published.
+    /// Whether the client gets the message that its first replay has found as a live message.
     fn is_delivered_live(&mut self, index: ConnectionIndex, message: &Message) -> bool {
         let first = self.connections[index].replays().front();
         first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|start| start.brings(message.id()))
     }
 
-    /// Sends a message of the window for the first time, unless the client has been rid of it meanwhile.
+    /// Sends a message of the window for the first time, unless it has been removed meanwhile.
     pub(crate) fn write_inflight(&mut self, index: ConnectionIndex, packet_id: PacketId) {
         let session = self.connections[index].session();
         let outbound = session.and_then(|session| self.sessions[session].outbound());
@@ -533,7 +533,7 @@ impl<M: Mode> ShardState<M> {
         self.write_publish(index, &OutgoingPublish::of(message), options, packet_id, dup)
     }
 
-    /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
+    /// Whether the packet is within the client's Maximum Packet Size [MQTT-3.1.2-24].
     pub(crate) fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, ids: &[SubscriptionId]) -> bool {
         let connection = &self.connections[index];
         if connection.accepts_any_publish() && !publish_packets::may_be_too_long(message) {
@@ -549,7 +549,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// A message is not sent: it is larger than the client accepts, or its topic lies outside of the client's mount point.
+    /// Counts a message that is not sent: it is larger than the client accepts, or its topic is outside of the client's mount point.
     #[cold]
     fn count_unsendable(&mut self, index: ConnectionIndex, topic: &str) {
         let mount = self.connections[index].mount_point();
@@ -564,7 +564,7 @@ impl<M: Mode> ShardState<M> {
         self.record_drop_at(index, reason, topic);
     }
 
-    /// A header of a QoS 1 packet; for measuring, one of QoS 2 is the same.
+    /// A header of a QoS 1 packet, for measuring. A QoS 2 packet has the same length.
     fn plain_header<'i>(&self, connection: &Connection, subscription_ids: &'i [SubscriptionId]) -> PublishHeader<'i> {
         PublishHeader {
             v5: connection.is_v5(),
@@ -578,7 +578,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Appends a PUBLISH packet to the output; false where it would be larger than the client accepts.
+    /// Appends a PUBLISH packet to the output; returns false if it is larger than the client accepts.
     #[inline]
     fn write_publish(
         &mut self,
@@ -604,11 +604,11 @@ impl<M: Mode> ShardState<M> {
             return self.write_fitting(index, header, outgoing, options.is_shared);
         };
         let Some(view) = mount.view(&outgoing.message) else { return false };
-        // Frames are shared by those who are told the full topic.
+        // Only receivers of the full topic share encoded packets.
         self.write_fitting(index, header, &outgoing.with_view(&view), false)
     }
 
-    /// The same for a client that does not take any packet, with its topic as the client is told it.
+    /// Appends a PUBLISH for a client with limits or topic aliases, with the topic as the client sees it.
     fn write_fitting(
         &mut self,
         index: ConnectionIndex,

@@ -1,4 +1,4 @@
-//! Clients are told of the contracts: by retained messages below `$SYS/contracts/`, and on request.
+//! Discovery of contracts by clients: retained messages below `$SYS/contracts/`, and responses to requests.
 
 mod steps;
 
@@ -7,36 +7,36 @@ use std::collections::BTreeSet;
 use tautwire_contracts::discovery::Documents;
 use tautwire_protocol::PropertyId;
 
-/// Requests for pages of contracts, and where they are answered if they do not say.
+/// The topic for requests for pages of contracts.
 const REQUEST: &str = "$SYS/contracts/request";
 
-/// The same as ProtoMQ has them.
+/// The topic for requests in the format of ProtoMQ.
 const SERVICE_REQUEST: &str = "$SYS/discovery/request";
 
-/// What has been published of the contracts. Shard 0 publishes for all.
+/// The contracts that have been published. Shard 0 publishes for all shards.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedContracts {
-    /// The number of the config with which these contracts came.
+    /// The number of the config that introduced these contracts.
     since: u64,
-    /// Whether clients are told at all.
+    /// Whether discovery is enabled.
     is_enabled: bool,
-    /// The documents that are there, by what comes behind the prefix in their topics.
+    /// The published documents, by topic without the prefix.
     names: BTreeSet<String>,
-    /// What is still to be said of the contracts that hold.
+    /// The publication in progress.
     publication: Option<ContractPublication>,
 }
 
 /// Contracts that are being published.
 #[derive(Debug)]
 struct ContractPublication {
-    /// `None` where clients are not to be told.
+    /// `None` if discovery is disabled.
     documents: Option<Documents>,
-    /// Published before and not met among `documents` yet; what is left at the end is gone.
+    /// Published earlier and not found among `documents` yet; the rest at the end is removed.
     stale: BTreeSet<String>,
 }
 
 impl PublishedContracts {
-    /// Nothing yet.
+    /// Nothing published yet.
     pub(crate) fn new(is_enabled: bool) -> PublishedContracts {
         PublishedContracts { is_enabled, ..PublishedContracts::default() }
     }

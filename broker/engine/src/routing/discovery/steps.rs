@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Publishing contracts over several turns, and answering requests for them.
 
 use tautwire_contracts::discovery::{self, Document, Documents};
 use tautwire_message::{Format, MessageRef};
@@ -19,35 +19,34 @@ const RESPONSE: &str = "$SYS/contracts/response";
 
 const SERVICE_RESPONSE: &str = "$SYS/discovery/response";
 
-/// So many bytes of documents are made and compared in one turn; the rest follows in the next ones. A document is not cut.
+/// Bytes of documents that are encoded and compared in one turn. A document is never split.
 const TURN_MAX_BYTES: usize = 64 << 10;
 
-/// What a document counts as beside its payload: to make, look up and retain a small one takes as long as so many bytes of a
-/// large one.
+/// The fixed cost of a document: to encode, look up and retain a small one takes as long as this many bytes of a large one.
 const DOCUMENT_BYTES: usize = 2 << 10;
 
 impl<M: Mode> Shard<M> {
-    /// Begins to say what the contracts are, if they have changed and this shard is the one to say so.
+    /// Starts publishing the contracts if they have changed and this is the first shard.
     pub(crate) fn begin_contract_publication(&mut self, config: &ConfigSnapshot) {
         let (since, is_enabled) = (config.contracts_since(), config.settings.contract_discovery);
         let is_new = is_enabled != self.told.is_enabled || (is_enabled && since != self.told.since);
         if !self.state.context.is_first() || !is_new {
             return;
         }
-        // What has been begun for others is dropped: `names` has what of it is there.
+        // An unfinished publication is dropped; `names` has the documents that it published.
         (self.told.since, self.told.is_enabled) = (since, is_enabled);
-        // Where nobody is to be told, what is there goes; and there may never have been any contracts.
+        // If discovery is disabled, published documents are removed. There may never have been any contracts.
         let documents = (is_enabled && since > 0).then(|| Documents::of(config.contracts.clone()));
         self.told.publication = Some(ContractPublication { documents, stale: self.told.names.clone() });
     }
 
-    /// Whether something is left to be said of the contracts.
+    /// Whether contracts are still to be published.
     #[inline]
     pub(crate) fn has_contracts_to_publish(&self) -> bool {
         self.told.publication.is_some()
     }
 
-    /// Publishes some of what is new of the contracts, and at the end takes back what is gone.
+    /// Publishes some of the new contracts, and at the end removes stale documents.
     #[inline]
     pub(crate) fn publish_contracts(&mut self) {
         if let Some(publication) = self.told.publication.take() {
@@ -76,10 +75,10 @@ impl<M: Mode> Shard<M> {
 
     fn publish_document(&mut self, name: &str, document: Option<&Document>) {
         let topic = format!("{PREFIX}{name}");
-        let held = self.state.context.exchange().retained_message(&topic);
-        if document
-            .is_some_and(|new| held.is_some_and(|held| held.loaded().is_some_and(|held| held.payload() == new.payload)))
-        {
+        let current = self.state.context.exchange().retained_message(&topic);
+        if document.is_some_and(|new| {
+            current.is_some_and(|current| current.loaded().is_some_and(|current| current.payload() == new.payload))
+        }) {
             return;
         }
         let properties = document.map_or_else(Vec::new, |document| content_type(document.format));
@@ -93,12 +92,12 @@ impl<M: Mode> Shard<M> {
             expires_at_ms: None,
         };
         if self.publish(&mut OutgoingPublish::new(message), MessageSource::Broker).is_err() {
-            log::warn!("{topic} was not published: the broker retains as much as it may");
+            log::warn!("{topic} was not published: the limit on retained messages of the broker is reached");
         }
     }
 
-    /// Answers a message to one of the topics for requests; false for any other topic. Only the client that asks gets the
-    /// answer.
+    /// Answers a message to one of the request topics; returns false for any other topic. Only the requesting client gets the
+    /// response.
     pub(crate) fn answer_discovery(&mut self, index: ConnectionIndex, publish: &Publish<'_>, topic: &str) -> bool {
         if !self.state.config.settings().contract_discovery {
             return false;
@@ -106,8 +105,8 @@ impl<M: Mode> Shard<M> {
         let catalogue = self.state.config.contracts().clone();
         let (default_topic, format, payload) = match topic {
             REQUEST => {
-                let said = publish.properties.content_type().and_then(Format::of_content_type);
-                let format = if said == Some(Format::Protobuf) { Format::Protobuf } else { Format::Json };
+                let requested = publish.properties.content_type().and_then(Format::of_content_type);
+                let format = if requested == Some(Format::Protobuf) { Format::Protobuf } else { Format::Json };
                 (RESPONSE, format, discovery::answer(&catalogue, format, publish.payload))
             }
             SERVICE_REQUEST => {

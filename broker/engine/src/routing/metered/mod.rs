@@ -1,6 +1,6 @@
-//! Messages counted by topic filters that an operator has named.
+//! Message counts for topic filters that an operator has configured.
 //!
-//! A topic's entry in the match cache knows which of the filters match it, so a message of another topic costs one comparison.
+//! The match cache stores which of the filters match a topic, so a message of another topic costs one comparison.
 
 mod steps;
 
@@ -10,13 +10,13 @@ use tautwire_protocol::topic_matches;
 
 use crate::counters::{Counter, Counters};
 
-/// Topic filters that messages can be counted by.
+/// The maximum number of metered topic filters.
 pub const METERED_FILTERS_MAX: usize = 64;
 
-/// Which of the filters match a topic, a bit for each.
+/// The metered filters that match a topic, one bit for each.
 pub(crate) type Meters = u64;
 
-/// What one shard has counted for one filter.
+/// The counts of one shard for one filter.
 #[derive(Debug, Default)]
 struct Counts {
     received: [Counter; 3],
@@ -26,18 +26,18 @@ struct Counts {
     dropped: Counter,
 }
 
-/// A filter, and what each shard has counted for it.
+/// A filter with the counts of each shard.
 #[derive(Debug)]
 struct Metered {
     filter: Box<str>,
     shards: Box<[Counts]>,
 }
 
-/// The filters by which messages are counted.
+/// The metered filters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MeteredFilters(Arc<[Arc<Metered>]>);
 
-/// What has been counted for a topic filter, on all shards.
+/// The counts for a topic filter, over all shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicTotals {
     /// The filter.
@@ -46,16 +46,16 @@ pub struct TopicTotals {
     pub received: [u64; 3],
     /// Bytes of their payloads.
     pub received_bytes: u64,
-    /// Messages given to clients, or to the queues of their sessions: one published message may be many.
+    /// Messages delivered to clients or to the queues of their sessions. One published message may count many times.
     pub delivered: u64,
     /// Bytes of their payloads, as they were published.
     pub delivered_bytes: u64,
-    /// Messages that somebody did not get for want of room, or because it does not take such.
+    /// Messages that were dropped for a receiver because of a limit, or because the receiver does not accept them.
     pub dropped: u64,
 }
 
 impl MeteredFilters {
-    /// These filters, the first [`METERED_FILTERS_MAX`] of them. What has been counted for those that are there already goes on.
+    /// Replaces the filters, using at most [`METERED_FILTERS_MAX`]. Filters that stay keep their counts.
     pub(crate) fn with_filters(&self, filters: &[Box<str>], shards: usize) -> MeteredFilters {
         let metered = |filter: &str| {
             let known = self.0.iter().find(|known| *known.filter == *filter);
@@ -65,12 +65,12 @@ impl MeteredFilters {
         MeteredFilters(filters.iter().take(METERED_FILTERS_MAX).map(|filter| metered(filter)).collect())
     }
 
-    /// Whether they are these.
+    /// Whether the filters are the same as `filters`.
     pub(crate) fn has_filters(&self, filters: &[Box<str>]) -> bool {
         self.0.iter().map(|metered| &metered.filter).eq(filters.iter().take(METERED_FILTERS_MAX))
     }
 
-    /// What has been counted, in their order.
+    /// The counts, in the order of the filters.
     pub(crate) fn totals(&self) -> Vec<TopicTotals> {
         let total = |metered: &Arc<Metered>| {
             let sum = |counter: fn(&Counts) -> &Counter| {
@@ -92,22 +92,22 @@ impl MeteredFilters {
         self.0.iter().map(total).collect()
     }
 
-    /// Which of them match a topic.
+    /// The filters that match a topic.
     pub(crate) fn matching(&self, topic: &str) -> Meters {
         let bits =
             self.0.iter().enumerate().map(|(at, metered)| u64::from(topic_matches(&metered.filter, topic)) << at);
         bits.fold(0, |all, bit| all | bit)
     }
 
-    /// Replaces them by those of a new configuration; says whether they differ.
+    /// Applies the filters of a new configuration. Returns whether they differ.
     pub(crate) fn apply(&mut self, metered: &MeteredFilters) -> bool {
-        let are_others = !Arc::ptr_eq(&self.0, &metered.0);
+        let has_changed = !Arc::ptr_eq(&self.0, &metered.0);
         self.0 = metered.0.clone();
-        are_others
+        has_changed
     }
 }
 
-/// What a shard had done before a message.
+/// The counters of a shard before a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MeterBaseline {
     deliveries: u64,

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Counting a message for the metered filters that match its topic.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::QoS;
@@ -9,13 +9,13 @@ use crate::routing::route::MessageSource;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// What the shard has done so far.
+    /// The shard's counters so far.
     #[cold]
     pub(crate) fn meter_baseline(&self) -> MeterBaseline {
         MeterBaseline { deliveries: self.deliveries(), dropped: dropped(self.counters()) }
     }
 
-    /// Counts a message, and what has come of it on this shard, for the filters that match.
+    /// Counts a message and its deliveries and drops on this shard, for the filters that match.
     #[cold]
     pub(crate) fn meter(
         &self,
@@ -40,9 +40,9 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Messages given to clients and queues so far. Only the difference between two moments means something.
+    /// Messages delivered to clients and queues so far. Only the difference between two calls is meaningful.
     fn deliveries(&self) -> u64 {
-        // One of QoS 1 or 2 is given to its session, and to its connection too unless it waits.
+        // A message of QoS 1 or 2 counts for its session, and again for its connection unless it is queued.
         let to_sessions = self.work_budget.deliveries().wrapping_sub(self.counters().publishes_sent.get());
         to_sessions.wrapping_add(self.latency_recorder.delivered(QoS::AtMostOnce))
     }

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Handling of PUBLISH: checks, retention, routing and acknowledgement.
 
 use std::borrow::Cow;
 
@@ -22,17 +22,17 @@ use crate::routing::route::{MessageSource, RouteError};
 use crate::shard::ShardState;
 use crate::shard::{Handled, Shard};
 
-/// A topic to which no client may publish.
+/// A topic to which no client can publish.
 const RESERVED_ROOT: &str = "$SYS";
 
-/// A message's topic, and the alias that is to stand for it.
+/// The topic of a message, and the topic alias to set for it.
 struct ResolvedTopic<'a> {
     topic: Cow<'a, str>,
     alias: Option<u16>,
 }
 
 impl<M: Mode> Shard<M> {
-    /// Any packet but PUBLISH.
+    /// Handles any packet except PUBLISH.
     pub(crate) fn on_packet(&mut self, index: ConnectionIndex, packet: &Packet<'_>) -> Handled {
         if let Packet::Connect(connect) = packet {
             return self.on_connect(index, connect);
@@ -66,7 +66,7 @@ impl<M: Mode> Shard<M> {
         if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
-    /// A message from a client. `payload_at` is where its payload lies in `chunk`.
+    /// Handles a PUBLISH. `payload_at` is the offset of the payload in `chunk`.
     pub(crate) fn on_publish(
         &mut self,
         index: ConnectionIndex,
@@ -87,7 +87,7 @@ impl<M: Mode> Shard<M> {
             self.disconnect(index, reason, why);
             return Handled::Ended;
         }
-        // A topic that was given an alias earlier is taken out while the message is on its way, so as not to be copied.
+        // The topic of a known alias is taken out of the table while the message is handled, which avoids a copy.
         let ResolvedTopic { topic, alias } = match self.resolve_topic(index, publish) {
             Ok(resolved) => resolved,
             Err(Disconnection(reason, why)) => {
@@ -147,7 +147,7 @@ impl<M: Mode> Shard<M> {
         if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
-    /// A message is refused. Says how its packet was handled, where its publisher is not answered.
+    /// Handles the refusal of a message. Returns how its packet was handled, or `None` if the publisher is still to be answered.
     #[cold]
     fn on_refused(
         &mut self,
@@ -172,7 +172,7 @@ impl<M: Mode> Shard<M> {
         Some(Handled::Ended)
     }
 
-    /// A message that clients may not publish is answered all the same where it is a request to the broker itself.
+    /// Answers a message to a reserved topic if it is a request to the broker itself.
     #[cold]
     fn answer_broker_request(
         &mut self,
@@ -190,7 +190,7 @@ impl<M: Mode> Shard<M> {
         if self.answer_discovery(index, publish, message.topic) { Ok(true) } else { Err(refusal) }
     }
 
-    /// The same where the client's topics stand behind a mount point.
+    /// Handles a PUBLISH of a client with a mount point.
     #[inline(never)]
     pub(crate) fn on_mounted_publish(
         &mut self,
@@ -201,18 +201,18 @@ impl<M: Mode> Shard<M> {
     ) -> Handled {
         let Some(mount) = self.state.connections[index].mount_point().cloned() else { return Handled::Ended };
         let topic = match publish.topic.map(|topic| mount.topic(topic.as_str())).transpose() {
-            // No client may publish there, so it is refused as its topic is to be.
+            // Any reserved topic gives the same refusal.
             Err(ReasonCode::NotAuthorized) => Ok(Some(RESERVED_ROOT.to_owned())),
             topic => topic,
         };
         let properties = mount.properties(&publish.properties);
         let (Ok(topic), Ok(properties)) = (topic, properties) else {
-            let why = "the topic or the response topic is too long behind the mount point";
+            let why = "the topic or the response topic is too long with the mount point";
             self.disconnect(index, DisconnectReason::TopicNameInvalid, why);
             return Handled::Ended;
         };
         let mut mounted = *publish;
-        // An alias alone stands for a full topic already.
+        // A topic alias without a topic refers to a full topic already.
         mounted.topic = topic.as_deref().and_then(|topic| TopicName::new(topic).ok());
         if let Some(wire) = &properties {
             mounted.properties = Properties::from_wire(wire, PropertyContext::Publish).unwrap_or(Properties::EMPTY);
@@ -220,7 +220,7 @@ impl<M: Mode> Shard<M> {
         self.on_publish(index, &mounted, chunk, payload_at)
     }
 
-    /// Counts a message that is refused for now. Says whether its publisher waits instead of being told.
+    /// Counts a message that is refused for now. Returns whether its publisher is paused instead of getting a reason code.
     fn pause_instead_of_refusing(
         &mut self,
         index: ConnectionIndex,
@@ -228,28 +228,28 @@ impl<M: Mode> Shard<M> {
         consequence: RefusalAction,
     ) -> bool {
         let counters = self.state.counters();
-        let is_told = self.state.connections[index].is_v5();
+        let gets_reason_code = self.state.connections[index].is_v5();
         match consequence {
             RefusalAction::Congested(shard) => {
                 self.uncount_publish(publish);
                 self.pause_for_shard(index, shard);
             }
             RefusalAction::PausedForQueue => self.pause_for_queue(index, publish),
-            RefusalAction::RetryWhenQueueHasRoom if is_told => {
+            RefusalAction::RetryWhenQueueHasRoom if gets_reason_code => {
                 counters.publishes_refused_queue_full.add(1);
                 return false;
             }
             RefusalAction::RetryWhenQueueHasRoom => self.pause_for_queue(index, publish),
             RefusalAction::RetryWhenShareQueueHasRoom => {
                 counters.publishes_refused_shared_queue.add(1);
-                if is_told {
+                if gets_reason_code {
                     return false;
                 }
                 self.pause_for_queue(index, publish);
             }
             RefusalAction::RetryWhenMemoryFree => {
                 counters.publishes_refused_memory.add(1);
-                if is_told {
+                if gets_reason_code {
                     return false;
                 }
                 self.pause_for_memory(index, publish);
@@ -264,7 +264,7 @@ impl<M: Mode> Shard<M> {
         true
     }
 
-    /// Retains and routes; says whether anybody wanted it.
+    /// Retains and routes a message. Returns whether it had receivers.
     pub(crate) fn publish(
         &mut self,
         outgoing: &mut OutgoingPublish<'_>,
@@ -279,13 +279,13 @@ impl<M: Mode> Shard<M> {
         routed.or_else(|why| self.refuse_message(why, outgoing, publisher))
     }
 
-    /// Retains a message; gives the generation with which it must be routed.
+    /// Retains a message. Returns the generation with which it must be routed.
     fn retain(&mut self, outgoing: &mut OutgoingPublish<'_>, publisher: MessageSource) -> Result<u64, RouteError> {
         if let Some(shard) = self.congested(outgoing, publisher) {
             return Err(RouteError::Congested(shard));
         }
-        if let Some(asker) = outgoing.unchecked_publisher.take()
-            && !self.state.may_publish(asker, None, &outgoing.message)
+        if let Some(publisher_index) = outgoing.unchecked_publisher.take()
+            && !self.state.may_publish(publisher_index, None, &outgoing.message)
         {
             return Err(RouteError::NotAuthorized);
         }
@@ -300,9 +300,9 @@ impl<M: Mode> Shard<M> {
         }
         let message = outgoing.message;
         let claim = self.retained_claim(publisher);
-        let keep = || outgoing.store_message(self.state.memory.ledger());
+        let store = || outgoing.store_message(self.state.memory.ledger());
         let retention =
-            self.state.context.exchange().retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
+            self.state.context.exchange().retain_for(claim.as_ref(), &message, store).map_err(|refused| {
                 let counters = self.state.counters();
                 counters.retained_refused.add(1);
                 counters.retained_refused_for_client.add(u64::from(refused == RetainError::Quota));
@@ -313,7 +313,7 @@ impl<M: Mode> Shard<M> {
         Ok(retention.generation)
     }
 
-    /// Against whose quota a retained message counts, where there is one.
+    /// The quota against which a retained message counts, if there is one.
     pub(crate) fn retained_claim(&self, publisher: MessageSource) -> Option<RetainedClaim> {
         let MessageSource::Session(session) = publisher else { return None };
         let of_user = self.state.quota_state.quotas().of_user.retained;
@@ -347,10 +347,8 @@ impl<M: Mode> Shard<M> {
             RouteError::ContractBroken(broken) => self.refuse_violation(*broken, outgoing),
             RouteError::NotRetained(refused) => {
                 let why = match refused {
-                    RetainError::Limit => "the broker retains as much as it may",
-                    RetainError::Quota => {
-                        "as many retained messages are the client's, or its user's, as may be, or as many bytes"
-                    }
+                    RetainError::Limit => "the limit on retained messages of the broker is reached",
+                    RetainError::Quota => "the quota for retained messages of the client or its user is reached",
                 };
                 Err(MessageRefusal::new(ReasonCode::QuotaExceeded, why))
             }
@@ -366,9 +364,9 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// What the server has said in CONNACK that it does not do.
+    /// Checks a message against the capabilities announced in CONNACK.
     fn check_capabilities(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), Disconnection> {
-        // A message of QoS 0 that is not retained is always offered.
+        // QoS 0 without RETAIN is always supported.
         if (publish.qos() != QoS::AtMostOnce || publish.retain)
             && let max_qos = self.state.connections[index].max_qos(self.state.config.settings().max_qos)
             && let Err(disconnection) = self.check_supported(max_qos, publish.qos(), publish.retain)
@@ -385,16 +383,16 @@ impl<M: Mode> Shard<M> {
         Ok(())
     }
 
-    /// Whether the client has been told that it may publish this.
+    /// Checks a message against the limits in the client's CONNACK, which may be from before a reload.
     #[cold]
     fn check_server_limits(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), ()> {
-        let told = self.state.server_limits(index);
-        let max_qos = self.state.connections[index].max_qos(told.max_qos);
-        let is_allowed = publish.qos() <= max_qos && (told.retain_available || !publish.retain);
+        let announced = self.state.server_limits(index);
+        let max_qos = self.state.connections[index].max_qos(announced.max_qos);
+        let is_allowed = publish.qos() <= max_qos && (announced.retain_available || !publish.retain);
         is_allowed.then_some(()).ok_or(())
     }
 
-    /// Whether there are such messages here at all.
+    /// Checks whether the broker supports messages of this QoS and RETAIN flag.
     #[inline]
     pub(crate) fn check_supported(&self, max_qos: QoS, qos: QoS, retain: bool) -> Result<(), Disconnection> {
         if qos > max_qos {
@@ -406,7 +404,7 @@ impl<M: Mode> Shard<M> {
         Ok(())
     }
 
-    /// The topic by name or alias, and the alias to be remembered for it.
+    /// Resolves the topic by name or alias, with the alias to store for it.
     fn resolve_topic<'a>(
         &mut self,
         index: ConnectionIndex,
@@ -437,7 +435,7 @@ impl<M: Mode> Shard<M> {
         let known = self.state.connections[index].take_incoming_alias(alias);
         match known {
             Some(topic) => Ok(ResolvedTopic { topic: Cow::Owned(topic.into()), alias: Some(alias) }),
-            None => Err(Disconnection(DisconnectReason::ProtocolError, "the topic alias stands for nothing")),
+            None => Err(Disconnection(DisconnectReason::ProtocolError, "the topic alias is not set")),
         }
     }
 
@@ -449,7 +447,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// What must be looked at before a QoS 1 or 2 message is taken on.
+    /// Checks a QoS 1 or 2 message before it is accepted: duplicates and Receive Maximum.
     fn check_before_ack(
         &mut self,
         index: ConnectionIndex,
@@ -459,12 +457,12 @@ impl<M: Mode> Shard<M> {
     ) -> Option<Handled> {
         let held = self.state.sessions[session].held();
         if qos == QoS::ExactlyOnce && held.is_some_and(|held| held.contains(packet_id)) {
-            // Sent again, because our PUBREC was lost: answered again, not delivered again [MQTT-4.3.3-10].
+            // A resend, because our PUBREC was lost: acknowledged again, but not delivered again [MQTT-4.3.3-10].
             let ack = Ack::Received(packet_id, PubRecReason::Success, None);
             self.state.acknowledge(index, ack);
             return Some(Handled::Done);
         }
-        // Each connection begins with the whole quota [MQTT 5.0 section 4.9]: what is held from an earlier one does not count.
+        // Each connection starts with the full quota [MQTT 5.0 section 4.9]: identifiers held from an earlier one do not count.
         let connection = &self.state.connections[index];
         let in_flight = connection.delayed_publish_acks() + usize::from(connection.inbound_qos2());
         if connection.is_v5()
@@ -480,7 +478,7 @@ impl<M: Mode> Shard<M> {
         None
     }
 
-    /// Whether a client may publish to `topic`.
+    /// Checks whether clients can publish to `topic`.
     pub(crate) fn check_topic(&self, topic: &str) -> Result<(), ReasonCode> {
         let settings = self.state.config.settings();
         let levels = || topic.bytes().filter(|byte| *byte == b'/').count() + 1;
@@ -498,26 +496,26 @@ impl<M: Mode> Shard<M> {
 
     fn check_message(&self, publish: &Publish<'_>, topic: &str) -> Result<(), Box<MessageRefusal>> {
         self.check_topic(topic)
-            .map_err(|reason| MessageRefusal::new(reason, "clients may not publish to this topic"))?;
+            .map_err(|reason| MessageRefusal::new(reason, "clients cannot publish to this topic"))?;
         if !publish.payload_is_as_indicated() {
             return Err(MessageRefusal::new(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8 as indicated"));
         }
         if !self.is_payload_allowed(publish.payload.len()) {
             self.state.counters().payloads_too_large.add(1);
-            // Quota exceeded (0x97) would make clients send it again.
+            // With Quota exceeded (0x97), clients would send it again.
             return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, PAYLOAD_TOO_LARGE));
         }
         Ok(())
     }
 
-    /// Whether a message may have so many bytes of payload.
+    /// Whether a payload of this length is allowed.
     #[inline]
     pub(crate) fn is_payload_allowed(&self, bytes: usize) -> bool {
-        let most = self.state.config.settings().payload_bytes;
-        most == 0 || bytes <= most
+        let limit = self.state.config.settings().payload_bytes;
+        limit == 0 || bytes <= limit
     }
 
-    /// Whether a refusal is to cost the publisher its connection.
+    /// Whether a refusal closes the publisher's connection.
     fn ends_connection(&self, index: ConnectionIndex, qos: QoS, refusal: &MessageRefusal) -> bool {
         match refusal.consequence {
             RefusalAction::Never
@@ -532,7 +530,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// The properties of a message that may be retained, with its publisher in front where that is kept.
+    /// The properties of a message with RETAIN, with its publisher in front if publishers are stored.
     #[inline(never)]
     fn retained_properties<'a>(
         &self,
@@ -560,7 +558,7 @@ impl<M: Mode> Shard<M> {
         Some(self.state.clock.now_ms() + u64::from(interval_s) * 1000)
     }
 
-    /// Answers as the QoS demands [MQTT-3.3.4-1].
+    /// Acknowledges a message as its QoS requires [MQTT-3.3.4-1].
     fn answer_publish(
         &mut self,
         index: ConnectionIndex,
@@ -569,8 +567,8 @@ impl<M: Mode> Shard<M> {
         level: AckLevel,
         outcome: Result<bool, Box<MessageRefusal>>,
     ) {
-        // Codes and reason strings are for 5.0. A client of 3.1.1 is told that its message was taken, which is the only
-        // answer it knows but to be cut off.
+        // Reason codes and strings exist only in 5.0. A client of 3.1.1 gets success, because the only alternative is to
+        // close its connection.
         let v5 = self.state.connections[index].is_v5();
         let (reason, why) = match outcome {
             Ok(true) => (ReasonCode::Success, None),
@@ -599,7 +597,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Reading goes on when that shard has caught up.
+    /// Pauses reading until the channel to `shard` has room.
     pub(crate) fn pause_for_shard(&mut self, index: ConnectionIndex, shard: ShardIndex) {
         self.state.counters().publishers_paused_for_shard_queue.add(1);
         self.state.connections[index].pause_reading(PauseReason::ShardChannel);
@@ -607,7 +605,7 @@ impl<M: Mode> Shard<M> {
         self.state.paused_readers.wait_for_shard(shard, id);
     }
 
-    /// Reading goes on when the queue of a session has room. Like one that waits for memory, the client looks again from time to time.
+    /// Pauses reading until the queue of a session has room. As for memory, this is retried from time to time.
     fn pause_for_queue(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
         self.uncount_publish(publish);
         self.state.counters().publishers_paused_for_session_queue.add(1);
@@ -616,7 +614,7 @@ impl<M: Mode> Shard<M> {
         self.state.paused_readers.pause_for_memory(id);
     }
 
-    /// A client of 3.1.1 cannot be told that there is no memory for its message. It is not read from until there is some.
+    /// Pauses a publisher of 3.1.1 until there is memory. That version has no reason code for it.
     fn pause_for_memory(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
         self.uncount_publish(publish);
         self.state.counters().publishers_paused_for_memory.add(1);
@@ -625,7 +623,7 @@ impl<M: Mode> Shard<M> {
         self.state.paused_readers.pause_for_memory(id);
     }
 
-    /// A message is brought again, and counted then.
+    /// Takes back the count of a message that is read again, and counted then.
     pub(crate) fn uncount_publish(&mut self, publish: &Publish<'_>) {
         let counters = self.state.counters();
         counters.publishes_received.subtract(1);
@@ -633,7 +631,7 @@ impl<M: Mode> Shard<M> {
     }
 }
 
-/// The properties that go on to subscribers. They are one piece of the packet unless one among them stays behind.
+/// The properties that are forwarded to subscribers: a slice of the packet, unless one of them is removed.
 #[inline(always)]
 fn forwarded_properties<'a>(publish: &Publish<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     if publish.properties.is_empty() { &[] } else { forwarded_from(&publish.properties, scratch) }
@@ -650,7 +648,7 @@ fn forwarded_from<'a>(properties: &Properties<'a>, scratch: &'a mut Vec<u8>) -> 
     scratch
 }
 
-/// Whether a property does not go on to subscribers.
+/// Whether a property is not forwarded to subscribers.
 fn is_not_forwarded(id: PropertyId) -> bool {
     matches!(id, PropertyId::TopicAlias | PropertyId::MessageExpiryInterval)
 }

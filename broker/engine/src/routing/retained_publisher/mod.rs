@@ -1,7 +1,7 @@
-//! Who published a retained message: kept with the message where `acl.check_retained_publisher` is set.
+//! The publisher of a retained message, stored with the message if `acl.check_retained_publisher` is set.
 //!
-//! It is a user property in front of all others, so that it goes where the message goes: to disk, to other nodes, into a backup. Clients
-//! cannot set it and never receive it.
+//! It is the first user property of the message, so it is stored and replicated with the message: on disk, on other nodes, in backups.
+//! Clients cannot set it and never receive it.
 
 mod steps;
 
@@ -12,10 +12,10 @@ use tautwire_access::{Permissions, Policy, Subject};
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, PropertyId, RawProperty};
 
-/// The user property.
+/// The name of the user property.
 const NAME: &str = "tautwire-publisher";
 
-/// The property up to its value: its identifier, and its name with the length in front.
+/// The encoded property up to its value: the identifier, and the length-prefixed name.
 const BEGINNING: &[u8] = b"\x26\x00\x12tautwire-publisher";
 
 /// The properties of a message that a client may see.
@@ -24,17 +24,17 @@ pub(crate) fn without_publisher<'m>(message: &MessageRef<'m>) -> &'m [u8] {
     if message.retain { split(message.properties).1 } else { message.properties }
 }
 
-/// Whether a client has sent the property itself.
+/// Whether a client has sent the reserved property.
 pub(crate) fn is_forged(properties: &Properties<'_>) -> bool {
     properties.user_properties().any(|(name, _)| name == NAME)
 }
 
-/// Whether this is the property.
+/// Whether `property` is the publisher property.
 pub(crate) fn is_publisher(property: &RawProperty<'_>) -> bool {
     property.id == PropertyId::UserProperty && property.bytes.starts_with(BEGINNING)
 }
 
-/// The publisher, and the other properties.
+/// Splits properties into the publisher and the others.
 fn split(properties: &[u8]) -> (Option<&str>, &[u8]) {
     let found = properties.strip_prefix(BEGINNING).and_then(|rest| {
         let (length, rest) = rest.split_first_chunk()?;
@@ -44,7 +44,7 @@ fn split(properties: &[u8]) -> (Option<&str>, &[u8]) {
     found.map_or((None, properties), |(publisher, rest)| (Some(publisher), rest))
 }
 
-/// What is kept of a publisher, as text: each part with its length in front.
+/// The stored data about a publisher. As text, each part has its length in front.
 #[derive(Debug, PartialEq, Eq)]
 struct PublisherRecord<'a> {
     listener: &'a str,
@@ -78,19 +78,19 @@ impl<'a> PublisherRecord<'a> {
         Some(PublisherRecord { listener, client_id, user, roles })
     }
 
-    /// What it may do by the rules of now. Its claims are not kept.
+    /// The publisher's permissions under the current rules. Its claims are not stored.
     fn permissions(&self, policy: &Arc<Policy>) -> Permissions {
         let PublisherRecord { listener, client_id, user, roles } = self;
         policy.resolve(&Subject { client_id, user: *user, listener, claims: &[], roles })
     }
 }
 
-/// The permissions that were asked for last, by what they are for: retained messages of one publisher often follow each other.
+/// The permissions of the last publisher looked up. Retained messages of one publisher often follow each other.
 #[derive(Debug, Default)]
 pub(crate) struct LastPublisher(Option<(Box<str>, Permissions)>);
 
 impl LastPublisher {
-    /// The permissions of `publisher` by `policy`; `None` where that is no publisher.
+    /// The permissions of `publisher` under `policy`; `None` if `publisher` is not a valid record.
     pub(crate) fn permissions(&mut self, policy: &Arc<Policy>, publisher: &str) -> Option<&Permissions> {
         let is_known = |(known, permissions): &(Box<str>, Permissions)| {
             **known == *publisher && Arc::ptr_eq(permissions.policy(), policy)

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Storing the publisher with a retained message, and checking it on delivery.
 
 use tautwire_message::MessageRef;
 
@@ -10,7 +10,7 @@ use crate::routing::contracts::append_user_property;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// Writes the publisher of a message that is to be retained, where it is kept.
+    /// Appends the publisher to the properties of a retained message, if publishers are stored.
     pub(crate) fn append_publisher(&self, index: ConnectionIndex, client_id: &str, properties: &mut Vec<u8>) {
         if !self.config.settings().check_retained_publisher {
             return;
@@ -26,7 +26,7 @@ impl<M: Mode> ShardState<M> {
         append_user_property(properties, NAME, &publisher.to_text());
     }
 
-    /// Whether a retained message is not sent to new subscribers, because its publisher may not publish it any more.
+    /// Whether a retained message is withheld from new subscribers because its publisher is no longer allowed to publish it.
     pub(crate) fn is_withheld(&mut self, message: &MessageRef<'_>) -> bool {
         if !self.config.settings().check_retained_publisher || !self.config.access().has_rules() {
             return false;

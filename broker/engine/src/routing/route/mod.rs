@@ -1,4 +1,4 @@
-//! From a published message to the sessions that want it.
+//! Routing of a published message to the sessions with a matching subscription.
 
 mod steps;
 
@@ -18,47 +18,47 @@ use crate::routing::contracts::ViolatedContract;
 use crate::routing::metered::Meters;
 use crate::session::slow_consumer::SlowConsumer;
 
-/// A subscription with which its session came from another node. It is as if it had always been there.
+/// The generation of a subscription that migrated here with its session. It is treated as if it had always existed here.
 pub(crate) const MIGRATED: u64 = 0;
 
-/// A subscription of one of the shard's sessions, as the tree holds it.
+/// A subscription of one of the shard's sessions, as stored in the filter tree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subscription {
     pub(crate) session: SessionIndex,
     pub(crate) identifier: Option<SubscriptionId>,
-    /// The exchange's generation when the subscription was made, or [`MIGRATED`].
+    /// The exchange's generation when the subscription was created, or [`MIGRATED`].
     pub(crate) since: u64,
     pub(crate) qos: QoS,
     pub(crate) no_local: bool,
     pub(crate) retain_as_published: bool,
-    /// The format in which payloads are wanted.
+    /// The requested payload format.
     pub(crate) format: Option<Format>,
-    /// The filter says so itself, and the same filter without that may be there too.
+    /// The filter names the format (`$as/…`). The same session may also have the filter without a format.
     pub(crate) by_filter: bool,
-    /// The session is written down.
+    /// The session is persistent.
     pub(crate) is_persistent: bool,
 }
 
 impl Subscription {
-    /// What tells subscriptions of one filter apart.
+    /// The key of a subscription among those with the same filter.
     pub(crate) fn key(&self) -> (SessionIndex, Option<Format>, bool) {
         (self.session, self.format, self.by_filter)
     }
 }
 
-/// What a topic matches, as the cache holds it.
+/// The subscriptions, routes and contract that match a topic, as stored in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Matches {
-    /// Sorted by format, those without one first, then by session.
+    /// Sorted by format (none first), then by session.
     pub(crate) subscriptions: Vec<Subscription>,
-    /// How many want payloads as they were published.
+    /// The number of subscriptions without a requested format.
     plain: usize,
     pub(crate) routes: Routes,
-    /// The contract that payloads must keep to.
+    /// The contract that payloads must satisfy.
     pub(crate) contract: Option<Arc<Contract>>,
-    /// Names the entry; `None` for what is not remembered.
+    /// Identifies the cache entry; `None` if the result is not cached.
     stamp: Option<TopicStamp>,
-    /// The filters by which its messages are counted.
+    /// The metered filters that match the topic.
     meters: Meters,
 }
 
@@ -75,10 +75,10 @@ impl Reusable for Matches {
 }
 
 impl Matches {
-    fn take_from(&mut self, tree: &FilterTree<Subscription>, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) {
+    fn take_from(&mut self, tree: &FilterTree<Subscription>, topic: &str, is_selected: impl Fn(SessionIndex) -> bool) {
         let Matches { subscriptions, plain, .. } = self;
         tree.matches(topic, &mut |_, found| {
-            subscriptions.extend(found.iter().filter(|subscription| is_meant(subscription.session)));
+            subscriptions.extend(found.iter().filter(|subscription| is_selected(subscription.session)));
         });
         subscriptions.sort_unstable_by_key(|subscription| (subscription.format, subscription.session));
         *plain = subscriptions.partition_point(|subscription| subscription.format.is_none());
@@ -86,90 +86,95 @@ impl Matches {
 }
 
 impl Matches {
-    /// Whether there is a session among all who want QoS 1 or 2 that is written down, on whichever shard.
+    /// Whether any matching subscription of QoS 1 or 2, on any shard, belongs to a persistent session.
     pub(crate) fn has_persistent(&self) -> bool {
-        let wants_kept =
+        let is_persistent =
             |subscription: &Subscription| subscription.is_persistent && subscription.qos != QoS::AtMostOnce;
         !self.routes.persistent.is_empty()
-            || self.subscriptions.iter().any(wants_kept)
+            || self.subscriptions.iter().any(is_persistent)
             || self.routes.shares.iter().any(|group| group.is_persistent())
     }
 }
 
 impl SubscriptionTable {
-    /// The subscriptions of some sessions that match a topic.
-    pub(crate) fn find_for_sessions(&self, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
+    /// The subscriptions of selected sessions that match a topic.
+    pub(crate) fn find_for_sessions(&self, topic: &str, is_selected: impl Fn(SessionIndex) -> bool) -> Matches {
         let mut matches = Matches::default();
-        matches.take_from(&self.tree, topic, is_meant);
+        matches.take_from(&self.tree, topic, is_selected);
         matches
     }
 
-    /// The subscriptions of some sessions that match a topic, were made while the session was served here, and no later than `generation`.
+    /// The matching subscriptions of selected sessions that were created on this node, no later than `generation`.
     #[cold]
-    pub(crate) fn find_local(&self, topic: &str, generation: u64, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
-        let mut matches = self.find_for_sessions(topic, is_meant);
+    pub(crate) fn find_local(
+        &self,
+        topic: &str,
+        generation: u64,
+        is_selected: impl Fn(SessionIndex) -> bool,
+    ) -> Matches {
+        let mut matches = self.find_for_sessions(topic, is_selected);
         matches.subscriptions.retain(|held| held.since != MIGRATED && held.since <= generation);
         matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         matches
     }
 
-    /// The subscriptions of some sessions by which they get acknowledged messages of a topic.
-    pub(crate) fn find_acknowledged(&self, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
-        let mut matches = self.find_for_sessions(topic, is_meant);
+    /// The matching subscriptions of selected sessions with QoS 1 or 2.
+    pub(crate) fn find_acknowledged(&self, topic: &str, is_selected: impl Fn(SessionIndex) -> bool) -> Matches {
+        let mut matches = self.find_for_sessions(topic, is_selected);
         matches.subscriptions.retain(|subscription| subscription.qos != QoS::AtMostOnce);
         matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         matches
     }
 }
 
-/// Why a message went to nobody.
+/// Why a message was not routed.
 #[derive(Debug)]
 pub(crate) enum RouteError {
     /// The access rules do not allow it.
     NotAuthorized,
-    /// It breaks the contract of its topic.
+    /// It violates the contract of its topic.
     ContractBroken(Box<ViolatedContract>),
-    /// It may not be retained.
+    /// It cannot be retained.
     NotRetained(RetainError),
-    /// There is no memory to keep it for those who want it.
+    /// There is no memory to queue it for its receivers.
     NoMemory,
-    /// The queue of somebody who wants it is full, and the publisher takes the consequence.
+    /// The queue of a receiver is full, and the policy affects the publisher.
     QueueFull(SlowConsumer),
-    /// The channel to a shard is full on which somebody may want it.
+    /// The channel to a shard with possible receivers is full.
     Congested(ShardIndex),
     /// The queue of a shared subscription has no room for it.
     ShareQueueFull,
-    /// The log does not take what would have to be kept.
+    /// The message must be persisted, and the log accepts no writes.
     DiskUnavailable(LogState),
 }
 
-/// Where a message comes from.
+/// The source of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageSource {
     /// A session of this shard.
     Session(SessionIndex),
     /// The broker itself, or a session that has ended.
     Broker,
-    /// Another shard. It has seen to shared subscriptions and to the other shards.
+    /// Another shard, which has already handled shared subscriptions and the other shards.
     Shard,
-    /// A log of several nodes, or another node, which brings it to all shards. The session of its publisher where that is here.
+    /// A replicated log or another node, which delivers it to all shards. The publisher's session, if it is on this shard.
     Log(Option<SessionIndex>),
 }
 
 impl MessageSource {
-    /// Whether each shard gets the message by itself.
+    /// Whether each shard receives the message independently.
     #[inline]
     pub(crate) fn reaches_all_shards(self) -> bool {
         matches!(self, MessageSource::Shard | MessageSource::Log(_))
     }
 }
 
-/// The shard's subscriptions and what is remembered of looking them up.
+/// The shard's subscriptions, and the cache of lookups.
 #[derive(Debug, Default)]
 pub(crate) struct SubscriptionTable {
     pub(crate) tree: FilterTree<Subscription>,
     cache: MatchCache<Matches>,
     stamps: TopicStamps,
-    /// Counts the changes of the tree and of the contracts.
+    /// Incremented on every change of the tree or the contracts.
     pub(crate) generation: u64,
 }

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! The steps of routing: lookup, delivery on this shard, and forwarding to other shards.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> Shard<M> {
-    /// Hands a message to everybody who wants it; says whether anybody does. `published_at` is the exchange's generation
-    /// at which it was published.
+    /// Routes a message to all receivers. Returns whether there are any. `published_at` is the exchange's generation
+    /// at which the message was published.
     ///
     /// # Errors
-    /// It breaks its contract, or there is no memory for it, if that has not been looked at before.
+    /// The message violates its contract, or there is no memory for it, unless that has been checked before.
     pub(crate) fn route(
         &mut self,
         outgoing: &mut OutgoingPublish<'_>,
@@ -41,8 +41,8 @@ impl<M: Mode> Shard<M> {
         {
             return Err(RouteError::Congested(shard));
         }
-        if let Some(asker) = outgoing.unchecked_publisher.take()
-            && !state.may_publish(asker, matches.stamp, &outgoing.message)
+        if let Some(publisher_index) = outgoing.unchecked_publisher.take()
+            && !state.may_publish(publisher_index, matches.stamp, &outgoing.message)
         {
             return Err(RouteError::NotAuthorized);
         }
@@ -58,9 +58,9 @@ impl<M: Mode> Shard<M> {
         }
 
         let contract = matches.contract.as_deref();
-        let goes_further = state.outboxes.shards() > 1 || !matches.routes.shares.is_empty();
+        let has_other_receivers = state.outboxes.shards() > 1 || !matches.routes.shares.is_empty();
         if contract.is_some()
-            && goes_further
+            && has_other_receivers
             && !publisher.reaches_all_shards()
             && state.context.requested_formats().are_requested()
         {
@@ -96,7 +96,7 @@ impl<M: Mode> Shard<M> {
         Ok(matched)
     }
 
-    /// Lets a message in that is to be retained before it is routed, or refuses it.
+    /// Admits or refuses a message that is to be retained, before it is routed.
     pub(crate) fn admit_retained(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<(), RouteError> {
         let Shard { state, table, .. } = self;
         let SubscriptionTable { tree, cache, stamps, generation } = table;
@@ -106,7 +106,7 @@ impl<M: Mode> Shard<M> {
         Ok(())
     }
 
-    /// The shard for which a message that is to be retained cannot be taken on now, if there is one.
+    /// The shard whose full channel prevents a message from being accepted and retained now, if any.
     pub(crate) fn congested(&mut self, outgoing: &OutgoingPublish<'_>, publisher: MessageSource) -> Option<ShardIndex> {
         if !self.state.outboxes.is_full() {
             return None;
@@ -117,7 +117,7 @@ impl<M: Mode> Shard<M> {
         state.congested(outgoing, publisher, matches)
     }
 
-    /// Whether somebody may want messages of `topic` in another format than they are published in.
+    /// Whether messages of `topic` may have to be transcoded for a subscriber.
     pub(crate) fn needs_transcoding(&mut self, topic: &str) -> bool {
         let Shard { state, table, .. } = self;
         if !state.context.requested_formats().are_requested() {
@@ -128,24 +128,24 @@ impl<M: Mode> Shard<M> {
         matches.plain < matches.subscriptions.len() || !matches.routes.shares.is_empty()
     }
 
-    /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
-    /// much to write, tells with how many to begin again when [`Shard::accepts_batches`] holds again.
+    /// Receives a batch from another shard, without its first `from` entries. If the work budget ends before the batch, returns
+    /// the entry to continue with once [`Shard::accepts_batches`] returns true again.
     pub(crate) fn receive_batch(&mut self, sender: ShardIndex, batch: &Batch, from: usize) -> Option<usize> {
         let mut budget = FanOutBudget::begin(&self.state);
         let mut done = from;
-        let mut taken = None;
+        let mut transfer = None;
         for Entry { content, forwarded } in batch.entries().skip(from) {
             if !self.state.work_budget.can_transcode() {
                 break;
             }
             if let Some(number) = forwarded {
                 M::begin_transfer(&mut self.state, &content);
-                taken = Some(number);
+                transfer = Some(number);
             }
             let len = match content {
                 BatchPayload::Route { message, generation, transcodings } => {
                     let len = message.stored_bytes();
-                    // The shard that it was published on has held it to its contract.
+                    // The publisher's shard has checked the contract.
                     let mut outgoing = OutgoingPublish {
                         is_checked: true,
                         is_admitted: true,
@@ -175,7 +175,7 @@ impl<M: Mode> Shard<M> {
                 break;
             }
         }
-        if let Some(number) = taken {
+        if let Some(number) = transfer {
             M::end_transfer(&mut self.state, sender, number);
         }
         self.disconnect_overruns();
@@ -186,16 +186,16 @@ impl<M: Mode> Shard<M> {
     }
 }
 
-/// How often a message's topic is looked up.
+/// How often the topic of a message is looked up.
 #[derive(Clone, Copy)]
 enum Lookup {
     Only,
-    /// Once more when it is routed.
+    /// It is looked up again when the message is routed.
     Ahead,
 }
 
-/// What a topic matches. It is looked up where it is not in the cache.
-// Always in `route`: this is the way of every message.
+/// Looks up a topic in the cache, or else in the tree and the exchange.
+// Inlined into `route`, the hot path of every message.
 #[inline(always)]
 fn find<'c, M: Mode>(
     tree: &FilterTree<Subscription>,
@@ -206,7 +206,7 @@ fn find<'c, M: Mode>(
     topic: &str,
     look: Lookup,
 ) -> &'c Matches {
-    // Both numbers only ever grow, so their sum is new whenever one of them is.
+    // Both numbers only grow, so the sum changes whenever one of them does.
     let generation = generation + state.context.exchange().generation();
     let fill = |matches: &mut Matches| {
         matches.take_from(tree, topic, |_| true);
@@ -222,8 +222,8 @@ fn find<'c, M: Mode>(
 }
 
 impl<M: Mode> ShardState<M> {
-    /// Delivers a message to all whom a topic matches on this shard; says whether there is anybody.
-    // Always in `route`: this is the way of every message.
+    /// Delivers a message to all matching subscriptions of this shard. Returns whether there are any.
+    // Inlined into `route`, the hot path of every message.
     #[inline(always)]
     pub(crate) fn deliver_to_all(
         &mut self,
@@ -241,7 +241,7 @@ impl<M: Mode> ShardState<M> {
         matched
     }
 
-    /// Tells those who watch, and who wants traces, of a message that has been handed to those whom a topic matches on this shard.
+    /// Notifies taps and traces of a message that has been delivered on this shard.
     #[cold]
     fn notify_observers(
         &mut self,
@@ -254,22 +254,22 @@ impl<M: Mode> ShardState<M> {
             self.notify_taps(&outgoing.message, publisher);
         }
         let Routes { shards, shares, .. } = &matches.routes;
-        // One copy a session, at the highest of their QoS.
+        // One copy per session, at the highest QoS of its matching subscriptions.
         let audience = Audience::of(publisher, published_at);
-        let receivers = matches.subscriptions.chunk_by(|a, b| a.session == b.session).filter_map(|own| {
-            let wanted = own.iter().filter(|subscription| audience.has(subscription));
-            let highest = wanted.max_by_key(|subscription| subscription.qos)?;
+        let receivers = matches.subscriptions.chunk_by(|a, b| a.session == b.session).filter_map(|of_session| {
+            let eligible = of_session.iter().filter(|subscription| audience.includes(subscription));
+            let highest = eligible.max_by_key(|subscription| subscription.qos)?;
             Some((highest.session, highest.qos.min(outgoing.message.qos)))
         });
         let mut receivers = receivers.peekable();
-        let is_wanted =
+        let has_receivers =
             receivers.peek().is_some() || !shares.is_empty() || shards.without(self.context.shard()).next().is_some();
-        let reason = if is_wanted { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers };
+        let reason = if has_receivers { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers };
         self.trace(&outgoing.message, publisher, reason, receivers);
     }
 
-    /// One copy a session, however many of its subscriptions match [MQTT-3.3.4-2].
-    // Always in `route`: this is the way of every message.
+    /// Delivers one copy per session, however many of its subscriptions match [MQTT-3.3.4-2].
+    // Inlined into `route`, the hot path of every message.
     #[inline(always)]
     fn deliver_matches(
         &mut self,
@@ -278,15 +278,19 @@ impl<M: Mode> ShardState<M> {
         publisher: MessageSource,
         published_at: u64,
     ) -> bool {
-        // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
+        // Checked once for all receivers. A message of QoS 1 or 2 was admitted already, and its receivers share one copy.
         outgoing.has_room = outgoing.message.qos == QoS::AtMostOnce
             && !M::may_be_known(&outgoing.message)
             && self.memory.reserve_memory(0, found.len() * outgoing.message.payload.len());
         let audience = Audience::of(publisher, published_at);
         match found {
             [] => false,
-            [only] if audience.has(only) => {
-                self.deliver(only.session, outgoing, terms(only, outgoing, only.identifier.as_slice(), false));
+            [only] if audience.includes(only) => {
+                self.deliver(
+                    only.session,
+                    outgoing,
+                    delivery_options(only, outgoing, only.identifier.as_slice(), false),
+                );
                 true
             }
             [_] => false,
@@ -294,7 +298,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    // Not in `route`, where most messages have one receiver on a shard.
+    // Not inlined into `route`: most messages have one receiver on a shard.
     #[inline(never)]
     fn deliver_to_many(
         &mut self,
@@ -308,26 +312,26 @@ impl<M: Mode> ShardState<M> {
         let mut matched = false;
         while let Some(first) = rest.first() {
             let count = rest.iter().take_while(|subscription| subscription.session == first.session).count();
-            let (own, others) = rest.split_at(count);
+            let (of_session, others) = rest.split_at(count);
             rest = others;
-            if let [only] = own {
-                if audience.has(only) {
+            if let [only] = of_session {
+                if audience.includes(only) {
                     matched = true;
-                    let terms = terms(only, outgoing, only.identifier.as_slice(), true);
-                    if !self.send_copy(&mut copies, only, terms.retain, outgoing) {
-                        self.deliver(only.session, outgoing, terms);
+                    let options = delivery_options(only, outgoing, only.identifier.as_slice(), true);
+                    if !self.send_copy(&mut copies, only, options.retain, outgoing) {
+                        self.deliver(only.session, outgoing, options);
                     }
                 }
             } else {
-                let wanted = |subscription: &&Subscription| audience.has(subscription);
-                matched |= self.deliver_overlapping(own.iter().filter(wanted), outgoing);
+                let is_eligible = |subscription: &&Subscription| audience.includes(subscription);
+                matched |= self.deliver_overlapping(of_session.iter().filter(is_eligible), outgoing);
             }
         }
         self.record_copies(&copies, outgoing);
         matched
     }
 
-    /// The same for the subscriptions that want one format.
+    /// Delivers a message to the subscriptions of one format. The message is in that format already.
     pub(crate) fn deliver_same_format(
         &mut self,
         found: &[Subscription],
@@ -340,23 +344,23 @@ impl<M: Mode> ShardState<M> {
 
     fn deliver_overlapping<'s>(
         &mut self,
-        wanted: impl Iterator<Item = &'s Subscription> + Clone,
+        subscriptions: impl Iterator<Item = &'s Subscription> + Clone,
         outgoing: &mut OutgoingPublish<'_>,
     ) -> bool {
-        let Some(highest) = wanted.clone().max_by_key(|subscription| subscription.qos) else { return false };
+        let Some(highest) = subscriptions.clone().max_by_key(|subscription| subscription.qos) else { return false };
         // [MQTT-3.3.4-4]
         let identifiers: Vec<SubscriptionId> =
-            wanted.clone().filter_map(|subscription| subscription.identifier).collect();
+            subscriptions.clone().filter_map(|subscription| subscription.identifier).collect();
         let merged = Subscription {
-            retain_as_published: wanted.clone().any(|subscription| subscription.retain_as_published),
+            retain_as_published: subscriptions.clone().any(|subscription| subscription.retain_as_published),
             ..*highest
         };
-        let terms = terms(&merged, outgoing, &identifiers, true);
-        self.deliver(merged.session, outgoing, terms);
+        let options = delivery_options(&merged, outgoing, &identifiers, true);
+        self.deliver(merged.session, outgoing, options);
         true
     }
 
-    /// `is_persistent`: sessions there that are written down may want it.
+    /// Forwards a message to another shard. `is_persistent` says whether persistent sessions there may receive it.
     fn send_to_shard(
         &mut self,
         shard: ShardIndex,
@@ -388,39 +392,39 @@ impl<M: Mode> ShardState<M> {
     }
 }
 
-/// Which subscriptions get a message, of those that its topic matches: found out once for all of them.
+/// Which of the matching subscriptions get a message. Determined once for all of them.
 #[derive(Debug, Clone, Copy)]
 enum Audience {
     All,
-    /// All but those of this session that want nothing of its own.
-    Others(SessionIndex),
-    /// Those that were made before this generation of the exchange, or in it.
-    Former(u64),
+    /// All except subscriptions of this session with No Local.
+    ExceptNoLocal(SessionIndex),
+    /// Those that were created in this generation of the exchange or before.
+    CreatedUntil(u64),
 }
 
 impl Audience {
     #[inline]
     fn of(publisher: MessageSource, published_at: u64) -> Audience {
         match publisher {
-            MessageSource::Session(session) | MessageSource::Log(Some(session)) => Audience::Others(session),
+            MessageSource::Session(session) | MessageSource::Log(Some(session)) => Audience::ExceptNoLocal(session),
             MessageSource::Broker | MessageSource::Log(None) => Audience::All,
-            MessageSource::Shard => Audience::Former(published_at),
+            MessageSource::Shard => Audience::CreatedUntil(published_at),
         }
     }
 
     #[inline]
-    fn has(self, subscription: &Subscription) -> bool {
+    fn includes(self, subscription: &Subscription) -> bool {
         match self {
             // [MQTT-3.8.3-3]
-            Audience::Others(publisher) => !(subscription.no_local && publisher == subscription.session),
+            Audience::ExceptNoLocal(publisher) => !(subscription.no_local && publisher == subscription.session),
             Audience::All => true,
-            // Published before the subscription was made: what was retained of it has been sent already.
-            Audience::Former(published_at) => published_at >= subscription.since,
+            // A message from before the subscription was already sent to it as a retained message, if it was retained.
+            Audience::CreatedUntil(published_at) => published_at >= subscription.since,
         }
     }
 }
 
-fn terms<'a>(
+fn delivery_options<'a>(
     subscription: &Subscription,
     outgoing: &OutgoingPublish<'_>,
     subscription_ids: &'a [SubscriptionId],

@@ -1,5 +1,7 @@
-//! Searches for the retained messages that subscriptions are owed. Each turn has so many steps for all of them; what is not
-//! done by then goes on in the next turn, so that nobody waits for another's wildcards.
+//! Scans for the retained messages that match new subscriptions.
+//!
+//! Each turn has a limited number of steps for all scans; unfinished ones continue in the next turn. So a client does not wait for
+//! the wildcards of another.
 
 mod steps;
 
@@ -11,35 +13,34 @@ use tautwire_router::{Exchange, Progress, Scan, SessionKey};
 use crate::connection::connections::Replay;
 use crate::index::ConnectionId;
 
-/// Steps of all searches of a shard in one turn: less than half a millisecond.
+/// Steps of all scans of a shard in one turn: less than half a millisecond.
 const TURN_STEPS: u64 = 16 << 10;
 
-/// Bytes of retained messages that searches give to clients in one turn, and about what each message takes besides its payload. A
-/// turn with more would keep others waiting.
+/// Bytes of retained messages that are sent to clients in one turn. More would delay other clients.
 const TURN_MAX_BYTES: usize = 256 << 10;
 
+/// The approximate cost of each message besides its payload.
 const MESSAGE_BYTES: usize = 128;
 
-/// To look at a byte of a payload and turn it into another format takes as long as to give so many to a client: it may
-/// become forty times as long.
+/// Transcoding one byte of a payload costs as much as sending this many: the result may be forty times as long.
 const TRANSCODE_FACTOR: usize = 16;
 
-/// Steps for one client at a time.
+/// Steps of one client before another has its turn.
 pub(crate) const CLIENT_STEPS: u64 = 2 << 10;
 
-/// Searches that have not come to their end.
+/// Unfinished scans.
 #[derive(Debug)]
 pub(crate) struct Scans {
-    /// Steps left for this turn.
+    /// Steps left in this turn.
     left: u64,
-    /// Bytes left for this turn.
+    /// Bytes left in this turn.
     left_bytes: usize,
-    /// Some have been used, or searches wait.
+    /// Steps were used in this turn, or scans are waiting.
     is_active: bool,
-    /// Connections whose first replay waits for more steps. Each is here once.
+    /// Connections whose first replay waits for more steps, without duplicates.
     waiting: VecDeque<ConnectionId>,
-    /// What sessions were owed whose connection has gone.
-    settling: VecDeque<(SessionKey, Replay)>,
+    /// Replays of sessions that are now offline. Their messages go to the session's queue.
+    offline_replays: VecDeque<(SessionKey, Replay)>,
 }
 
 impl Default for Scans {
@@ -49,13 +50,13 @@ impl Default for Scans {
             left_bytes: TURN_MAX_BYTES,
             is_active: false,
             waiting: VecDeque::new(),
-            settling: VecDeque::new(),
+            offline_replays: VecDeque::new(),
         }
     }
 }
 
 impl Scans {
-    /// Goes on with `scan`, with steps of this turn and of `portion`.
+    /// Continues `scan`, limited by the steps of this turn and of `portion`.
     pub(crate) fn next(&mut self, exchange: &Exchange, scan: &mut Scan, portion: &mut u64) -> Progress {
         if self.left_bytes == 0 {
             self.is_active = true;
@@ -72,25 +73,26 @@ impl Scans {
 }
 
 impl Scans {
-    /// A message that was found goes to its client.
+    /// Counts a message that is sent to its client.
     #[inline]
     pub(crate) fn spend(&mut self, payload_bytes: usize) {
         self.left_bytes = self.left_bytes.saturating_sub(MESSAGE_BYTES + payload_bytes);
     }
 
-    /// A payload is turned into another format, whatever comes of it.
+    /// Counts a payload that is transcoded, even if that fails.
     pub(crate) fn spend_on_transcoding(&mut self, payload_bytes: usize) {
         self.left_bytes = self.left_bytes.saturating_sub(payload_bytes.saturating_mul(TRANSCODE_FACTOR));
     }
 
-    /// What a session is owed goes on to be put into its queue.
-    pub(crate) fn continue_settling(&mut self, owed: (SessionKey, Replay)) {
-        self.settling.push_back(owed);
+    /// Continues to move the replay of an offline session to its queue.
+    pub(crate) fn continue_settling(&mut self, replay: (SessionKey, Replay)) {
+        self.offline_replays.push_back(replay);
         self.is_active = true;
     }
 
-    /// A session is owed nothing more for a subscription that it has given up.
+    /// Cancels the replays for a subscription that a session has ended.
     pub(crate) fn cancel_replay(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
-        self.settling.retain(|(key, owed)| key != session || owed.scan.filter() != filter || owed.format != format);
+        self.offline_replays
+            .retain(|(key, replay)| key != session || replay.scan.filter() != filter || replay.format != format);
     }
 }

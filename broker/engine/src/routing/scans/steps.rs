@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Continuing scans, turn by turn.
 
 use super::{TURN_MAX_BYTES, TURN_STEPS};
 use crate::connection::connections::Replay;
@@ -8,23 +8,24 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> Shard<M> {
-    /// Whether searches wait for the next turn.
+    /// Whether scans are waiting for the next turn.
     #[inline]
     pub(crate) fn has_scans(&self) -> bool {
-        self.state.scans.is_active && (!self.state.scans.waiting.is_empty() || !self.state.scans.settling.is_empty())
+        self.state.scans.is_active
+            && (!self.state.scans.waiting.is_empty() || !self.state.scans.offline_replays.is_empty())
     }
 
-    /// Goes on with the searches that wait, each in its turn.
+    /// Continues the waiting scans, in rotation.
     #[inline]
     pub(crate) fn continue_scans(&mut self) {
         if self.state.scans.is_active {
-            self.state.scan();
+            self.state.run_scans();
         }
     }
 }
 
 impl<M: Mode> ShardState<M> {
-    /// The search for the connection's first replay goes on later.
+    /// Defers the scan for the connection's first replay.
     #[cold]
     pub(crate) fn defer_scan(&mut self, index: ConnectionIndex) {
         if self.connections[index].defer_scan() {
@@ -34,27 +35,27 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// What the session is owed goes on to be put into its queue later.
+    /// Defers moving a replay to the queue of an offline session.
     #[cold]
-    pub(crate) fn defer_settling(&mut self, session: SessionIndex, replay: Replay) {
+    pub(crate) fn defer_offline_replay(&mut self, session: SessionIndex, replay: Replay) {
         self.counters().retained_scans_deferred.add(1);
         let key = self.sessions.key(session);
-        self.scans.settling.push_back((key, replay));
+        self.scans.offline_replays.push_back((key, replay));
     }
 
     #[cold]
-    fn scan(&mut self) {
+    fn run_scans(&mut self) {
         self.scans.left = TURN_STEPS;
         self.scans.left_bytes = TURN_MAX_BYTES;
         self.scans.is_active = false;
         while self.scans.left > 0 && self.scans.left_bytes > 0 {
-            let settling = self.scans.settling.pop_front();
+            let offline = self.scans.offline_replays.pop_front();
             let waiting = self.scans.waiting.pop_front();
-            if settling.is_none() && waiting.is_none() {
+            if offline.is_none() && waiting.is_none() {
                 return;
             }
             self.scans.is_active = true;
-            if let Some((key, replay)) = settling
+            if let Some((key, replay)) = offline
                 && let Some(session) = self.sessions.at(&key)
             {
                 self.finish_replay(Some(session), replay);

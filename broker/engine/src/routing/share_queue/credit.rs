@@ -1,4 +1,4 @@
-//! What members of shared subscriptions can take, and who is told of it.
+//! Credit of the members of shared subscriptions, and its reports to the queues.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::mutant::{Mutant, is};
 use crate::routing::publish_packets::OutgoingPublish;
 use crate::shard::ShardState;
 
-/// Queues that one member tells of its room at a time, so that it costs a bounded number of steps.
+/// Queues to which one member reports its credit at a time. Bounds the cost of a report.
 const REPORTS_MAX: usize = 32;
 
 impl<M: Mode> ShardState<M> {
-    /// Sends what waits for the client of `session`, as far as the client's window and output allow, and grants what room is left to its
-    /// shared subscriptions.
+    /// Sends pending messages to the client of `session`, as far as its window and output allow, and grants the remaining capacity as
+    /// credit to its shared subscriptions.
     #[inline]
     pub(crate) fn send_pending(&mut self, session: SessionIndex) {
         if let Some(index) = self.sessions.connection(session)
@@ -30,25 +30,25 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Grants the room that a member of shared subscriptions has now, and reports it where messages wait for it.
+    /// Updates the credit of a member of shared subscriptions, and reports it to queues that requested it.
     #[cold]
     #[inline(never)]
     pub(crate) fn update_credit(&mut self, session: SessionIndex) {
-        let Some(room) = self.sessions.member_credit(session).cloned() else { return };
-        if !room.grant(self.available_credit(session)) || !M::QUEUES_SHARED {
+        let Some(credit) = self.sessions.member_credit(session).cloned() else { return };
+        if !credit.grant(self.available_credit(session)) || !M::QUEUES_SHARED {
             return;
         }
         let member = self.sessions.key(session);
-        let (shares, are_left) = room.take_requests(REPORTS_MAX);
+        let (shares, has_more) = credit.take_requests(REPORTS_MAX);
         for share in &shares {
             self.report_to_queue(share, member);
         }
-        if are_left {
+        if has_more {
             self.share_queues.unanswered.push_back(member);
         }
     }
 
-    /// Goes on with members that have room for more queues than were told of it.
+    /// Continues the credit reports of members with many queues.
     pub(crate) fn report_to_more_queues(&mut self) {
         for member in std::mem::take(&mut self.share_queues.unanswered) {
             if let Some(session) = self.sessions.at(&member) {
@@ -57,7 +57,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Tells the shard with the queue of a shared subscription that a member has room, or has left.
+    /// Reports to the queue of a shared subscription that a member has credit, or has left.
     pub(crate) fn report_to_queue(&mut self, share: &Arc<str>, member: SessionKey) {
         if is(Mutant::ForgetsToReportRoom) {
             return;
@@ -73,8 +73,8 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// How many messages of shared subscriptions the client of a session may be sent now. They do not wait in the session's queue, where
-    /// other members could not take them.
+    /// The number of messages of shared subscriptions that can be sent to a session's client now. They are never queued in the session,
+    /// where other members could not receive them.
     fn available_credit(&mut self, session: SessionIndex) -> usize {
         let Some(index) = self.sessions.connection(session) else { return 0 };
         if !self.connections[index].is_open() {
@@ -83,7 +83,7 @@ impl<M: Mode> ShardState<M> {
         if self.free_packet_id(session, index).is_none() || !self.has_room_for(session, 1) || self.is_stuck(session) {
             return 0;
         }
-        // What is on its way must find room when it arrives.
+        // Messages in transit must find room on arrival.
         let pending_bytes = self.connections[index].pending_bytes();
         if pending_bytes > 0 && pending_bytes + self.in_transit_max_bytes() > self.memory.output_max_bytes() {
             return 0;
@@ -92,7 +92,7 @@ impl<M: Mode> ShardState<M> {
         send_maximum.saturating_sub(self.sessions[session].outbound().map_or(0, |outbound| outbound.in_flight()))
     }
 
-    /// Whether a message that was picked for a member can be sent to it at once. Otherwise it goes to the queue of its group.
+    /// Whether a message can be sent to the picked member immediately. Otherwise it goes to the queue of the group.
     pub(crate) fn can_start_shared(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         if delivery.qos == QoS::AtMostOnce || !M::QUEUES_SHARED {
             return true;
@@ -101,13 +101,13 @@ impl<M: Mode> ShardState<M> {
         self.free_packet_id(session, index).is_some() && self.has_room_for(session, delivery.counted_bytes())
     }
 
-    /// A message has reached a member that has no room for it after all: messages of other subscriptions have taken it, or the client has
-    /// gone.
+    /// Returns a message to the queue of its group, because its member has no room any more: messages of other subscriptions have taken
+    /// it, or the client has disconnected.
     #[cold]
     pub(crate) fn return_to_group(&mut self, session: SessionIndex, delivery: &PendingMessage) {
-        // Until something is acknowledged, or the client has taken output, it would be the same again.
-        if let Some(room) = self.sessions.member_credit(session) {
-            room.grant(0);
+        // No credit until the client has acknowledged something or read output: the next message would be returned as well.
+        if let Some(credit) = self.sessions.member_credit(session) {
+            credit.grant(0);
         }
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         match (group, delivery.message.loaded()) {

@@ -1,4 +1,4 @@
-//! Messages leave the queue of a shared subscription, as members have room.
+//! Draining the queue of a shared subscription, as members have credit.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::scheduling::work_budget::JOB_SLICE_STEPS;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// What came of looking at the front of a queue.
+/// The result of one step of draining.
 enum DrainResult {
-    /// A message has left it.
+    /// A message has left the queue.
     One,
-    /// Nothing waits, no member has room, or the front must be read from disk first.
+    /// The queue is empty, no member has credit, or the front must be read from disk first.
     Stopped,
 }
 
 impl<M: Mode> Shard<M> {
-    /// Gives messages of a queue to members with room.
+    /// Sends messages of a queue to members with credit, one slice of the job.
     pub(crate) fn drain(&mut self, share: Arc<str>) -> (JobProgress, usize) {
         for step in 0..JOB_SLICE_STEPS {
             if !self.state.work_budget.can_transcode() {
@@ -44,19 +44,19 @@ impl<M: Mode> Shard<M> {
         };
         let group = self.state.context.exchange().group(share).filter(|group| group.has_members());
         let Some(group) = group else {
-            // What waits is for nobody.
+            // Without members, the queued messages have no receiver.
             self.state.share_queues.queues.remove(share);
             self.end_session(session);
             return DrainResult::Stopped;
         };
-        // The group may be another one than when the queue began.
+        // The group may be a new one with the same name.
         group.mark_queue();
         self.state.drain_front(&group, session)
     }
 }
 
 impl<M: Mode> ShardState<M> {
-    /// Has a job give messages of a queue to members, unless one does already.
+    /// Starts a job that drains a queue, unless one is running.
     pub(super) fn start_draining(&mut self, share: &Arc<str>) {
         let Some(queue) = self.share_queues.queues.get_mut(share) else { return };
         if !std::mem::replace(&mut queue.is_draining, true) {
@@ -64,7 +64,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// At the shard with the queue: a member has room, or has left.
+    /// On the shard with the queue: handles the report that a member has credit, or has left.
     pub(crate) fn handle_member_credit(&mut self, share: &Arc<str>, member: SessionKey) {
         if let Some(queue) = self.share_queues.queues.get_mut(share) {
             queue.ready.push_back(member);
@@ -76,7 +76,7 @@ impl<M: Mode> ShardState<M> {
         let share = group.filter();
         let Some(queue) = self.share_queues.queues.get_mut(share) else { return DrainResult::Stopped };
         let Some(front) = self.sessions[session].outbound().and_then(Outbound::front) else {
-            // The next message that waits asks all members.
+            // The next queued message asks all members again.
             queue.ready.clear();
             queue.is_draining = false;
             return DrainResult::Stopped;
@@ -85,7 +85,7 @@ impl<M: Mode> ShardState<M> {
         if front.message.is_expired(self.clock.now_ms()) {
             // [MQTT-3.3.2-5]
             self.counters().dropped_expired.add(1);
-            self.leave_queue(group, session, queued_bytes);
+            self.discard_front(group, session, queued_bytes);
             return DrainResult::One;
         }
         if queue.ready.is_empty() && !queue.ask_all_members {
@@ -102,7 +102,7 @@ impl<M: Mode> ShardState<M> {
         let Some(message) = front.and_then(|front| front.message.loaded()).cloned() else {
             return DrainResult::Stopped;
         };
-        let next = if self.is_in_transit_full(group) { None } else { self.next_with_room(group, qos) };
+        let next = if self.is_in_transit_full(group) { None } else { self.take_next_credit(group, qos) };
         let Some((member, here)) = next else {
             if let Some(queue) = self.share_queues.queues.get_mut(share) {
                 queue.is_draining = false;
@@ -117,12 +117,12 @@ impl<M: Mode> ShardState<M> {
                 Some(message) => delivery.message = message.into(),
                 None => {
                     member.return_credit(qos);
-                    self.leave_queue(group, session, queued_bytes);
+                    self.discard_front(group, session, queued_bytes);
                     return DrainResult::One;
                 }
             }
         }
-        // In the frame in which the member gets it.
+        // Recorded in the same frame as the delivery to the member.
         self.commit(session, Change::Unqueued);
         if here.is_some() {
             self.remove_queued(group, queued_bytes);
@@ -131,29 +131,29 @@ impl<M: Mode> ShardState<M> {
         DrainResult::One
     }
 
-    /// The member that gets the next message of a queue, and its session where that is on this shard. Its room is taken.
-    fn next_with_room(&mut self, group: &ShareGroup, qos: QoS) -> Option<(Member, Option<SessionIndex>)> {
+    /// Takes the credit of the member that gets the next message of a queue. Returns its session too if it is on this shard.
+    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<(Member, Option<SessionIndex>)> {
         loop {
-            let member = self.share_queues.queues.get_mut(group.filter())?.next_with_room(group, qos)?;
+            let member = self.share_queues.queues.get_mut(group.filter())?.take_next_credit(group, qos)?;
             let here = self.sessions.at(&member.session);
             if here.is_some() || member.session.shard != self.context.shard() {
                 return Some((member, here));
             }
-            // Its session has ended, and gives up its subscriptions over several turns.
+            // Its session has ended; its subscriptions are removed over several turns.
             self.context.exchange().leave(group.filter(), member.session);
         }
     }
 
-    /// The message at the front of a queue leaves it for nobody.
-    fn leave_queue(&mut self, group: &ShareGroup, session: SessionIndex, queued_bytes: usize) {
+    /// Removes the message at the front of a queue without delivering it.
+    fn discard_front(&mut self, group: &ShareGroup, session: SessionIndex, queued_bytes: usize) {
         self.commit(session, Change::Unqueued);
         self.remove_queued(group, queued_bytes);
     }
 }
 
 impl ShareQueue {
-    /// The next member with room, which is taken. Members without room are asked to report it.
-    fn next_with_room(&mut self, group: &ShareGroup, qos: QoS) -> Option<Member> {
+    /// Takes the credit of the next member that has some. Members without credit are asked to report it later.
+    fn take_next_credit(&mut self, group: &ShareGroup, qos: QoS) -> Option<Member> {
         if self.ask_all_members {
             let pick = || group.pick_with_credit(qos);
             if let Some(member) = pick() {

@@ -1,4 +1,4 @@
-//! A message joins the queue of a shared subscription.
+//! Adding messages to the queue of a shared subscription.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// The shard with the queue of a shared subscription.
+    /// The shard that holds the queue of a shared subscription.
     pub(super) fn queue_shard(&self, share: &str) -> ShardIndex {
         self.context.exchange().owner(&share_queue_name(share))
     }
 
-    /// Whether the queue of one of these groups has no room for a message of so many bytes. An empty queue takes any.
+    /// Whether the queue of any of these groups has no room for a message of this size. An empty queue accepts any message.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_share_queue_full(&self, groups: &[Arc<ShareGroup>], bytes: usize) -> bool {
         let mut limit_bytes = self.config.settings().shared_queue_bytes;
         if !M::SPILLS {
-            // What waits is in memory.
+            // The queue is in memory.
             limit_bytes = limit_bytes.min(self.memory.share().limits().client_bytes as usize);
         }
         let bytes = bytes + size_of::<PendingMessage>();
@@ -39,8 +39,8 @@ impl<M: Mode> ShardState<M> {
             })
     }
 
-    /// No member of a group has room for a message of QoS 1 or 2: it waits in the group's queue. It has been let in, so it is not dropped
-    /// even if the queue is full.
+    /// Queues a message of QoS 1 or 2 for which no member of the group has credit. It was admitted already, so it is not dropped even
+    /// if the queue is full.
     #[cold]
     #[inline(never)]
     pub(crate) fn enqueue_for_member(&mut self, group: &ShareGroup, outgoing: &mut OutgoingPublish<'_>) {
@@ -68,7 +68,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// A message that waits already reaches the shard with the queue of its group.
+    /// Receives a queued message of another shard on the shard that holds the queue.
     pub(crate) fn receive_into_queue(&mut self, delivery: &PendingMessage) {
         let Some(share) = &delivery.share else { return };
         match self.context.exchange().group(share) {
@@ -79,7 +79,7 @@ impl<M: Mode> ShardState<M> {
 
     fn enqueue_shared(&mut self, group: &ShareGroup, delivery: PendingMessage) {
         let Some(session) = self.find_or_open_queue(group) else {
-            log::error!("{} has no queue: there is no place for another session", group.filter());
+            log::error!("cannot create the queue of {}: the shard has no room for another session", group.filter());
             self.remove_queued(group, delivery.counted_bytes());
             self.counters().dropped_no_member.add(1);
             return;
@@ -105,22 +105,22 @@ impl<M: Mode> ShardState<M> {
         Some(session)
     }
 
-    /// A message of so many bytes does not wait any more.
+    /// Counts a message that is no longer queued.
     pub(super) fn remove_queued(&self, group: &ShareGroup, bytes: usize) {
         if group.remove_queued(bytes) {
             self.context.exchange().remove_if_empty(group.filter());
         }
     }
 
-    /// A message has left the queue of a group that has ended.
-    pub(crate) fn end_waiting_in_ended(&self, delivery: &PendingMessage) {
+    /// Counts a message that has left the queue of a group that has ended.
+    pub(crate) fn remove_from_ended_queue(&self, delivery: &PendingMessage) {
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         if let Some(group) = group {
             self.remove_queued(&group, delivery.counted_bytes());
         }
     }
 
-    /// A message has arrived from the queue of its group on another shard, where it took so many bytes.
+    /// Counts a message that has arrived from the queue of its group on another shard, where it took `queued_bytes`.
     pub(crate) fn record_from_queue(&self, delivery: &PendingMessage, queued_bytes: usize) {
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         if let Some(group) = group {
@@ -130,7 +130,7 @@ impl<M: Mode> ShardState<M> {
 }
 
 impl<M: Mode> Shard<M> {
-    /// Takes up the queues that come out of the log, once all members are there. One whose group has none ends.
+    /// Restores queues from the log, once all members are restored. A queue without members ends.
     pub(crate) fn restore_share_queues(&mut self) {
         for session in self.state.sessions.indices() {
             let Some(share) = share_of_queue(self.state.sessions[session].name()).map(Arc::<str>::from) else {
@@ -138,7 +138,7 @@ impl<M: Mode> Shard<M> {
             };
             let group = self.state.context.exchange().group(&share).filter(|group| group.has_members());
             let Some(group) = group else {
-                // At once, before a new group of that name can be taken for this one.
+                // Immediately, before a new group of the same name can be mistaken for this one.
                 while self.state.take_unfinished(session).is_some() {
                     self.state.counters().dropped_no_member.add(1);
                 }
@@ -154,7 +154,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Gives a message, which was on its way to a member or the queue of a group when the log ended, to the group.
+    /// Queues a message that was in transit to a member or the queue of a group when the log ended.
     pub(crate) fn restore_shared(&mut self, share: &str, outgoing: &mut OutgoingPublish<'_>) {
         debug_assert!(outgoing.message.qos != QoS::AtMostOnce);
         match self.state.context.exchange().group(share).filter(|group| group.has_members()) {

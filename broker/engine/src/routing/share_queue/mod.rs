@@ -1,6 +1,6 @@
-//! Queues of shared subscriptions: messages for which no member has room wait here, and not in the queues of members.
+//! Queues of shared subscriptions: they hold messages for which no member has credit.
 //!
-//! One shard has the queue of a group: the owner of its name. The queue is a session without a client, so it is journaled, restored,
+//! The queue of a group is on the shard that owns its name. The queue is a session without a client, so it is journaled, restored,
 //! charged and spilled to disk like any other. See [decision 0038](../../../../docs/decisions/0038-queues-of-shared-subscriptions.md).
 
 mod credit;
@@ -20,16 +20,16 @@ pub(crate) use redispatch::Redispatch;
 
 use redispatch::AckWatch;
 
-/// The queues of a shard, and what is to be done for members of shared subscriptions.
+/// The queues of a shard, and the pending work for members of shared subscriptions.
 #[derive(Debug, Default)]
 pub(crate) struct ShareQueues {
     queues: HashMap<Arc<str>, ShareQueue>,
-    /// Members with room for more requests than one turn answers.
+    /// Members with more credit requests than one turn answers.
     unanswered: VecDeque<SessionKey>,
-    /// Members whose acknowledgements are watched, by when they are looked at.
+    /// Members whose acknowledgements are watched, by time of the next check.
     watches: VecDeque<AckWatch>,
     watched: HashSet<SessionKey>,
-    /// Connected members that have not acknowledged in time, and how many messages they had settled then.
+    /// Connected members that have not acknowledged in time, with their count of settled messages at that time.
     stuck: HashMap<SessionKey, u64>,
 }
 
@@ -37,27 +37,27 @@ pub(crate) struct ShareQueues {
 #[derive(Debug)]
 struct ShareQueue {
     session: SessionIndex,
-    /// Members that have reported room, in turn.
+    /// Members that have reported credit, in rotation.
     ready: VecDeque<SessionKey>,
-    /// All members are to be asked for room.
+    /// All members must be asked for credit.
     ask_all_members: bool,
-    /// A job, or a message that is being read, goes on with it.
+    /// A job drains the queue, or waits for a message from disk.
     is_draining: bool,
     load_queue: LoadQueue,
 }
 
 impl ShareQueues {
-    /// When something is due for a member.
+    /// The time of the next check of a member.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.watches.front().map(|watch| watch.at_ms())
     }
 
-    /// What has been read from disk for the queue of a shared subscription.
+    /// The messages read from disk for the queue of a shared subscription.
     pub(crate) fn load_queue(&mut self, share: &str) -> Option<&mut LoadQueue> {
         self.queues.get_mut(share).map(|queue| &mut queue.load_queue)
     }
 
-    /// Whether members have not been answered.
+    /// Whether members have unanswered credit requests.
     #[inline]
     pub(crate) fn any_unanswered(&self) -> bool {
         !self.unanswered.is_empty()

@@ -1,4 +1,4 @@
-//! Payloads for subscribers who want them in another format than they were published in.
+//! Transcoding of payloads for subscribers that request another format.
 
 mod steps;
 
@@ -15,7 +15,7 @@ const AS: &str = "$as/";
 /// The user property of SUBSCRIBE that names a content type.
 const ACCEPT: &str = "accept";
 
-/// Whether any subscription of any shard has wanted payloads in a format of its own since the start.
+/// Whether any subscription of any shard has requested a payload format since the start.
 #[derive(Debug, Default)]
 pub(crate) struct RequestedFormats(AtomicBool);
 
@@ -30,28 +30,28 @@ impl RequestedFormats {
     }
 }
 
-/// A subscription's filter, and the format in which payloads are wanted.
+/// A subscription's filter, and the requested payload format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatRequest<'f> {
-    /// What is compared with topics.
+    /// The part of the filter that is matched against topics.
     pub(crate) filter: &'f str,
     pub(crate) format: Option<Format>,
     /// The filter named the format.
     pub(crate) by_filter: bool,
 }
 
-/// The format that the packet asks for, for all of its filters.
+/// The format that a SUBSCRIBE packet requests for all of its filters.
 pub(crate) fn accepted_format(subscribe: &Subscribe<'_>) -> Result<Option<Format>, SubscribeReason> {
     let mut accepted = subscribe.properties.user_properties().filter(|(name, _)| *name == ACCEPT).peekable();
     if accepted.peek().is_none() {
         return Ok(None);
     }
-    // The first that is known, as in other protocols.
+    // The first known one counts, as in other protocols.
     let format = accepted.find_map(|(_, value)| value.split(',').find_map(Format::of_content_type));
     format.map(Some).ok_or(SubscribeReason::ImplementationSpecificError)
 }
 
-/// What `filter` asks for; a format that it names itself goes before `accepted`.
+/// The request of one filter. A format in the filter takes precedence over `accepted`.
 pub(crate) fn requested_format(
     filter: TopicFilter<'_>,
     accepted: Option<Format>,
@@ -71,10 +71,10 @@ pub(crate) fn requested_format(
     }
 }
 
-/// The filter that a client behind a mount point means. The prefix stands behind `$share/NAME/` and `$as/FORMAT/`.
+/// The full filter of a client with a mount point. The prefix comes after `$share/NAME/` and `$as/FORMAT/`.
 ///
 /// # Errors
-/// There is none.
+/// The filter is invalid or reserved.
 pub(crate) fn mounted_filter(mount: &MountPoint, filter: TopicFilter<'_>) -> Result<String, SubscribeReason> {
     let invalid = SubscribeReason::TopicFilterInvalid;
     let matched = filter.matched();
@@ -107,8 +107,8 @@ mod tests {
         ] {
             assert_eq!(filter(own), Ok(full.to_owned()));
         }
-        for nobodys in ["$SYS/#", "$quarantine/#", "$share/g/$SYS/#", "$as/json/$SYS/#", "$x", "$share"] {
-            assert_eq!(filter(nobodys), Err(SubscribeReason::NotAuthorized), "{nobodys}");
+        for reserved in ["$SYS/#", "$quarantine/#", "$share/g/$SYS/#", "$as/json/$SYS/#", "$x", "$share"] {
+            assert_eq!(filter(reserved), Err(SubscribeReason::NotAuthorized), "{reserved}");
         }
         for wrong in ["$as/json", "$as/json/"] {
             assert_eq!(filter(wrong), Err(SubscribeReason::TopicFilterInvalid), "{wrong}");

@@ -1,4 +1,4 @@
-//! Work that would hold everybody else up if it were done at once: it goes on over several turns, a share in each.
+//! Long work that is done in slices over several turns, so that it does not block clients.
 
 mod steps;
 
@@ -16,26 +16,26 @@ use crate::routing::share_queue::Redispatch;
 use crate::scheduling::work_budget::STEPS_MAX;
 use crate::session::session_cleanup::SessionCleanup;
 
-/// Something that is done over several turns.
+/// A unit of work that takes several turns.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// A SUBSCRIBE or UNSUBSCRIBE with many filters. Its connection is not heard meanwhile.
+    /// A SUBSCRIBE or UNSUBSCRIBE with many filters. Reading from its connection is paused meanwhile.
     Filters(Box<Filters>),
-    /// What a session that has ended leaves behind.
+    /// The cleanup of an ended session.
     Clear(SessionCleanup),
-    /// Messages of the queue of this shared subscription, for members that have room.
+    /// Messages of the queue of this shared subscription, for members with credit.
     Drain(Arc<str>),
     /// Messages that a member of shared subscriptions has not acknowledged in time.
     Redispatch(Box<Redispatch>),
-    /// What has been granted, after the rules have changed.
+    /// The review of granted access after a change of the rules.
     AccessReview(AccessReview),
-    /// Sessions of connections from this one on are counted for their users, since there are quotas of users now.
+    /// Counting of sessions for their users after quotas of users were configured, from this connection index on.
     CountForUsers(usize),
-    /// An operator wants to know something.
+    /// An operator's query.
     AdminQuery(Box<RunningQuery>),
 }
 
-/// A packet with many filters, and how far it has been worked off.
+/// A packet with many filters, and its progress.
 #[derive(Debug)]
 pub(crate) struct Filters {
     connection: ConnectionId,
@@ -47,7 +47,7 @@ pub(crate) struct Filters {
     charge: Charge,
 }
 
-/// What has been done of a SUBSCRIBE at once, before it is put off.
+/// The part of a SUBSCRIBE that was done before it was deferred.
 #[derive(Debug)]
 pub(crate) struct PartialSubscribe {
     pub(crate) reasons: Vec<SubscribeReason>,
@@ -55,7 +55,7 @@ pub(crate) struct PartialSubscribe {
     pub(crate) checks: CheckBudget,
 }
 
-/// Nothing.
+/// No part done.
 impl Default for PartialSubscribe {
     fn default() -> PartialSubscribe {
         PartialSubscribe { reasons: Vec::new(), replays: Vec::new(), checks: CheckBudget::with_steps(0) }
@@ -68,18 +68,18 @@ enum FilterReasons {
     Unsubscribe(Vec<UnsubscribeReason>),
 }
 
-/// Jobs that are not done yet.
+/// Unfinished jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     waiting: VecDeque<Job>,
-    /// Steps that have been done at once since a turn last did its share of those that wait.
+    /// Steps done inline since a turn last ran waiting jobs.
     inline_steps: usize,
 }
 
-/// What a job has come to.
+/// The progress of a job after a slice.
 pub(crate) enum JobProgress {
     Done,
-    /// It goes on in a later slice.
+    /// It continues in a later slice.
     Unfinished(Job),
 }
 
@@ -92,16 +92,16 @@ impl Jobs {
         self.waiting.push_back(job);
     }
 
-    /// Takes so many steps for work that is done at once; false where the turn has none left, and the work is to wait. However
-    /// many packets or clients it comes from, a turn does no more.
+    /// Takes steps of the turn for inline work. Returns false if none are left, so the work must wait. The limit holds for all packets
+    /// and clients of a turn together.
     #[inline]
     pub(crate) fn try_take_steps(&mut self, steps: usize) -> bool {
-        let may = self.inline_steps < STEPS_MAX;
-        self.inline_steps += if may { steps } else { 0 };
-        may
+        let has_steps = self.inline_steps < STEPS_MAX;
+        self.inline_steps += if has_steps { steps } else { 0 };
+        has_steps
     }
 
-    /// Notes that what was done at once has taken so many steps more.
+    /// Counts additional steps of inline work.
     pub(crate) fn record_inline_steps(&mut self, steps: usize) {
         self.inline_steps += steps;
     }

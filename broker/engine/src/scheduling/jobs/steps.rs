@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Running jobs, and the job of packets with many filters.
 
 use tautwire_memory::{Charge, Kind};
 use tautwire_protocol::{OwnedPacket, Packet};
@@ -12,13 +12,13 @@ use crate::scheduling::work_budget::{JOB_SLICE_STEPS, STEPS_MAX};
 use crate::shard::Shard;
 
 impl<M: Mode> Shard<M> {
-    /// Does what of a job can be done in one slice, and puts the rest off; all of it where the turn has done enough.
+    /// Runs the first slice of a job and queues the rest. If the turn has no steps left, the whole job is queued.
     pub(crate) fn begin(&mut self, job: Job) {
         if !self.state.jobs.try_take_steps(0) {
             self.state.jobs.push(job);
             return;
         }
-        let (progress, steps) = self.work(job);
+        let (progress, steps) = self.run_slice(job);
         self.state.jobs.inline_steps += steps.max(1);
         if let JobProgress::Unfinished(job) = progress {
             self.state.jobs.push(job);
@@ -30,15 +30,15 @@ impl<M: Mode> Shard<M> {
         !self.state.jobs.is_empty()
     }
 
-    /// The share of jobs that one turn does.
+    /// Runs the slices of jobs that fit into one turn.
     pub(crate) fn do_jobs(&mut self) {
         self.state.work_budget.begin_phase();
-        // One slice at least: those who wait get on whatever is done at once.
+        // At least one slice: waiting jobs make progress, however much inline work there is.
         let mut steps = std::mem::take(&mut self.state.jobs.inline_steps).min(STEPS_MAX - 1);
         while steps < STEPS_MAX
             && let Some(job) = self.state.jobs.waiting.pop_front()
         {
-            let (progress, done) = self.work(job);
+            let (progress, done) = self.run_slice(job);
             steps += done.max(1);
             if let JobProgress::Unfinished(job) = progress {
                 self.state.jobs.push(job);
@@ -46,24 +46,23 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// One slice of a job; says how many steps it took.
-    fn work(&mut self, job: Job) -> (JobProgress, usize) {
+    /// Runs one slice of a job. Returns how many steps it took.
+    fn run_slice(&mut self, job: Job) -> (JobProgress, usize) {
         match job {
             Job::Filters(filters) => self.run_filters(filters),
             Job::Clear(ending) => self.clear(ending),
             Job::Drain(share) => self.drain(share),
             Job::Redispatch(redispatch) => self.redispatch(redispatch),
             Job::AccessReview(review) => {
-                let (left, steps) = self.review(review);
-                (left.map_or(JobProgress::Done, |left| JobProgress::Unfinished(Job::AccessReview(left))), steps)
+                let (rest, steps) = self.review(review);
+                (rest.map_or(JobProgress::Done, |rest| JobProgress::Unfinished(Job::AccessReview(rest))), steps)
             }
             Job::CountForUsers(next) => self.count_for_users(next),
-            Job::AdminQuery(survey) => self.continue_query(*survey),
+            Job::AdminQuery(query) => self.continue_query(*query),
         }
     }
 
-    /// Works off a packet with many filters over several turns. Nothing more is read of its connection until it has been
-    /// acknowledged.
+    /// Handles a packet with many filters over several turns. Reading from its connection is paused until it is acknowledged.
     pub(crate) fn start_filter_job(
         &mut self,
         connection: ConnectionId,

@@ -1,23 +1,24 @@
-//! Messages of QoS 1 and 2 that a session has lost because its queue was full: what the log says of them, and what the client is told when
-//! it connects.
+//! QoS 1 and 2 messages lost because a session's queue was full, as reported in the log and in CONNACK.
 //!
-//! An episode begins with the first message that is dropped, and ends when the client has caught up or the session ends.
+//! An episode begins with the first dropped message, and ends when the client has caught up or the session ends.
 
 mod steps;
 
-/// Lines of the log about episodes that begin, in one second of one shard: one message may be dropped for many sessions.
+/// Log lines about new episodes, per second and shard. One message may be dropped for many sessions.
 const LINES_MAX: u32 = 10;
 
 const LINES_MS: u64 = 1_000;
 
-/// The user properties of a CONNACK to a client that has lost messages: how many, and when the first and the last was dropped.
+/// The CONNACK user property with the number of dropped messages.
 pub(crate) const DROPPED_MESSAGES: &str = "tautwire-dropped-messages";
 
+/// The CONNACK user property with the time of the first drop.
 pub(crate) const DROPPED_FROM: &str = "tautwire-dropped-from";
 
+/// The CONNACK user property with the time of the last drop.
 pub(crate) const DROPPED_UNTIL: &str = "tautwire-dropped-until";
 
-/// Keeps the log readable while many sessions lose messages.
+/// Limits the log lines about message loss, which many sessions may cause at once.
 #[derive(Debug, Default)]
 pub(crate) struct LossLog {
     since_ms: u64,
@@ -26,7 +27,7 @@ pub(crate) struct LossLog {
 }
 
 impl LossLog {
-    /// Whether there is a line for an episode that begins: how many others have had none since the last line, or `None`.
+    /// The number of lines suppressed since the last one if a line can be logged now, else `None`.
     fn line(&mut self, now_ms: u64) -> Option<u64> {
         if now_ms >= self.since_ms + LINES_MS {
             (self.since_ms, self.lines) = (now_ms, 0);

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Recording and logging message loss.
 
 use tautwire_session::Outbound;
 
@@ -9,7 +9,7 @@ use crate::shard::ShardState;
 use crate::text::rfc3339;
 
 impl<M: Mode> ShardState<M> {
-    /// A message of `topic` is dropped for a session whose queue is full.
+    /// Records that a message of `topic` was dropped because the session's queue is full.
     #[cold]
     pub(crate) fn record_loss(&mut self, session: SessionIndex, topic: &str) {
         self.record_drop(session, DropReason::QueueFull, topic);
@@ -18,7 +18,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// The same for the message that has waited longest. Where it is not in memory, its topic is not known.
+    /// Records the loss of the oldest queued message. Its topic is unknown if it is not in memory.
     #[cold]
     pub(crate) fn record_front_loss(&mut self, session: SessionIndex) {
         let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
@@ -31,16 +31,19 @@ impl<M: Mode> ShardState<M> {
         let client_id = self.sessions[session].client_id();
         let user = self.user_of(session).map_or("", |user| &**user);
         let (policy, reason) = (self.policy(session, topic).name(), DropReason::QueueFull.code());
-        let others =
-            if suppressed == 0 { String::new() } else { format!("; the same holds for {suppressed} other sessions") };
+        let others = if suppressed == 0 {
+            String::new()
+        } else {
+            format!("; {suppressed} other sessions also began to lose messages")
+        };
         log::warn!(
             client_id = client_id, user = user, reason = reason, policy = policy;
-            "the queue of client {client_id:?} is full, so messages for it are dropped ({policy}) until it has caught up{others}; \
-             `tautwire why` says which limit was reached"
+            "the queue of client {client_id:?} is full, so its messages are dropped ({policy}) until it has caught up{others}; \
+            run `tautwire why` to see which limit was reached"
         );
     }
 
-    /// The queue of a session is empty, or the session ends: nothing more is dropped for now.
+    /// Ends the episode of a session whose queue is empty, or that ends.
     #[inline]
     pub(crate) fn end_episode(&mut self, session: SessionIndex) {
         if let Some(loss) = self.sessions.end_episode(session) {

@@ -1,7 +1,6 @@
-//! Room for messages that a session holds: by its client's quotas, by those of its user, and by what the operator has chosen where there
-//! is none.
+//! Room for messages in a session: the quotas of its client and user, and the slow consumer policy if there is no room.
 
 mod steps;
 
-/// The smallest message there is. Where not even that fits, a queue is full.
+/// The size of the smallest message. If it does not fit, the queue is full.
 pub(crate) const SMALLEST_BYTES: usize = 1;

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Checking for room in a session, and applying the slow consumer policy.
 
 use tautwire_session::{Change, Outbound, PendingMessage};
 
@@ -12,7 +12,7 @@ use crate::session::throttle::ThrottleCause;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// Makes room for a message in a session that is to hold it; says whether there is some.
+    /// Makes room for a message in a session. Returns whether there is room.
     pub(crate) fn ensure_queue_space(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
         match M::accepts(self, session, delivery) {
             Acceptance::Yes => return true,
@@ -29,7 +29,7 @@ impl<M: Mode> ShardState<M> {
         true
     }
 
-    /// A session holds a message of `topic` now. Where that has filled it up, publishers may have to take the consequence.
+    /// Throttles publishers if a message of `topic` has filled the session and the policy affects them.
     #[inline]
     pub(crate) fn throttle_if_full(&mut self, session: SessionIndex, topic: &str) {
         if self.config.settings().slow_consumer.can_affect_publishers() {
@@ -45,18 +45,18 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// What happens to a message of `topic` for which the session has no room.
+    /// The policy for a message of `topic` for which the session has no room.
     pub(crate) fn policy(&self, session: SessionIndex, topic: &str) -> SlowConsumer {
         self.config.settings().slow_consumer.policy(topic, self.user_of(session).map(|user| &**user))
     }
 
-    /// Why filters are closed for a session whose queue is full. The user counts only where there are rules for users.
+    /// The cause for blocking filters of a session with a full queue. The user is included only if there are rules for users.
     pub(crate) fn throttle_cause(&self, session: SessionIndex) -> ThrottleCause {
         let has_rules = !self.config.settings().slow_consumer.users.is_empty();
         ThrottleCause::Queue(self.user_of(session).filter(|_| has_rules).cloned())
     }
 
-    /// Whether a session that has closed its filters holds so much less that they can be opened.
+    /// Whether a throttled session has caught up so far that its filters can be unblocked.
     pub(crate) fn has_caught_up(&self, session: SessionIndex, cause: &ThrottleCause) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let quotas = self.quota_state.quotas();
@@ -72,8 +72,8 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Whether the session may be given one more retained message that its client was owed. The first for which there is no room
-    /// is counted, and the rest are left out with it.
+    /// Whether the session has room for one more retained message of a replay. The first without room is counted as dropped, and the
+    /// rest are omitted.
     pub(crate) fn can_queue_retained(&mut self, session: SessionIndex, topic: &str, counted_bytes: usize) -> bool {
         if !self.has_room_for(session, counted_bytes) {
             self.count_queue_full(session, counted_bytes);
@@ -89,18 +89,18 @@ impl<M: Mode> ShardState<M> {
         has_memory
     }
 
-    /// Whether what the client of a session is told has to be kept before.
+    /// Whether changes of a session must be persisted before its client gets the acknowledgement.
     pub(crate) fn is_persisted(&self, session: SessionIndex) -> bool {
         self.is_fully_persistent(session) || M::is_session_kept(self, session)
     }
 
-    /// Whether the session may hold one more message, waiting or sent, that counts so many bytes.
+    /// Whether the session and its user have room for one more message, queued or sent, of this counted size.
     #[inline]
     pub(crate) fn has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         self.session_has_room_for(session, counted_bytes) && self.user_has_room_for(session, counted_bytes)
     }
 
-    /// The same by its client's own quotas. One that holds nothing may hold any.
+    /// Whether the session has room under its client's own quotas. An empty session accepts any message.
     #[inline]
     pub(crate) fn session_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
@@ -110,14 +110,14 @@ impl<M: Mode> ShardState<M> {
         fits && outbound.queued() < quotas.queue_messages && self.has_memory_for(outbound, counted_bytes)
     }
 
-    /// The same by its share of memory, where that bounds the queue. One that holds a sixteenth of all at most is not full, whatever others
-    /// hold: where many of them take all memory, publishers are refused.
+    /// Whether the session has room under its share of memory, if that limits the queue. A session with at most a sixteenth of all
+    /// memory is never full, whatever others hold: if many of them use all memory, publishers are refused.
     #[inline]
     pub(crate) fn has_memory_for(&self, outbound: &Outbound, counted_bytes: usize) -> bool {
         if !self.quota_state.quotas().queue_memory {
             return true;
         }
-        // In memory is no more than what counts.
+        // The bytes in memory are at most the counted bytes.
         if self.memory.share().is_small_holder(outbound.counted_bytes().saturating_add(counted_bytes) as u64) {
             return true;
         }
@@ -125,7 +125,7 @@ impl<M: Mode> ShardState<M> {
         self.memory.share().is_small_holder(held_bytes) || held_bytes <= self.memory.client_max_bytes()
     }
 
-    /// Which limit keeps the session from holding one more message that counts so many bytes, if one does.
+    /// The limit that leaves no room for one more message of this counted size, if any.
     pub(crate) fn queue_limit(&self, session: SessionIndex, counted_bytes: usize) -> Option<QueueLimit> {
         let outbound = self.sessions[session].outbound();
         if outbound.is_some_and(|outbound| !self.has_memory_for(outbound, counted_bytes)) {
@@ -137,15 +137,15 @@ impl<M: Mode> ShardState<M> {
         (!self.user_has_room_for(session, counted_bytes)).then_some(QueueLimit::User)
     }
 
-    /// The same by what the clients of its user may hold together.
+    /// Whether the user has room for one more message, over all of the user's clients.
     #[inline]
     pub(crate) fn user_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let user = self.sessions.user(session);
         user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.quota_state.quotas().of_user))
     }
 
-    /// Whether one more message may be sent to the session's client and wait for its answer, as far as the bytes in flight and the
-    /// other clients of its user go. A message that is larger than all bytes that may be in flight goes alone.
+    /// Whether one more message can be sent under the limits on bytes in flight and on the user's clients. A message larger than the
+    /// limit is sent alone.
     #[inline]
     pub(crate) fn has_send_quota(&self, session: SessionIndex) -> bool {
         let quotas = self.quota_state.quotas();
@@ -154,7 +154,7 @@ impl<M: Mode> ShardState<M> {
             && self.sessions.user(session).is_none_or(|user| user.can_send(&quotas.of_user))
     }
 
-    /// The message that has waited longest is about to be dropped. Where it is not in memory, its topic is not known.
+    /// Records the drop of the oldest queued message. Its topic is unknown if it is not in memory.
     #[cold]
     pub(crate) fn record_front_drop(&mut self, session: SessionIndex, reason: DropReason) {
         let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
@@ -163,18 +163,18 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Whether dropping what waits would make room: what has been sent and not acknowledged may take it all.
+    /// Whether dropping queued messages would make room. Unacknowledged messages may take it all.
     pub(crate) fn can_make_room_by_dropping(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let sent_bytes = self.sessions[session].outbound().map_or(0, Outbound::sent_bytes);
         sent_bytes == 0 || sent_bytes + counted_bytes <= self.quota_state.quotas().queue_bytes
     }
 
-    /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
+    /// Applies the slow consumer policy to a full session. Returns whether the session has room for the message now.
     #[cold]
     fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
         let policy = self.policy(session, topic);
         if policy.affects_publishers() {
-            // It has been acknowledged already, or is about to be: the filters close behind it.
+            // The message has been acknowledged already, or will be. Filters are blocked after it.
             return true;
         }
         self.count_queue_full(session, delivery.counted_bytes());
@@ -206,7 +206,7 @@ impl<M: Mode> ShardState<M> {
         true
     }
 
-    /// A message is not kept for a session that is full.
+    /// Counts a message that is dropped because the session is full.
     pub(crate) fn count_queue_full(&self, session: SessionIndex, counted_bytes: usize) {
         self.counters().dropped_queue_full.add(1);
         if !self.user_has_room_for(session, counted_bytes) {

@@ -11,13 +11,14 @@ use tautwire_session::SessionNumber;
 use crate::connection::connections::LoadQueue;
 use crate::index::SessionIndex;
 
-/// A session that has ended, and how far it has been cleared away.
+/// The cleanup of an ended session, and its progress.
 #[derive(Debug)]
 pub(crate) struct SessionCleanup {
     pub(crate) session: SessionIndex,
     pub(crate) load_queue: LoadQueue,
-    /// What the log calls it, where that still has it.
+    /// Its number in the log, if it is still recorded there.
     number: Option<SessionNumber>,
-    /// So many messages at the front of its queue in the log are gone. Of those that nobody else gets, its end says enough.
+    /// Messages at the front of its queue in the log that were removed without a record. The record of its end covers those that are not
+    /// redispatched.
     unrecorded: u32,
 }

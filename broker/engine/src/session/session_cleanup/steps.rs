@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Ending sessions, and cleaning up after them over several turns.
 
 use tautwire_protocol::{PacketId, QoS, TopicFilter};
 use tautwire_session::{Change, Outbound, PendingMessage, SessionNumber, share_of_queue};
@@ -13,8 +13,8 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> Shard<M> {
-    /// Ends a session: its will is published, its subscriptions go, and what it was owed as a member of a shared
-    /// subscription goes to others. What takes long is done over several turns.
+    /// Ends a session: publishes its will, removes its subscriptions, and redispatches its messages of shared subscriptions. Long
+    /// work is spread over several turns.
     pub(crate) fn end_session(&mut self, session: SessionIndex) {
         self.publish_will(session);
         self.state.remove_throttled(session);
@@ -22,7 +22,7 @@ impl<M: Mode> Shard<M> {
         self.begin(Job::Clear(SessionCleanup { session, load_queue: LoadQueue::default(), number, unrecorded: 0 }));
     }
 
-    /// Clears away what a session that has ended leaves behind.
+    /// Cleans up after an ended session, one slice of the job.
     pub(crate) fn clear(&mut self, mut ending: SessionCleanup) -> (JobProgress, usize) {
         let session = ending.session;
         let is_queue = share_of_queue(self.state.sessions[session].name()).is_some();
@@ -51,10 +51,10 @@ impl<M: Mode> Shard<M> {
             }
             let mut read = None;
             if let Some(cold) = delivery.message.spilled().cloned() {
-                let Some((kept, message)) = self.state.read_to_clear(ending, &cold) else {
+                let Some((returned, message)) = self.state.read_to_clear(ending, &cold) else {
                     return (JobProgress::Done, step + 1);
                 };
-                (ending, read) = (kept, Some(message));
+                (ending, read) = (returned, Some(message));
             }
             let Some(mut delivery) = self.state.take_unfinished(session) else { continue };
             if let Some(message) = read {
@@ -64,13 +64,13 @@ impl<M: Mode> Shard<M> {
             let ended = is_queue.then(|| delivery.clone());
             self.redispatch_message(self.state.sessions.key(session), delivery);
             if let Some(delivery) = ended {
-                self.state.end_waiting_in_ended(&delivery);
+                self.state.remove_from_ended_queue(&delivery);
             }
         }
         (JobProgress::Unfinished(Job::Clear(ending)), JOB_SLICE_STEPS)
     }
 
-    /// Removes one subscription of a session that has ended, if there is one.
+    /// Removes one subscription of an ended session, if there is one.
     fn remove_first_subscription(&mut self, session: SessionIndex) -> bool {
         let first = self.state.sessions[session].subscriptions().first();
         let Some((filter, record)) = first.map(|(filter, record)| (Box::<str>::from(filter), record)) else {
@@ -84,21 +84,20 @@ impl<M: Mode> Shard<M> {
     }
 }
 
-/// Whether another member gets a message that a session was owed. A QoS 2 message that has been started is for nobody else
-/// [MQTT-4.8.2-5].
+/// Whether an undelivered message is redispatched to another member. A QoS 2 message that was sent is not [MQTT-4.8.2-5].
 fn is_redeliverable(delivery: &PendingMessage, sent_as: Option<PacketId>) -> bool {
     delivery.share.is_some() && (sent_as.is_none() || delivery.qos == QoS::AtLeastOnce)
 }
 
 impl<M: Mode> ShardState<M> {
-    /// Takes the next message out of a session that has ended.
+    /// Takes the next message out of an ended session.
     pub(crate) fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
         let (delivery, _) = self.sessions.entry(session).take_unfinished()?;
         self.uncount_stored(&delivery);
         Some(delivery)
     }
 
-    /// A message leaves a session that has ended, in the frame that says who else gets it.
+    /// Records that a message leaves an ended session, in the same frame as its delivery to another member.
     fn record_taken(&mut self, number: Option<SessionNumber>, sent_as: Option<PacketId>) {
         if let Some(number) = number {
             M::record_ended_change(self, number, &sent_as.map_or(Change::Unqueued, Change::Completed));

@@ -1,7 +1,7 @@
-//! The sessions of a shard that have closed filters, and when these are opened again.
+//! The sessions of a shard that block filters, and when these are unblocked.
 //!
-//! A session that is not touched costs nothing: its filters are opened when it has given something back, and besides that a few
-//! sessions are looked at each second, because others may have made room for them.
+//! An idle session costs nothing: its filters are unblocked when it frees something. In addition, some sessions are checked each
+//! second, because others may have made room for them.
 
 mod steps;
 
@@ -16,72 +16,73 @@ use crate::index::SessionIndex;
 use crate::session::slow_consumer::SlowConsumers;
 use crate::session::throttle::{Throttle, ThrottleCause, ThrottleEffect};
 
-/// Filters that one session closes. For a session that has more, the topics of what was too much for it are closed instead, at most as
-/// many: closing all filters would take too long. What comes on more topics than that is kept as long as there is memory at all.
-const CLOSED_MAX: usize = 8_192;
+/// The maximum number of filters that one session blocks. For a session with more, the topics of the messages beyond its limit are
+/// blocked instead, up to the same number: blocking all filters would take too long. Messages on further topics are queued as long as
+/// there is any memory.
+const BLOCKED_MAX: usize = 8_192;
 
-/// What a closed filter takes besides its text, in the tree and in the list of its session.
-const CLOSED_FILTER_BYTES: usize = 128;
+/// The memory of a blocked filter besides its text, in the tree and in the list of its session.
+const BLOCKED_FILTER_BYTES: usize = 128;
 
-/// The beginning of the filters of shared subscriptions. Their messages wait in the queues of groups.
+/// The prefix of the filters of shared subscriptions. Their messages are in the queues of groups.
 const SHARED: &str = "$share/";
 
-/// The sessions of one shard that have closed filters.
+/// The sessions of one shard that block filters.
 #[derive(Debug)]
 pub(crate) struct ThrottledSessions {
-    closed: Arc<Throttle>,
+    throttle: Arc<Throttle>,
     sessions: HashMap<SessionIndex, ThrottledSession>,
-    /// The order in which they are looked at. Some may have opened their filters since.
-    turns: VecDeque<SessionIndex>,
+    /// The order of the checks. Some entries may have unblocked their filters since.
+    check_queue: VecDeque<SessionIndex>,
     next_check_ms: u64,
-    /// Sessions that have closed nothing, because the topic was closed already. One of them closes its filters when others are opened.
-    others: VecDeque<SessionIndex>,
-    is_covered: HashSet<SessionIndex>,
+    /// Sessions that block nothing because the topic was blocked already. When filters are unblocked, one of these blocks its own.
+    covered_queue: VecDeque<SessionIndex>,
+    covered: HashSet<SessionIndex>,
 }
 
-/// A session that has closed filters.
+/// A session that blocks filters.
 #[derive(Debug)]
 struct ThrottledSession {
     cause: ThrottleCause,
-    /// Filters, or the topics of what was too much.
-    closed: Vec<Box<str>>,
-    closes_topics: bool,
-    /// What they take.
+    /// Filters, or with `blocks_topics` the topics of messages beyond the limit.
+    blocked_filters: Vec<Box<str>>,
+    blocks_topics: bool,
+    /// The memory for them.
     charge: Charge,
 }
 
 impl ThrottledSession {
-    fn close(&mut self, throttle: &Throttle, filter: &str) {
-        if self.closed.len() < CLOSED_MAX {
-            throttle.close(filter, &self.cause);
-            self.closed.push(filter.into());
-            self.charge.grow(2 * filter.len() + CLOSED_FILTER_BYTES);
+    fn block(&mut self, throttle: &Throttle, filter: &str) {
+        if self.blocked_filters.len() < BLOCKED_MAX {
+            throttle.block(filter, &self.cause);
+            self.blocked_filters.push(filter.into());
+            self.charge.grow(2 * filter.len() + BLOCKED_FILTER_BYTES);
         }
     }
 
-    fn open(&mut self, throttle: &Throttle, at: usize) {
-        let filter = self.closed.swap_remove(at);
-        throttle.open(&filter, &self.cause);
-        self.charge.set(self.charge.bytes().saturating_sub(2 * filter.len() + CLOSED_FILTER_BYTES));
+    fn unblock(&mut self, throttle: &Throttle, at: usize) {
+        let filter = self.blocked_filters.swap_remove(at);
+        throttle.unblock(&filter, &self.cause);
+        self.charge.set(self.charge.bytes().saturating_sub(2 * filter.len() + BLOCKED_FILTER_BYTES));
     }
 }
 
 impl ThrottledSessions {
-    pub(crate) fn new(closed: Arc<Throttle>) -> ThrottledSessions {
+    pub(crate) fn new(throttle: Arc<Throttle>) -> ThrottledSessions {
         ThrottledSessions {
-            closed,
+            throttle,
             sessions: HashMap::new(),
-            turns: VecDeque::new(),
+            check_queue: VecDeque::new(),
             next_check_ms: 0,
-            others: VecDeque::new(),
-            is_covered: HashSet::new(),
+            covered_queue: VecDeque::new(),
+            covered: HashSet::new(),
         }
     }
 
-    /// What stops a message of `topic`, if something does.
+    /// The effect of blocked filters on a message of `topic`, if any.
     #[inline]
-    pub(crate) fn blocked(&self, topic: &str, policies: &SlowConsumers) -> Option<ThrottleEffect> {
-        self.closed.blocked(topic, policies)
+    pub(crate) fn effect_on(&self, topic: &str, policies: &SlowConsumers) -> Option<ThrottleEffect> {
+        self.throttle.effect_on(topic, policies)
     }
 
     #[inline]
@@ -89,24 +90,24 @@ impl ThrottledSessions {
         self.sessions.is_empty()
     }
 
-    /// When a session is looked at although it has not given anything back.
+    /// The time of the next check of sessions.
     #[inline]
     pub(crate) fn next_check_ms(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.next_check_ms)
     }
 
-    /// A message of `topic` was too much for a session that closes filters already.
-    fn touch(&mut self, session: SessionIndex, topic: &str) {
-        let ThrottledSessions { closed, sessions, .. } = self;
+    /// Blocks `topic` too for a session that blocks topics instead of filters.
+    fn block_topic(&mut self, session: SessionIndex, topic: &str) {
+        let ThrottledSessions { throttle, sessions, .. } = self;
         if let Some(throttled) = sessions.get_mut(&session)
-            && throttled.closes_topics
-            && !throttled.closed.iter().any(|closed| **closed == *topic)
+            && throttled.blocks_topics
+            && !throttled.blocked_filters.iter().any(|blocked| **blocked == *topic)
         {
-            throttled.close(closed, topic);
+            throttled.block(throttle, topic);
         }
     }
 
-    fn close_all(
+    fn block_filters(
         &mut self,
         index: SessionIndex,
         session: &Session,
@@ -118,44 +119,44 @@ impl ThrottledSessions {
             return;
         }
         let subscriptions = session.subscriptions();
-        let closes_topics = subscriptions.len() > CLOSED_MAX;
+        let blocks_topics = subscriptions.len() > BLOCKED_MAX;
         let charge = Charge::new(ledger, Kind::Subscription);
-        let mut throttled = ThrottledSession { cause, closed: Vec::new(), closes_topics, charge };
-        if closes_topics {
-            throttled.close(&self.closed, topic);
+        let mut throttled = ThrottledSession { cause, blocked_filters: Vec::new(), blocks_topics, charge };
+        if blocks_topics {
+            throttled.block(&self.throttle, topic);
         } else {
-            // What is delivered at QoS 0 does not wait.
-            let waits = subscriptions
+            // Messages that are delivered at QoS 0 are not queued.
+            let queueing = subscriptions
                 .iter()
                 .filter(|(filter, record)| record.options.qos != QoS::AtMostOnce && !filter.starts_with(SHARED));
-            waits.for_each(|(filter, _)| throttled.close(&self.closed, filter));
+            queueing.for_each(|(filter, _)| throttled.block(&self.throttle, filter));
         }
         self.sessions.insert(index, throttled);
-        self.turns.push_back(index);
+        self.check_queue.push_back(index);
     }
 
-    /// Opens what a session has closed; says whether it had closed something.
-    fn open_all(&mut self, session: SessionIndex) -> bool {
+    /// Unblocks the filters of a session. Returns whether it had blocked any.
+    fn unblock_filters(&mut self, session: SessionIndex) -> bool {
         let Some(mut throttled) = self.sessions.remove(&session) else { return false };
-        while let Some(last) = throttled.closed.len().checked_sub(1) {
-            throttled.open(&self.closed, last);
+        while let Some(last) = throttled.blocked_filters.len().checked_sub(1) {
+            throttled.unblock(&self.throttle, last);
         }
         true
     }
 
     fn add_covered(&mut self, session: SessionIndex) -> bool {
-        let is_new = self.is_covered.insert(session);
+        let is_new = self.covered.insert(session);
         if is_new {
-            self.others.push_back(session);
+            self.covered_queue.push_back(session);
         }
         is_new
     }
 
     fn next_covered(&mut self) -> Option<SessionIndex> {
         loop {
-            let session = self.others.pop_front()?;
-            // Those that have ended since are not in the set any more.
-            if self.is_covered.remove(&session) {
+            let session = self.covered_queue.pop_front()?;
+            // Sessions that have ended are no longer in the set.
+            if self.covered.remove(&session) {
                 return Some(session);
             }
         }

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Blocking and unblocking filters as sessions fall behind and catch up.
 
 use tautwire_protocol::TopicFilter;
 
@@ -8,13 +8,14 @@ use crate::mode::Mode;
 use crate::session::throttle::ThrottleCause;
 use crate::shard::ShardState;
 
-/// How often sessions are looked at that have not given anything back, and how many at a time.
+/// The interval between checks of sessions.
 const CHECK_MS: u64 = 1_000;
 
+/// The maximum number of sessions in one check.
 const CHECKS_MAX: usize = 256;
 
 impl<M: Mode> ShardState<M> {
-    /// A session holds so much that a message of `topic` is too much for it. Publishers are stopped until it has given back enough.
+    /// Blocks the filters of a session that has no room for a message of `topic`, until it has caught up.
     #[cold]
     pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str, cause: ThrottleCause) {
         let ShardState { memory, sessions, config, .. } = self;
@@ -22,34 +23,34 @@ impl<M: Mode> ShardState<M> {
         let throttled = &mut memory.throttled;
         let is_new = match throttled.sessions.get(&session) {
             Some(known) if known.cause == cause || known.cause == ThrottleCause::Memory => {
-                throttled.touch(session, topic);
+                throttled.block_topic(session, topic);
                 false
             }
             Some(_) => {
-                throttled.open_all(session);
-                throttled.close_all(session, &sessions[session], topic, cause, &ledger);
+                throttled.unblock_filters(session);
+                throttled.block_filters(session, &sessions[session], topic, cause, &ledger);
                 false
             }
-            None if throttled.blocked(topic, &config.settings().slow_consumer).is_some() => {
+            None if throttled.effect_on(topic, &config.settings().slow_consumer).is_some() => {
                 throttled.add_covered(session)
             }
             None => {
-                throttled.close_all(session, &sessions[session], topic, cause, &ledger);
+                throttled.block_filters(session, &sessions[session], topic, cause, &ledger);
                 true
             }
         };
         self.counters().sessions_throttled.add(u64::from(is_new));
     }
 
-    /// What a session holds has changed: where it has caught up, the filters that it has closed are opened.
+    /// Unblocks the filters of a session if it has caught up. Called when the session has freed something.
     #[inline]
     pub(crate) fn open_throttled(&mut self, session: SessionIndex) {
         if !self.memory.throttled.is_empty() {
-            self.open_if_caught_up(session);
+            self.unblock_if_caught_up(session);
         }
     }
 
-    /// Looks at some sessions that have not given anything back, once a second. To be called once a turn.
+    /// Checks some throttled sessions, once per second. Called once per turn.
     #[inline]
     pub(crate) fn check_throttled(&mut self) {
         if !self.memory.throttled.is_empty() && self.clock.now_ms() >= self.memory.throttled.next_check_ms {
@@ -61,27 +62,27 @@ impl<M: Mode> ShardState<M> {
     fn check_some_throttled(&mut self) {
         let throttled = &mut self.memory.throttled;
         throttled.next_check_ms = self.clock.now_ms() + CHECK_MS;
-        for _ in 0..CHECKS_MAX.min(throttled.turns.len()) {
+        for _ in 0..CHECKS_MAX.min(throttled.check_queue.len()) {
             let throttled = &mut self.memory.throttled;
-            let Some(session) = throttled.turns.pop_front() else { return };
+            let Some(session) = throttled.check_queue.pop_front() else { return };
             if throttled.sessions.contains_key(&session) {
-                throttled.turns.push_back(session);
-                self.open_if_caught_up(session);
+                throttled.check_queue.push_back(session);
+                self.unblock_if_caught_up(session);
             }
         }
     }
 
     #[cold]
-    fn open_if_caught_up(&mut self, session: SessionIndex) {
+    fn unblock_if_caught_up(&mut self, session: SessionIndex) {
         let throttled = self.memory.throttled.sessions.get(&session);
         if throttled.is_some_and(|throttled| self.has_caught_up(session, &throttled.cause)) {
-            self.memory.throttled.open_all(session);
-            self.close_for_next();
+            self.memory.throttled.unblock_filters(session);
+            self.block_for_next_covered();
         }
     }
 
-    /// Filters have been opened. Of the sessions that had relied on them, the first that still holds too much closes its own.
-    fn close_for_next(&mut self) {
+    /// After filters were unblocked, blocks those of the first covered session that is still over its limit.
+    fn block_for_next_covered(&mut self) {
         while let Some(other) = self.memory.throttled.next_covered() {
             let cause = match self.has_caught_up(other, &ThrottleCause::Memory) {
                 false => ThrottleCause::Memory,
@@ -90,48 +91,48 @@ impl<M: Mode> ShardState<M> {
             if !self.has_caught_up(other, &cause) {
                 let ShardState { memory, sessions, .. } = self;
                 let ledger = memory.ledger().clone();
-                memory.throttled.close_all(other, &sessions[other], "", cause, &ledger);
+                memory.throttled.block_filters(other, &sessions[other], "", cause, &ledger);
                 return;
             }
         }
     }
 
-    /// Opens what is closed for a session that ends.
+    /// Unblocks the filters of a session that ends.
     #[inline]
     pub(crate) fn remove_throttled(&mut self, session: SessionIndex) {
         let throttled = &self.memory.throttled;
-        if !throttled.is_empty() || !throttled.is_covered.is_empty() {
-            self.reopen_all(session);
+        if !throttled.is_empty() || !throttled.covered.is_empty() {
+            self.unblock_session(session);
         }
     }
 
     #[cold]
-    fn reopen_all(&mut self, session: SessionIndex) {
-        self.memory.throttled.is_covered.remove(&session);
-        if self.memory.throttled.open_all(session) {
-            self.close_for_next();
+    fn unblock_session(&mut self, session: SessionIndex) {
+        self.memory.throttled.covered.remove(&session);
+        if self.memory.throttled.unblock_filters(session) {
+            self.block_for_next_covered();
         }
     }
 
-    /// A session has subscribed. Where it holds too much, the new filter is closed like its others.
-    pub(crate) fn close_new_filter(&mut self, session: SessionIndex, filter: &str) {
-        let ThrottledSessions { closed, sessions, .. } = &mut self.memory.throttled;
+    /// Blocks a new filter of a session whose other filters are blocked.
+    pub(crate) fn block_new_filter(&mut self, session: SessionIndex, filter: &str) {
+        let ThrottledSessions { throttle, sessions, .. } = &mut self.memory.throttled;
         if let Some(throttled) = sessions.get_mut(&session)
-            && !throttled.closes_topics
+            && !throttled.blocks_topics
             && !filter.starts_with(SHARED)
-            && !throttled.closed.iter().any(|closed| **closed == *filter)
+            && !throttled.blocked_filters.iter().any(|blocked| **blocked == *filter)
         {
-            throttled.close(closed, filter);
+            throttled.block(throttle, filter);
         }
     }
 
-    /// Opens one filter of a session that gives it up.
-    pub(crate) fn open_filter(&mut self, session: SessionIndex, filter: TopicFilter<'_>) {
-        let ThrottledSessions { closed, sessions, .. } = &mut self.memory.throttled;
+    /// Unblocks one filter of a session that has unsubscribed from it.
+    pub(crate) fn unblock_filter(&mut self, session: SessionIndex, filter: TopicFilter<'_>) {
+        let ThrottledSessions { throttle, sessions, .. } = &mut self.memory.throttled;
         if let Some(throttled) = sessions.get_mut(&session)
-            && let Some(at) = throttled.closed.iter().position(|closed| **closed == *filter.as_str())
+            && let Some(at) = throttled.blocked_filters.iter().position(|blocked| **blocked == *filter.as_str())
         {
-            throttled.open(closed, at);
+            throttled.unblock(throttle, at);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! A log that takes no more: it has as much as it may, or its disk has failed. What would have to be kept is refused, and
-//! everybody is told; what asks for nothing lasting goes on.
+//! Refusals while the log is full or its disk has failed. Changes that must be persisted are refused with the reason; everything
+//! else continues.
 
 mod steps;
 
-pub(crate) const FULL: &str = "the broker has as much on disk as it may; send it again later";
+pub(crate) const FULL: &str = "disk.limit is reached, so nothing more can be stored; try again later";
 
 pub(crate) const FAILED: &str = "the broker's disk has failed, so nothing can be kept until the broker is restarted";

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Checks of the log state before messages, sessions and connections are accepted.
 
 use tautwire_protocol::{Connect, ConnectReason, DisconnectReason, QoS};
 use tautwire_session::LogState;
@@ -14,14 +14,14 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// Why a message cannot be kept for those who want it, if so.
+    /// The log state that prevents a message from being persisted for its receivers, if any.
     #[inline]
     pub(crate) fn disk_error_for(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Option<LogState> {
         let state = self.log.state();
         (state != LogState::Open && is_written(outgoing, matches)).then_some(state)
     }
 
-    /// Whether the log takes a message of QoS 0 that is to be retained.
+    /// Checks that the log accepts a QoS 0 message that is to be retained.
     #[inline]
     pub(crate) fn check_retained_at_most_once(&self, outgoing: &OutgoingPublish<'_>) -> Result<(), RouteError> {
         let state = self.log.state();
@@ -31,14 +31,14 @@ impl<M: Mode> ShardState<M> {
         Ok(())
     }
 
-    /// Why the session, which is written down, may not grow, if so.
+    /// The log state that prevents a persistent session from growing, if any.
     pub(crate) fn disk_error_for_session(&self, session: SessionIndex) -> Option<LogState> {
         let state = self.log.state();
         (state != LogState::Open && self.is_fully_persistent(session)).then_some(state)
     }
 }
 
-/// Whether a message leaves something in the log.
+/// Whether a message is recorded in the log.
 #[cold]
 fn is_written(outgoing: &OutgoingPublish<'_>, matches: &Matches) -> bool {
     (outgoing.message.retain && !outgoing.message.topic.starts_with("$SYS/"))
@@ -46,7 +46,7 @@ fn is_written(outgoing: &OutgoingPublish<'_>, matches: &Matches) -> bool {
 }
 
 impl<M: Mode> Shard<M> {
-    /// Why a client is not let in whose session would be written down, and what to say of it.
+    /// Why a client with a persistent session is refused because of the log, if it is.
     pub(crate) fn refuse_for_log(
         &self,
         index: ConnectionIndex,
@@ -62,15 +62,15 @@ impl<M: Mode> Shard<M> {
         let goes_on = existing.is_some_and(|session| self.state.is_fully_persistent(session));
         match state {
             LogState::Failed if goes_on || expiry_interval_s > 0 => Some((ConnectReason::ServerUnavailable, FAILED)),
-            // One that comes back takes what waits for it, which makes room. Others may try again later [MQTT 5.0 section 3.2.2.2]: it is
-            // not the client that has more than it may.
+            // A returning client receives its queued messages, which makes room. Others can try again later [MQTT 5.0 section 3.2.2.2]:
+            // the limit is not the client's.
             LogState::Full if !goes_on && expiry_interval_s > 0 => Some((ConnectReason::ServerBusy, FULL)),
             _ => None,
         }
     }
 
-    /// Looks how the log is. When it has failed, ends the connections of all who rely on it: those whose session is written down, and those
-    /// who wait for an acknowledgement that will never be true.
+    /// Checks the log. If it has failed, disconnects all clients that rely on it: those with a persistent session, and those that wait
+    /// for an acknowledgement that can no longer be sent.
     #[inline]
     pub(crate) fn check_log(&mut self) {
         if self.state.log.check_failure() {
@@ -86,7 +86,7 @@ impl<M: Mode> Shard<M> {
                 continue;
             }
             if connection.is_output_blocked() {
-                // CONNACK has not left yet: it says this instead [MQTT-3.2.2-7].
+                // CONNACK has not been sent yet, so it carries the refusal [MQTT-3.2.2-7].
                 let version = connection.version();
                 self.state.counters().resources_refused_disk.add(1);
                 self.detach(index);

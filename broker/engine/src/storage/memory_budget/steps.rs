@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Refreshing the memory budget, and the memory usage of clients.
 
 use crate::connection::connections::PauseReason;
 use crate::index::{ConnectionIndex, SessionIndex};
@@ -6,7 +6,7 @@ use crate::mode::Mode;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// Looks at the account of all shards, at the beginning of each turn.
+    /// Reads the usage of all shards, at the beginning of each turn.
     #[inline]
     pub(crate) fn refresh_memory_budget(&mut self) {
         self.connections.settle_output_pool();
@@ -14,25 +14,25 @@ impl<M: Mode> ShardState<M> {
         self.memory.refresh(self.context.exchange().retained_message_bytes(), output_max_bytes);
     }
 
-    /// What the client of a session holds.
+    /// The memory of a session and its connection.
     pub(crate) fn client_bytes(&self, session: SessionIndex) -> usize {
         let connection = self.sessions.connection(session);
         self.sessions[session].memory_bytes() + connection.map_or(0, |index| self.connection_bytes(index))
     }
 
-    /// What a connection holds.
+    /// The memory of a connection.
     pub(crate) fn connection_bytes(&self, index: ConnectionIndex) -> usize {
         self.connections[index].held_bytes()
     }
 
-    /// Whether a session stays within its share with `more_bytes` on top.
+    /// Whether a session stays within its share of memory with `more_bytes` added.
     #[inline]
     pub(crate) fn is_within_memory_limit(&self, session: SessionIndex, more_bytes: usize) -> bool {
         let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.memory_bytes()) as u64;
         held_bytes + more_bytes as u64 <= self.memory.client_max_bytes()
     }
 
-    /// Hears publishers of 3.1.1 again that wait for memory. To be called once a turn.
+    /// Resumes reading from publishers of 3.1.1 that were paused for memory. Called once per turn.
     #[inline]
     pub(crate) fn resume_after_memory(&mut self) {
         for id in self.paused_readers.retries(self.clock.now_ms()) {

@@ -1,6 +1,6 @@
-//! Messages that are not in memory: which become cold, and how they come back before they are sent.
+//! Messages spilled to disk: which are spilled, and how they are loaded before they are sent.
 //!
-//! Nothing here waits. What is pending_reads of the store is answered in a later turn; whoever needs a message stands still until then.
+//! Nothing here blocks. The store answers a request in a later turn; the reader of a message is paused until then.
 
 mod backpressure;
 mod loading;
@@ -20,59 +20,59 @@ pub(crate) use self::loading::LoadError;
 use self::loading::{PendingRead, Reader};
 use self::retained::RetainedSpillQueue;
 
-/// Bytes of messages that are being written: no more are posted.
+/// The maximum number of bytes of messages that are being written.
 const WRITING_MAX_BYTES: usize = 4 << 20;
 
-/// Bytes of messages that are being read for all clients of a shard, and how many orders: others wait.
+/// The maximum number of bytes that are being read for all clients of a shard. Other readers wait.
 const READING_MAX_BYTES: usize = 8 << 20;
 
 const READING_MAX: usize = 192;
 
-/// After the store could not write or read something, so long is waited before the next attempt.
+/// The delay before the next attempt after a failed read or write.
 const RETRY_MS: u64 = 1_000;
 
-/// So many messages are remembered as written, and up to as many again, for others who hold them.
+/// The size of one generation of recently spilled messages, kept for other holders of the same messages.
 const KNOWN_MAX: usize = 16 << 10;
 
-/// A shard's dealings with the store.
+/// The state of spilling of one shard.
 #[derive(Default)]
 pub(crate) struct SpillState {
     port: Option<Box<dyn SpillClient>>,
     next_ticket: u64,
-    /// Messages above so many bytes become cold.
+    /// The limit on bytes of messages in memory. Above it, messages are spilled.
     loaded_max_bytes: u64,
 
-    /// Sessions that have messages which could become cold, those first that have had them longest.
+    /// Sessions with messages that can be spilled, in order of arrival.
     sessions: VecDeque<SessionKey>,
-    /// Sessions whose window and front of the queue are looked at after a while, with the moment at which it is over.
+    /// Sessions whose window and front of the queue are checked after a delay, with the end of the delay.
     delayed: VecDeque<(u64, SessionKey)>,
-    /// With so many in these two lines, those are taken out that have ended.
+    /// The length of these two queues at which ended sessions are removed.
     prune_at: usize,
-    /// Messages queued since it was last looked what could become cold.
+    /// Messages queued since the last check for messages to spill.
     queued: usize,
-    /// Who holds the messages that are being written.
+    /// The holders of the messages that are being written.
     writing: HashMap<MessageId, Vec<Holder>>,
     writing_bytes: usize,
-    /// No writing before this moment, after it has failed.
+    /// The earliest time of the next write after a failure.
     write_again_ms: u64,
     known: RecentlySpilled,
-    /// Bytes of messages that were in memory when it was last looked which could leave it.
+    /// Bytes of messages in memory at the last check.
     looked_at_bytes: u64,
-    /// Messages that have been retained here since many were in memory, the oldest first.
+    /// Retained messages to spill, the oldest first.
     retained: RetainedSpillQueue,
     walk: SpillScan,
-    /// Retained messages that were hot when the last walk through all of them ended.
-    walked_hot_bytes: u64,
+    /// Bytes of retained messages in memory at the end of the last walk.
+    walked_bytes: u64,
 
     pending_reads: HashMap<u64, PendingRead>,
     reading_bytes: usize,
-    /// Those for whom nothing can be pending_reads at present.
+    /// Readers that wait for room to read.
     waiting_readers: VecDeque<Reader>,
-    /// Those for whom something could not be read, with the moment at which it is tried again.
+    /// Readers whose read failed, with the time of the next attempt.
     retries: VecDeque<(u64, Reader)>,
 }
 
-/// Where a message is to be replaced by its record.
+/// The place where a message is replaced by its spilled record.
 #[derive(Debug, Clone, Copy)]
 enum Holder {
     /// Message `number` of a session's queue.
@@ -115,7 +115,7 @@ impl RecentlySpilled {
 }
 
 impl SpillState {
-    /// Above so many bytes of messages in memory, some leave it.
+    /// Sets the limit on bytes of messages in memory.
     pub(crate) fn set_hot_max(&mut self, bytes: u64) {
         self.loaded_max_bytes = bytes;
     }
@@ -130,7 +130,7 @@ impl SpillState {
         self.next_ticket
     }
 
-    /// Hands an order over; false where there is no room.
+    /// Posts a request to the store; returns false if there is no room.
     fn post(&mut self, order: SpillRequest) -> bool {
         self.port.as_mut().is_some_and(|port| port.post(order).is_ok())
     }

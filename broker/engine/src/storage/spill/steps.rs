@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! The turn of the spill store: answers, retries and new requests.
 
 use tautwire_memory::Kind;
 use tautwire_message::{Message, SpillClient, SpillResponse};
@@ -8,8 +8,8 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> Shard<M> {
-    /// Gives the shard a way to a store for messages that need not be in memory. To be called before sessions are
-    /// [restored](Shard::restore). Without a journal that keeps, it is not used.
+    /// Connects the shard to a store for spilled messages. Call it before sessions are [restored](Shard::restore). Without a
+    /// persistent journal, the store is not used.
     pub fn connect_spill_store(&mut self, port: Box<dyn SpillClient>) {
         let loaded_max_bytes = self.state.config.settings().loaded_max_bytes();
         self.state.spill.connect(port, loaded_max_bytes);
@@ -17,7 +17,7 @@ impl<M: Mode> Shard<M> {
 }
 
 impl<M: Mode> ShardState<M> {
-    /// Does what the store's answers make possible, and asks for more. To be called once a turn.
+    /// Handles the store's answers and sends new requests. Called once per turn.
     #[inline]
     pub(crate) fn run_spill(&mut self) {
         if M::SPILLS && self.spill.port.is_some() {
@@ -35,7 +35,7 @@ impl<M: Mode> ShardState<M> {
         M::SPILLS && (self.spill.has_answer() || self.can_spill() || self.can_resume_after_spill())
     }
 
-    /// When something is to be tried again.
+    /// The time of the next retry or check.
     pub(crate) fn next_spill_ms(&self) -> Option<u64> {
         if !M::SPILLS || self.spill.port.is_none() {
             return None;
@@ -57,14 +57,14 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Bytes of messages in memory, over all shards.
-    pub(super) fn hot_bytes(&self) -> u64 {
+    pub(super) fn loaded_bytes(&self) -> u64 {
         self.memory.share().memory().held(Kind::Message)
     }
 
-    /// A message whose body is needed now, which is never cold.
+    /// The body of a message that must have been loaded already.
     pub(crate) fn in_memory<'b>(&self, message: Option<&'b Message>) -> Option<&'b Message> {
         if message.is_none() {
-            debug_assert!(false, "it is read before it is needed");
+            debug_assert!(false, "a message is loaded before it is needed");
             self.counters().spill_lost.add(1);
         }
         message

@@ -1,4 +1,4 @@
-//! Messages that a member of a shared subscription has been sent, and does not acknowledge in time, go to other members.
+//! Redispatch of messages that a member of a shared subscription does not acknowledge in time.
 
 mod steps;
 
@@ -10,19 +10,19 @@ use tautwire_router::SessionKey;
 
 use crate::connection::connections::LoadQueue;
 
-/// A member is looked at so often in `mqtt.shared_ack_timeout_s`: its oldest message must be the same for as many checks.
+/// Checks of a member within `mqtt.shared_ack_timeout_s`. A message is late if it is the oldest in this many checks after the first.
 const ACK_CHECKS: u8 = 2;
 
-/// A member with messages of shared subscriptions that it has not acknowledged.
+/// The watch of a member with unacknowledged messages of shared subscriptions.
 #[derive(Debug)]
 pub(super) struct AckWatch {
     at_ms: u64,
     member: SessionKey,
-    /// The oldest of them when it was last looked at. Clients acknowledge in order [MQTT-4.6.0-2], so as long as that waits, all do.
+    /// The oldest of them at the last check. Clients acknowledge in order [MQTT-4.6.0-2], so while it is pending, all are.
     oldest: Option<(PacketId, MessageId)>,
-    /// How often it has been the same since.
+    /// The number of checks since in which it was the same.
     checks: u8,
-    /// What had been sent when it was found.
+    /// The count of sent messages when it was first seen.
     sent: u64,
 }
 
@@ -39,7 +39,7 @@ impl AckWatch {
         self.at_ms
     }
 
-    /// Looks at the oldest message. Returns whether it has waited for too long.
+    /// Checks the oldest message. Returns whether it is late.
     fn is_late(&mut self, oldest: (PacketId, MessageId), sent: u64) -> bool {
         if self.oldest != Some(oldest) {
             (self.oldest, self.checks, self.sent) = (Some(oldest), 0, sent);
@@ -64,6 +64,6 @@ mod tests {
         assert!(!watch.is_late(message(1), 5) && !watch.is_late(message(1), 6));
         assert!(!watch.is_late(message(2), 7), "the first has been acknowledged");
         assert!(!watch.is_late(message(2), 8) && watch.is_late(message(2), 9));
-        assert_eq!(watch.sent, 7, "what has been sent since is not late");
+        assert_eq!(watch.sent, 7, "messages that were sent later are not late");
     }
 }

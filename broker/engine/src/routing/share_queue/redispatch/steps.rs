@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Watching acknowledgements of members, and redispatching their messages.
 
 use std::collections::VecDeque;
 
@@ -14,11 +14,11 @@ use crate::scheduling::work_budget::JOB_SLICE_STEPS;
 use crate::shard::Shard;
 use crate::shard::ShardState;
 
-/// Members that are looked at in one turn.
+/// Members that are checked in one turn.
 const CHECKS_MAX: usize = 64;
 
 impl<M: Mode> ShardState<M> {
-    /// A message of a shared subscription has been sent to a member: its acknowledgement is watched, if it may go to another.
+    /// Starts watching a member that has been sent a message of a shared subscription, if the message can be redispatched.
     pub(crate) fn watch_shared(&mut self, session: SessionIndex, qos: QoS) {
         let Some(interval_ms) = self.check_interval_ms().filter(|_| qos == QoS::AtLeastOnce) else { return };
         let member = self.sessions.key(session);
@@ -29,14 +29,14 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// The same for a session that may hold such messages already.
+    /// Starts watching a restored session that has such messages.
     pub(crate) fn watch_restored(&mut self, session: SessionIndex) {
         if self.sessions[session].outbound().and_then(Outbound::oldest_shared).is_some() {
             self.watch_shared(session, QoS::AtLeastOnce);
         }
     }
 
-    /// The settings have changed: members are looked at as often as they say now.
+    /// Applies a changed `mqtt.shared_ack_timeout_s` to all watches.
     pub(crate) fn retime_watches(&mut self) {
         let Some(interval_ms) = self.check_interval_ms() else {
             self.share_queues.watches.clear();
@@ -47,7 +47,7 @@ impl<M: Mode> ShardState<M> {
         for watch in &mut self.share_queues.watches {
             watch.at_ms = watch.at_ms.min(latest_ms);
         }
-        // Without a timeout, nobody was watched.
+        // Without a timeout, no member was watched.
         if self.share_queues.watches.is_empty() {
             self.sessions.indices().into_iter().for_each(|session| self.watch_restored(session));
         }
@@ -58,7 +58,7 @@ impl<M: Mode> ShardState<M> {
         (timeout_ms > 0 && M::QUEUES_SHARED).then(|| timeout_ms / u64::from(ACK_CHECKS))
     }
 
-    /// Looks at members whose time has come. To be called once a turn.
+    /// Checks the members that are due. Called once per turn.
     #[inline]
     pub(crate) fn check_members(&mut self) {
         if self.share_queues.watches.front().is_some_and(|watch| watch.at_ms <= self.clock.now_ms()) {
@@ -72,8 +72,8 @@ impl<M: Mode> ShardState<M> {
             let first = self.share_queues.watches.front();
             let Some(_) = first.filter(|watch| watch.at_ms <= self.clock.now_ms()) else { return };
             let Some(mut watch) = self.share_queues.watches.pop_front() else { return };
-            let is_persisted = self.check_member(&mut watch);
-            match self.check_interval_ms().filter(|_| is_persisted) {
+            let has_pending = self.check_member(&mut watch);
+            match self.check_interval_ms().filter(|_| has_pending) {
                 Some(interval_ms) => {
                     watch.at_ms = self.clock.now_ms() + interval_ms;
                     self.share_queues.watches.push_back(watch);
@@ -85,7 +85,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Redispatches what a member has not acknowledged in time. Returns whether it is to be looked at again.
+    /// Redispatches the late messages of a member. Returns whether the member must be checked again.
     fn check_member(&mut self, watch: &mut AckWatch) -> bool {
         let Some(session) = self.sessions.at(&watch.member) else { return false };
         let Some(outbound) = self.sessions[session].outbound() else { return false };
@@ -102,7 +102,7 @@ impl<M: Mode> ShardState<M> {
         true
     }
 
-    /// Whether a member has acknowledged nothing since its messages were redispatched. It gets no others until it does.
+    /// Whether a member has acknowledged nothing since its messages were redispatched. It gets no credit until it does.
     pub(in crate::routing::share_queue) fn is_stuck(&mut self, session: SessionIndex) -> bool {
         if self.share_queues.stuck.is_empty() {
             return false;
@@ -116,7 +116,7 @@ impl<M: Mode> ShardState<M> {
         is_stuck
     }
 
-    /// The client of a session has come or gone: whatever it has not acknowledged is sent to it again.
+    /// Clears the stuck state after the client has connected or disconnected: its unacknowledged messages are resent.
     pub(crate) fn clear_stuck(&mut self, session: SessionIndex) {
         if !self.share_queues.stuck.is_empty() {
             let member = self.sessions.key(session);
@@ -126,7 +126,7 @@ impl<M: Mode> ShardState<M> {
 }
 
 impl<M: Mode> Shard<M> {
-    /// Redispatches messages of a member.
+    /// Redispatches messages of a member, one slice of the job.
     pub(crate) fn redispatch(&mut self, mut redispatch: Box<Redispatch>) -> (JobProgress, usize) {
         let member = redispatch.member;
         for step in 0..JOB_SLICE_STEPS {
@@ -145,10 +145,10 @@ impl<M: Mode> Shard<M> {
                 continue;
             };
             if let Some(cold) = delivery.message.spilled().cloned() {
-                let Some((kept, message)) = self.state.read_to_redispatch(redispatch, &cold) else {
+                let Some((returned, message)) = self.state.read_to_redispatch(redispatch, &cold) else {
                     return (JobProgress::Done, step + 1);
                 };
-                redispatch = kept;
+                redispatch = returned;
                 delivery.message = message.into();
             }
             redispatch.ids.pop_front();

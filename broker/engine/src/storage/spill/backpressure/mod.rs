@@ -1,17 +1,17 @@
-//! Publishers wait while messages come faster than the store writes them, so that there is an end to what is in memory.
+//! Backpressure: publishers are paused while messages arrive faster than the store writes them.
 
 mod steps;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Once the store has answered no shard for so long, nobody waits for it: the account of memory refuses what is too much.
+/// After this time without an answer from the store, publishers do not wait for it. The memory budget refuses the excess.
 const STALLED_MS: u64 = 10_000;
 
-/// What the store has been given to write by all shards. A publisher's messages may be for sessions of any of them.
+/// The bytes that all shards have given to the store to write. A publisher's messages may be for sessions of any shard.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     bytes: AtomicU64,
-    /// When there was none, or the store last answered.
+    /// When the backlog was last empty, or the store last answered.
     moved_ms: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ impl Backlog {
         self.moved_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// What it is about to have written; 0 where that stands still.
+    /// The bytes being written; 0 if the store has stalled.
     #[inline]
     fn moving_bytes(&self, now_ms: u64) -> u64 {
         let bytes = self.bytes.load(Ordering::Relaxed);
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(backlog.moving_bytes(1_000 + STALLED_MS - 1), 150);
         assert_eq!(backlog.moving_bytes(1_000 + STALLED_MS), 0);
         backlog.take(100, 20_000);
-        assert_eq!(backlog.moving_bytes(20_000), 50, "it goes on");
+        assert_eq!(backlog.moving_bytes(20_000), 50, "the store answers again");
         backlog.take(50, 20_000);
         assert_eq!(backlog.moving_bytes(20_000), 0);
         backlog.add(1, 90_000);

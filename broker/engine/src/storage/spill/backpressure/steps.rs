@@ -1,17 +1,17 @@
-//! What [`super`] does with several parts of a shard.
+//! Pausing publishers while the store is behind, and resuming them.
 
 use crate::connection::connections::PauseReason;
 use crate::index::ConnectionIndex;
 use crate::mode::Mode;
 use crate::shard::ShardState;
 
-/// The store wakes only the shard that it answers. Those who wait on another one are heard after so long.
+/// The interval of checks for paused publishers. The store wakes only the shard that it answers.
 const CHECK_MS: u64 = 5;
 
-/// Bytes of messages that come in a turn before it is looked which can leave memory, but no more than may stay there.
+/// Bytes of new messages in a turn before the check for messages to spill, limited by the memory limit.
 const TURN_MAX_BYTES: u64 = 4 << 20;
 
-/// Clients heard again in a turn.
+/// Clients resumed in a turn.
 const RESUMED_MAX: usize = 64;
 
 impl<M: Mode> ShardState<M> {
@@ -21,14 +21,15 @@ impl<M: Mode> ShardState<M> {
     #[inline]
     fn is_store_behind(&self) -> bool {
         let writing_bytes = self.context.backlog().moving_bytes(self.clock.now_ms());
-        let (hot_bytes, loaded_max_bytes) = (self.hot_bytes(), self.spill.loaded_max_bytes);
+        let (loaded_bytes, loaded_max_bytes) = (self.loaded_bytes(), self.spill.loaded_max_bytes);
         self.spill.port.is_some()
-            && (writing_bytes > 0 || hot_bytes > self.spill.looked_at_bytes + TURN_MAX_BYTES.min(loaded_max_bytes))
-            && hot_bytes.saturating_sub(writing_bytes.min(loaded_max_bytes)) > loaded_max_bytes + loaded_max_bytes / 2
+            && (writing_bytes > 0 || loaded_bytes > self.spill.looked_at_bytes + TURN_MAX_BYTES.min(loaded_max_bytes))
+            && loaded_bytes.saturating_sub(writing_bytes.min(loaded_max_bytes))
+                > loaded_max_bytes + loaded_max_bytes / 2
     }
 
-    /// Has a PUBLISH wait whose message would stay in memory because the store is behind; says whether that is so. Messages of QoS 0 that are
-    /// not to be retained go on, and so does what can overtake a PUBLISH.
+    /// Pauses a publisher if the store is behind. Returns whether it is. QoS 0 messages without RETAIN are not affected, and neither are
+    /// packets that can overtake a PUBLISH.
     #[inline]
     pub(crate) fn pause_for_spill(&mut self, index: ConnectionIndex) -> bool {
         let is_behind = self.is_store_behind();
@@ -40,15 +41,15 @@ impl<M: Mode> ShardState<M> {
         is_behind
     }
 
-    /// Whether some who wait may be heard.
+    /// Whether paused clients can be resumed.
     #[inline]
     pub(in crate::storage::spill) fn can_resume_after_spill(&self) -> bool {
         self.paused_readers.any_for_spill() && !self.is_store_behind()
     }
 
-    /// It has been looked what could leave memory.
+    /// Resumes paused clients after the check for messages to spill.
     pub(in crate::storage::spill) fn resume_after_spill(&mut self) {
-        self.spill.looked_at_bytes = self.hot_bytes();
+        self.spill.looked_at_bytes = self.loaded_bytes();
         if self.can_resume_after_spill() {
             for _ in 0..RESUMED_MAX {
                 let Some(id) = self.paused_readers.next_for_spill() else { return };
@@ -57,7 +58,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// When it is looked again whether some may be heard.
+    /// The time of the next check of paused clients.
     pub(in crate::storage::spill) fn next_spill_check_ms(&self) -> Option<u64> {
         self.paused_readers.any_for_spill().then_some(self.clock.now_ms() + CHECK_MS)
     }

@@ -1,4 +1,4 @@
-//! How cold messages come back into memory.
+//! Loading spilled messages into memory.
 
 mod steps;
 
@@ -12,39 +12,39 @@ use crate::operations::admin_query::{Fetch, FetchedMessage, Reply};
 use crate::routing::share_queue::Redispatch;
 use crate::session::session_cleanup::SessionCleanup;
 
-/// For whom messages are read.
+/// The reader for which messages are loaded.
 #[derive(Debug)]
 pub(crate) enum Reader {
     /// Messages of its session's window and queue.
     Queue(ConnectionId),
-    /// Retained messages that its client is owed.
+    /// Retained messages for its client.
     Replay(ConnectionId),
-    /// Retained messages that go to the queue of a session whose client has gone.
+    /// Retained messages for the queue of a session whose client is offline.
     Settling(Box<(SessionKey, Replay)>),
-    /// What a session leaves behind.
+    /// Messages of an ended session.
     Clearing(Box<SessionCleanup>),
     /// Messages of the queue of this shared subscription.
     Draining(Arc<str>),
     /// Messages that a member of shared subscriptions has not acknowledged in time.
     Redispatching(Box<Redispatch>),
-    /// A retained message that an operator wants to see.
+    /// A retained message for an operator's query.
     Fetching(Box<(Fetch, Reply<FetchedMessage>)>),
-    /// Nobody any more.
+    /// The read was cancelled.
     Nobody,
 }
 
-/// An order to read.
+/// A pending read.
 #[derive(Debug)]
 pub(super) struct PendingRead {
     reader: Reader,
     bytes: usize,
 }
 
-/// Why a message is not there.
+/// Why a message is not loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoadError {
     /// It is being read.
     Later,
-    /// It could not be read. It is tried again later.
+    /// It could not be read, and is retried later.
     Failed,
 }

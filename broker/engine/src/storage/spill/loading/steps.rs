@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Reading spilled messages for queues, replays, jobs and queries.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::session::session_cleanup::SessionCleanup;
 use crate::shard::ShardState;
 use crate::storage::spill::{READING_MAX, READING_MAX_BYTES, RETRY_MS, SpillState};
 
-/// Read ahead for one client at a time: messages, and bytes of them.
+/// The maximum number of messages that are read ahead for one client.
 const READ_AHEAD_MAX: usize = 128;
 
 const READ_AHEAD_MAX_BYTES: usize = 256 << 10;
 
-/// The same where memory is short.
+/// The maximum number of bytes that are read ahead if memory is short.
 const READ_AHEAD_LOW_MEMORY_BYTES: usize = 16 << 10;
 
 impl SpillState {
-    /// A session is owed nothing more for a subscription that it has given up.
+    /// Cancels the reads for a subscription that a session has ended.
     pub(crate) fn cancel_replay(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
         let pending_reads = self.pending_reads.values_mut().map(|pending_reads| &mut pending_reads.reader);
         let retried = self.retries.iter_mut().map(|(_, reader)| reader);
@@ -48,7 +48,7 @@ impl SpillState {
 }
 
 impl<M: Mode> ShardState<M> {
-    /// The message of the window that is to be sent again next, if it is cold: `Err` where it must be read first.
+    /// Loads the next message to resend, if it is spilled; `Err` if it must be read first.
     pub(crate) fn read_to_resend(
         &mut self,
         session: SessionIndex,
@@ -60,7 +60,7 @@ impl<M: Mode> ShardState<M> {
         self.read_for_queue(session, index, &cold).map(Some).ok_or(())
     }
 
-    /// Makes the message at the front of the queue hot, if it is not; false where it must be read first.
+    /// Loads the message at the front of the queue if it is spilled; returns false if it must be read first.
     pub(crate) fn load_front(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
         let front = self.sessions[session].outbound().and_then(Outbound::front);
         let Some(cold) = front.and_then(|front| front.message.spilled()).cloned() else { return true };
@@ -101,8 +101,7 @@ impl<M: Mode> ShardState<M> {
         None
     }
 
-    /// A retained message that the first replay of a connection has come to; `None` where it must be read first, and then
-    /// the replay keeps it. The flag tells that it could not be read.
+    /// Loads the next retained message of a connection's first replay. On an error, the replay keeps the message.
     pub(crate) fn read_for_replay(&mut self, index: ConnectionIndex, cold: &Spilled) -> Result<Message, LoadError> {
         let reader = Reader::Replay(self.id(index));
         let ahead_bytes = self.ahead_bytes();
@@ -129,7 +128,7 @@ impl<M: Mode> ShardState<M> {
         Err(LoadError::Later)
     }
 
-    /// The same for a replay that goes to a queue. Where it must be read first, the replay is taken over and goes on later.
+    /// Loads a message of a replay that goes to a queue. If it must be read first, the reader takes the replay and continues it later.
     pub(crate) fn read_to_settle(
         &mut self,
         session: SessionIndex,
@@ -159,7 +158,7 @@ impl<M: Mode> ShardState<M> {
         None
     }
 
-    /// The same for a message that a session leaves behind and somebody else is to get.
+    /// Loads a message of an ended session that is redispatched. If it must be read first, the reader takes the job.
     pub(crate) fn read_to_clear(
         &mut self,
         mut ending: SessionCleanup,
@@ -185,7 +184,7 @@ impl<M: Mode> ShardState<M> {
         None
     }
 
-    /// A message of the queue of a shared subscription; `None` where it must be read first.
+    /// Loads a message of the queue of a shared subscription; `None` if it must be read first.
     pub(crate) fn read_to_drain(&mut self, share: &Arc<str>, session: SessionIndex, cold: &Spilled) -> Option<Message> {
         let back = self.share_queues.load_queue(share)?;
         match back.take(cold) {
@@ -207,8 +206,7 @@ impl<M: Mode> ShardState<M> {
         None
     }
 
-    /// A message that goes from one member of a shared subscription to another. Where it must be read first, the job is taken over and
-    /// goes on later.
+    /// Loads a message that is redispatched to another member. If it must be read first, the reader takes the job and continues it later.
     pub(crate) fn read_to_redispatch(
         &mut self,
         mut redispatch: Box<Redispatch>,
@@ -231,14 +229,14 @@ impl<M: Mode> ShardState<M> {
         None
     }
 
-    /// A cold message, and the cold ones behind it in the queue of a session.
+    /// A spilled message, and the spilled ones after it in the queue of a session.
     fn spilled_from(&self, session: SessionIndex, cold: &Spilled) -> Vec<Spilled> {
         let ahead =
             self.sessions[session].outbound().into_iter().flat_map(|outbound| outbound.spilled_ahead(READ_AHEAD_MAX));
         portion(std::iter::once(cold).chain(ahead.filter(|other| *other != cold)), self.ahead_bytes())
     }
 
-    /// A retained message for an operator, who is told later.
+    /// Reads a retained message for an operator's query, which is answered later.
     pub(crate) fn read_to_show(&mut self, mut fetch: Fetch, reply: Reply<FetchedMessage>, cold: Spilled) {
         self.ask_or_wait(vec![cold], |ticket| {
             match ticket {
@@ -250,11 +248,11 @@ impl<M: Mode> ShardState<M> {
     }
 
     fn ahead_bytes(&self) -> usize {
-        let is_short = self.hot_bytes() > 2 * self.spill.loaded_max_bytes;
+        let is_short = self.loaded_bytes() > 2 * self.spill.loaded_max_bytes;
         if is_short { READ_AHEAD_LOW_MEMORY_BYTES } else { READ_AHEAD_MAX_BYTES }
     }
 
-    /// Asks for messages. Where there is no room for that, the reader stands in line, and there is no ticket.
+    /// Requests messages. Returns the ticket; `None` if the reader must wait for room.
     fn ask(&mut self, reader: Reader, wanted: Vec<Spilled>) -> Option<u64> {
         let mut given = None;
         self.ask_or_wait(wanted, |ticket| {
@@ -326,7 +324,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Those who stand in line ask again, as far as there is room.
+    /// Retries waiting readers, as far as there is room.
     pub(in crate::storage::spill) fn retry_waiting_readers(&mut self) {
         for _ in 0..self.spill.waiting_readers.len() {
             if !self.spill.has_room_to_read() {
@@ -396,7 +394,7 @@ impl<M: Mode> ShardState<M> {
     }
 }
 
-/// The first message, and those behind it as far as `most_bytes` go.
+/// The first message, and those after it within `most_bytes`.
 fn portion<'c>(wanted: impl Iterator<Item = &'c Spilled>, most_bytes: usize) -> Vec<Spilled> {
     let mut left = most_bytes;
     let mut is_first = true;

@@ -1,4 +1,4 @@
-//! How retained messages become cold: those that come while many are in memory in the order in which they come, the others by a walk.
+//! Spilling retained messages: new ones in order of arrival while many are in memory, the others by a walk.
 
 mod steps;
 
@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use tautwire_router::Exchange;
 
-/// Topics whose messages are to leave memory without a walk that finds them: with a million others, it would find them late. Messages
-/// themselves are not held: one that is replaced meanwhile is gone.
+/// Topics whose messages are to be spilled without a walk, which would find them late among a million others. The messages themselves
+/// are not held, so replaced ones are freed.
 #[derive(Default)]
 pub(super) struct RetainedSpillQueue {
     topics: VecDeque<(Box<str>, usize)>,
@@ -19,7 +19,7 @@ impl RetainedSpillQueue {
         self.topics.is_empty()
     }
 
-    /// The message of `topic`, which takes `bytes`, is to leave.
+    /// Adds the message of `topic`, which takes `bytes`.
     fn push(&mut self, topic: &str, bytes: usize, exchange: &Exchange) {
         self.bytes += bytes;
         exchange.begin_spill(bytes);

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Choosing retained messages to spill.
 
 use tautwire_message::{Body, MessageRef};
 
@@ -8,23 +8,23 @@ use crate::shard::ShardState;
 use crate::storage::spill::spilling::{ORDER_BYTES, SPILL_MIN_BYTES, SpillBatch};
 use crate::storage::spill::{Holder, SpillState};
 
-/// Places of the tree of retained messages looked at in a turn.
+/// Nodes of the tree of retained messages visited in a turn.
 const WALK_STEPS: u64 = 4 << 10;
 
 impl SpillState {
-    /// More are left to the walk: the store has failed, or is too slow.
+    /// The maximum size of the queue. The rest is left to the walk: the store has failed, or is too slow.
     fn leaving_max_bytes(&self) -> u64 {
         self.loaded_max_bytes / 2
     }
 
-    /// With so much of retained messages in memory, those that come are listed.
+    /// Above this many bytes of retained messages in memory, new ones are queued.
     fn spill_queue_threshold_bytes(&self) -> u64 {
         self.loaded_max_bytes / 4
     }
 }
 
 impl<M: Mode> ShardState<M> {
-    /// A message has been retained. Where many are in memory, it is among the next to leave.
+    /// Queues a new retained message for spilling if many are in memory.
     #[inline]
     pub(crate) fn queue_retained_for_spill(&mut self, outgoing: &OutgoingPublish<'_>) {
         if M::SPILLS
@@ -50,7 +50,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Where few messages are in memory, most that are listed have been replaced or cleared.
+    /// Clears the queue if few messages are in memory, since most entries were replaced or cleared.
     #[inline]
     pub(in crate::storage::spill) fn remove_replaced(&mut self) {
         let ShardState { spill, context, .. } = self;
@@ -60,7 +60,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Has messages written that have been retained here, as far as the store takes them now.
+    /// Writes queued retained messages, as far as the store accepts them now.
     pub(in crate::storage::spill) fn write_retained(&mut self) {
         while !self.spill.retained.is_empty() && self.can_spill() {
             let mut picked = SpillBatch::default();
@@ -84,14 +84,14 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// The first shard makes retained messages cold, for all: when they are half of what may be hot, but not before many have
-    /// come or gone since the last walk.
-    pub(in crate::storage::spill) fn has_to_walk(&self) -> bool {
-        let hot_bytes = self.context.exchange().retained_resident_bytes();
+    /// Whether this shard must walk the retained messages. The first shard does so for all, when they take half of the limit and many
+    /// have changed since the last walk.
+    pub(in crate::storage::spill) fn must_walk(&self) -> bool {
+        let loaded_bytes = self.context.exchange().retained_resident_bytes();
         self.context.is_first()
-            && hot_bytes > self.spill.loaded_max_bytes / 2
+            && loaded_bytes > self.spill.loaded_max_bytes / 2
             && (self.spill.walk.is_running()
-                || hot_bytes.abs_diff(self.spill.walked_hot_bytes) > self.spill.loaded_max_bytes / 8)
+                || loaded_bytes.abs_diff(self.spill.walked_bytes) > self.spill.loaded_max_bytes / 8)
     }
 
     pub(in crate::storage::spill) fn pick_retained(&mut self, picked: &mut SpillBatch, most_bytes: usize) {
@@ -108,7 +108,7 @@ impl<M: Mode> ShardState<M> {
             &mut found,
         );
         if !self.spill.walk.is_running() {
-            self.spill.walked_hot_bytes = self.context.exchange().retained_resident_bytes();
+            self.spill.walked_bytes = self.context.exchange().retained_resident_bytes();
         }
         for message in found {
             self.spill.pick(message, Holder::Retained, picked);

@@ -1,4 +1,4 @@
-//! Which messages become cold, and when.
+//! Which messages are spilled, and when.
 
 mod steps;
 
@@ -6,13 +6,13 @@ use tautwire_message::Message;
 
 use super::{Holder, SpillState};
 
-/// Bytes posted with one order.
+/// Bytes of one write request.
 pub(super) const ORDER_BYTES: usize = 1 << 20;
 
-/// A message that takes less stays hot: its record would take as much.
+/// Smaller messages stay in memory: the record of a spilled one takes as much.
 pub(super) const SPILL_MIN_BYTES: usize = 192;
 
-/// Messages to be written with one order.
+/// Messages of one write request.
 #[derive(Default)]
 pub(super) struct SpillBatch {
     messages: Vec<Message>,
@@ -20,7 +20,7 @@ pub(super) struct SpillBatch {
 }
 
 impl SpillState {
-    /// `holder` has a message that is to be written.
+    /// Adds a message of `holder` to the batch.
     pub(super) fn pick(&mut self, message: Message, holder: Holder, picked: &mut SpillBatch) {
         let holders = self.writing.entry(message.id()).or_default();
         holders.push(holder);

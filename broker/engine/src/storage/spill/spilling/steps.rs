@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! Choosing messages of sessions to spill, and replacing them once written.
 
 use std::collections::HashSet;
 
@@ -15,13 +15,13 @@ use crate::mode::Mode;
 use crate::shard::ShardState;
 use crate::storage::spill::{Holder, RETRY_MS, WRITING_MAX_BYTES};
 
-/// Entries of queues looked at in a turn, or twice as many as have come since the last turn.
+/// Queue entries visited in a turn, or twice as many as were queued since the last turn.
 const TURN_STEPS: usize = 1_024;
 
-/// Those of one session before another one has its turn.
+/// Queue entries of one session before another has its turn.
 const SESSION_STEPS: usize = 256;
 
-/// So many messages at the front of the queue of a connected client stay hot, and bytes of them; but always one.
+/// Messages at the front of a connected client's queue that stay in memory; at least one.
 const FRONT_IN_MEMORY: usize = 64;
 
 const FRONT_IN_MEMORY_BYTES: usize = 64 << 10;
@@ -30,14 +30,14 @@ const FRONT_IN_MEMORY_BYTES: usize = 64 << 10;
 /// client that keeps up makes the broker write nothing.
 const SPILL_DELAY_MS: u64 = 1_000;
 
-/// Sessions looked at in a turn because that time is over.
+/// Sessions checked in a turn because their delay is over.
 const DELAYED_CHECKS_MAX: usize = 1_024;
 
-/// Places in the lines of sessions before those that have ended are taken out.
+/// The minimum length of the queues at which ended sessions are removed.
 const PRUNE_MIN: usize = 1_024;
 
 impl<M: Mode> ShardState<M> {
-    /// The session's queue has more messages, or fewer that must stay hot.
+    /// Queues a session whose queue has more messages that can be spilled.
     #[inline]
     pub(crate) fn queue_for_spill(&mut self, session: SessionIndex) {
         if M::SPILLS && self.spill.port.is_some() {
@@ -50,7 +50,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// The client has gone: neither what it has been sent nor what it was to be sent next need be hot any more.
+    /// Queues all messages of a session for spilling after its client has disconnected.
     pub(crate) fn queue_all_for_spill(&mut self, session: SessionIndex) {
         if M::SPILLS {
             if let Some(outbound) = self.sessions.entry(session).outbound() {
@@ -61,7 +61,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// The client has been sent a message, or one more waits for it: they need not be hot if it leaves them lying.
+    /// Starts the delay after which sent or queued messages can be spilled if the client does not acknowledge them.
     #[inline]
     pub(crate) fn delay_spill(&mut self, session: SessionIndex) {
         if M::SPILLS && self.spill.port.is_some() {
@@ -93,7 +93,7 @@ impl<M: Mode> ShardState<M> {
         spill.prune_at = 2 * (spill.sessions.len() + spill.delayed.len());
     }
 
-    /// When a rest is over, if that is worth waking for.
+    /// The end of the next delay, if there is something to spill.
     pub(in crate::storage::spill) fn next_delayed_ms(&self) -> Option<u64> {
         let (at_ms, _) = self.spill.delayed.front()?;
         (*at_ms > self.clock.now_ms() && self.excess_bytes() > 0).then_some(*at_ms)
@@ -103,7 +103,7 @@ impl<M: Mode> ShardState<M> {
         self.spill.delayed.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
     }
 
-    /// Those whose rest is over stand in line.
+    /// Queues the sessions whose delay is over.
     fn end_spill_delays(&mut self) {
         for _ in 0..DELAYED_CHECKS_MAX {
             if !self.has_delay_over() {
@@ -124,22 +124,22 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Whether there are messages to be made cold, and the store takes them.
+    /// Whether there are messages to spill, and the store accepts them.
     #[inline]
     pub(in crate::storage::spill) fn can_spill(&self) -> bool {
         self.spill.port.is_some()
             && (!self.spill.sessions.is_empty()
                 || self.has_delay_over()
                 || !self.spill.retained.is_empty()
-                || self.has_to_walk())
+                || self.must_walk())
             && self.spill.writing_bytes < WRITING_MAX_BYTES
             && self.clock.now_ms() >= self.spill.write_again_ms
             && self.excess_bytes() > 0
     }
 
-    /// Bytes that are to leave memory, besides those that are about to.
+    /// Bytes above the limit, without those that are being written.
     pub(in crate::storage::spill) fn excess_bytes(&self) -> u64 {
-        self.hot_bytes().saturating_sub(self.spill.loaded_max_bytes + self.spill.writing_bytes as u64)
+        self.loaded_bytes().saturating_sub(self.spill.loaded_max_bytes + self.spill.writing_bytes as u64)
     }
 
     pub(in crate::storage::spill) fn spill_messages(&mut self) {
@@ -156,7 +156,7 @@ impl<M: Mode> ShardState<M> {
         }
         let most_bytes = ORDER_BYTES.min(usize::try_from(self.excess_bytes()).unwrap_or(usize::MAX));
         let mut picked = SpillBatch::default();
-        if self.has_to_walk() {
+        if self.must_walk() {
             self.pick_retained(&mut picked, most_bytes);
         }
         self.end_spill_delays();
@@ -173,15 +173,15 @@ impl<M: Mode> ShardState<M> {
         self.write_spilled(picked);
     }
 
-    /// Picks messages of one session, and has it stand in line again where there are more.
+    /// Picks messages of one session, and queues it again if there are more.
     fn pick_from_session(&mut self, key: SessionKey, picked: &mut SpillBatch, most_bytes: usize, steps: &mut usize) {
         let Some(session) = self.sessions.at(&key) else { return };
         let connection = self.sessions.connection(session);
         let ShardState { sessions, connections, spill, .. } = self;
         let Some(outbound) = sessions.entry(session).outbound() else { return };
-        let is_next_hot = connection.is_some() && !outbound.is_queue_idle();
+        let keeps_front_loaded = connection.is_some() && !outbound.is_queue_idle();
         let loaded_at_front =
-            if is_next_hot { outbound.front_within(FRONT_IN_MEMORY, FRONT_IN_MEMORY_BYTES) } else { 0 };
+            if keeps_front_loaded { outbound.front_within(FRONT_IN_MEMORY, FRONT_IN_MEMORY_BYTES) } else { 0 };
         while picked.bytes < most_bytes
             && let Some((number, message)) = outbound.next_to_spill(loaded_at_front, SPILL_MIN_BYTES, steps)
         {
@@ -228,15 +228,15 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// The store has nothing more to do with so many bytes.
+    /// Counts bytes that the store has handled.
     fn record_answered(&mut self, bytes: usize) {
         self.spill.writing_bytes -= bytes;
         self.context.backlog().take(bytes, self.clock.now_ms());
     }
 
-    /// Replaces messages by their records wherever they were found, now that they are written.
+    /// Replaces written messages by their records in all holders.
     pub(in crate::storage::spill) fn replace_spilled(&mut self, messages: Vec<(Message, Option<SpillSlot>)>) {
-        let Some(shelf) = self.spill.slots() else { return };
+        let Some(account) = self.spill.slots() else { return };
         let (mut written, mut retained) = (Vec::new(), Vec::new());
         for (message, slot) in messages {
             self.record_answered(message.allocated_bytes());
@@ -244,7 +244,7 @@ impl<M: Mode> ShardState<M> {
                 self.cancel_spill(message.id());
                 continue;
             };
-            let cold = Spilled::new(&message, slot, &shelf);
+            let cold = Spilled::new(&message, slot, &account);
             for holder in self.spill.writing.remove(&message.id()).unwrap_or_default() {
                 match holder {
                     Holder::Queue { session, number } => self.spill_queued(&session, number, &cold),
@@ -273,7 +273,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// A message that waits for the log before it is sent for the first time stays hot.
+    /// Spills a sent message, unless it waits for the log before it is first sent.
     fn spill_sent(&mut self, session: &SessionKey, packet_id: PacketId, cold: &Spilled) {
         let Some(session) = self.sessions.at(session) else { return };
         let connection = self.sessions.connection(session);
@@ -286,7 +286,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// A message could not be written. Its holders are looked at again later.
+    /// Handles a message that could not be written. Its holders are checked again later.
     #[cold]
     fn cancel_spill(&mut self, id: tautwire_message::MessageId) {
         self.spill.write_again_ms = self.clock.now_ms() + RETRY_MS;
@@ -306,7 +306,7 @@ impl<M: Mode> ShardState<M> {
                     }
                     self.queue_for_spill(session);
                 }
-                Holder::Retained => self.spill.walked_hot_bytes = 0,
+                Holder::Retained => self.spill.walked_bytes = 0,
             }
         }
     }
