@@ -62,8 +62,8 @@ impl World {
     }
 
     fn send(&mut self, (shard, id): Client, bytes: &[u8]) {
-        let taken = self.shards[shard].receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS);
-        assert_eq!(taken, bytes.len());
+        let accepted = self.shards[shard].receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS);
+        assert_eq!(accepted, bytes.len());
     }
 
     fn publish(&mut self, client: Client, first_byte: u8, topic: &str, payload: &[u8]) {
@@ -184,41 +184,41 @@ fn with_header(first_byte: u8, body: &[u8]) -> Vec<u8> {
 #[test]
 fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
     let mut world = World::new(2);
-    let (publisher, leaver, stayer) = (world.client(0), world.client(1), world.client(0));
+    let (publisher, leaving, staying) = (world.client(0), world.client(1), world.client(0));
     let share = "$share/g/t";
-    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.send(leaving, &subscribe([share.to_owned()].into_iter(), 1));
     world.publish(publisher, 0x30, "t", b"one");
     // The receiver unsubscribes before the message arrives.
-    world.send(leaver, &unsubscribe(share));
-    world.send(stayer, &subscribe([share.to_owned()].into_iter(), 0));
-    world.received(leaver);
-    world.received(stayer);
+    world.send(leaving, &unsubscribe(share));
+    world.send(staying, &subscribe([share.to_owned()].into_iter(), 0));
+    world.received(leaving);
+    world.received(staying);
     world.deliver(0, 1);
-    assert_eq!(world.received(leaver), [], "a message arrived after UNSUBACK");
+    assert_eq!(world.received(leaving), [], "a message arrived after UNSUBACK");
     world.deliver(1, 0);
-    assert_eq!(world.received(stayer), b"\x30\x06\0\x01tone");
+    assert_eq!(world.received(staying), b"\x30\x06\0\x01tone");
 
     // QoS 1 for a member with QoS 1, then for one with QoS 0.
-    world.send(stayer, &unsubscribe(share));
-    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.send(staying, &unsubscribe(share));
+    world.send(leaving, &subscribe([share.to_owned()].into_iter(), 1));
     world.send(publisher, b"\x32\x08\0\x01t\0\x07two");
-    world.send(leaver, &unsubscribe(share));
-    world.send(stayer, &subscribe([share.to_owned()].into_iter(), 0));
-    world.received(leaver);
-    world.received(stayer);
+    world.send(leaving, &unsubscribe(share));
+    world.send(staying, &subscribe([share.to_owned()].into_iter(), 0));
+    world.received(leaving);
+    world.received(staying);
     world.deliver(0, 1);
     world.deliver(1, 0);
-    assert_eq!(world.received(leaver), []);
-    assert_eq!(world.received(stayer), b"\x30\x06\0\x01ttwo", "the message has another QoS than granted");
+    assert_eq!(world.received(leaving), []);
+    assert_eq!(world.received(staying), b"\x30\x06\0\x01ttwo", "the message has another QoS than granted");
 
     // No member is left.
-    world.send(stayer, &unsubscribe(share));
-    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.send(staying, &unsubscribe(share));
+    world.send(leaving, &subscribe([share.to_owned()].into_iter(), 1));
     world.publish(publisher, 0x30, "t", b"three");
-    world.send(leaver, &unsubscribe(share));
-    world.received(leaver);
+    world.send(leaving, &unsubscribe(share));
+    world.received(leaving);
     world.deliver(0, 1);
-    assert_eq!(world.received(leaver), []);
+    assert_eq!(world.received(leaving), []);
     assert_eq!(world.shards[1].counters().dropped_no_member.get(), 1);
 }
 
@@ -227,19 +227,19 @@ fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
 fn a_member_whose_session_is_being_cleared_away_is_passed_over() {
     const GROUPS: usize = 600;
     let mut world = World::new(2);
-    let (publisher, leaver, stayer) = (world.client(0), world.client(0), world.client(1));
+    let (publisher, leaving, staying) = (world.client(0), world.client(0), world.client(1));
     let share = |number: usize| format!("$share/g{number:03}/t");
-    world.send(leaver, &subscribe((0..GROUPS).map(share), 1));
+    world.send(leaving, &subscribe((0..GROUPS).map(share), 1));
     while world.turn(0) == NextTurn::Busy {}
-    world.send(stayer, &subscribe([share(GROUPS - 1)].into_iter(), 1));
-    world.received(stayer);
-    world.shards[0].connection_lost(leaver.1, NOW_MS);
+    world.send(staying, &subscribe([share(GROUPS - 1)].into_iter(), 1));
+    world.received(staying);
+    world.shards[0].connection_lost(leaving.1, NOW_MS);
     for number in 1..=3 {
         world.send(publisher, &[0x32, 8, 0, 1, b't', 0, number, b'o', b'n', b'e']);
         assert_eq!(world.received(publisher), [0x40, 2, 0, number], "the PUBLISH is not acknowledged");
     }
     world.deliver(0, 1);
-    assert_eq!(world.received(stayer), *b"\x32\x08\0\x01t\0\x01one\x32\x08\0\x01t\0\x02one\x32\x08\0\x01t\0\x03one");
+    assert_eq!(world.received(staying), *b"\x32\x08\0\x01t\0\x01one\x32\x08\0\x01t\0\x02one\x32\x08\0\x01t\0\x03one");
     assert_eq!(world.shards[0].counters().dropped_shard_queue_full.get(), 0);
 }
 
@@ -494,22 +494,22 @@ const LIMIT_BYTES: usize = 1 << 20;
 fn a_will_that_does_not_fit_is_refused() {
     const WILL_BYTES: usize = 60_000;
     let mut world = World::with(1, Settings { memory_bytes: LIMIT_BYTES, ..Settings::default() });
-    let mut taken = 0;
+    let mut accepted = 0;
     loop {
         let id = world.shards[0].accept(NOW_MS).expect("the connection is accepted");
-        let (name, topic) = (text(&format!("{taken:04}")), text("will"));
+        let (name, topic) = (text(&format!("{accepted:04}")), text("will"));
         let will = [&(WILL_BYTES as u16).to_be_bytes(), &[b'w'; WILL_BYTES][..]].concat();
         let body = [&b"\0\x04MQTT\x05\x06\0\0\0"[..], &name, b"\0", &topic, &will].concat();
         world.send((0, id), &with_header(0x10, &body));
         match world.received((0, id))[3] {
-            0 => taken += 1,
+            0 => accepted += 1,
             reason => break assert_eq!(reason, 0x97),
         }
         let _ = world.turn(0);
     }
     // A sixteenth is reserved for clients that hold little.
-    let most = LIMIT_BYTES / 16 * 15 / WILL_BYTES;
-    assert!(taken == most || taken + 1 == most, "{taken} wills were accepted, and {most} fit");
+    let limit = LIMIT_BYTES / 16 * 15 / WILL_BYTES;
+    assert!(accepted == limit || accepted + 1 == limit, "{accepted} wills were accepted, and {limit} fit");
 }
 
 /// Idle connections take memory, too: at most half of the limit.
@@ -532,16 +532,16 @@ fn topic_aliases_take_no_more_than_a_clients_share() {
     world.send((0, id), b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
     world.received((0, id));
     let topic = "t".repeat(TOPIC_BYTES);
-    let taken = (1..=100u8)
+    let accepted = (1..=100u8)
         .take_while(|alias| {
             world.send((0, id), &with_header(0x30, &[&*text(&topic), b"\x03\x23\0", &[*alias]].concat()));
             world.received((0, id)).is_empty()
         })
         .count();
-    let most = LIMIT_BYTES / 16 * 15 / 2 / TOPIC_BYTES;
+    let limit = LIMIT_BYTES / 16 * 15 / 2 / TOPIC_BYTES;
     assert!(
-        taken == most || taken + 1 == most,
-        "{taken} aliases were accepted, and {most} fit into the client's share"
+        accepted == limit || accepted + 1 == limit,
+        "{accepted} aliases were accepted, and {limit} fit into the client's share"
     );
 }
 

@@ -36,7 +36,7 @@ fn step(packet: &Packet<'_>) -> (bool, u8, Vec<u8>) {
 }
 
 /// A client that has sent CONNECT and has received a challenge.
-fn challenged(world: &mut World, client_id: &str) -> Client {
+fn challenged_client(world: &mut World, client_id: &str) -> Client {
     let client = world.connection();
     let properties = [METHOD, Property::AuthenticationData(b"one")];
     world.send(client, &Packet::Connect(connect(client_id, &properties)));
@@ -49,8 +49,8 @@ fn challenged(world: &mut World, client_id: &str) -> Client {
     client
 }
 
-fn connected(world: &mut World, client_id: &str) -> Client {
-    let client = challenged(world, client_id);
+fn connected_client(world: &mut World, client_id: &str) -> Client {
+    let client = challenged_client(world, client_id);
     send_auth(world, client, AuthReason::ContinueAuthentication, "M", b"three");
     let Some(AuthRequest::Continue { data, state }) = world.auth_request(client) else {
         panic!("the exchange does not continue")
@@ -76,7 +76,7 @@ fn connected(world: &mut World, client_id: &str) -> Client {
 fn the_exchange_goes_on_until_connack_whichever_shard_the_client_belongs_to() {
     let mut world = World::new(2);
     for number in 0..8 {
-        let client = connected(&mut world, &format!("c{number}"));
+        let client = connected_client(&mut world, &format!("c{number}"));
         world.send(client, &Packet::PingReq);
         assert_eq!(
             world.received(V5, client, |packet| packet.packet_type()),
@@ -90,14 +90,14 @@ fn the_exchange_goes_on_until_connack_whichever_shard_the_client_belongs_to() {
 fn nothing_but_auth_comes_before_connack() {
     for packet in [Packet::PingReq, Packet::Connect(connect("b", &[]))] {
         let mut world = World::new(1);
-        let client = challenged(&mut world, "a");
+        let client = challenged_client(&mut world, "a");
         world.send(client, &packet);
         assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::ProtocolError)]);
         assert!(world.is_closed(client));
     }
     for (reason, method) in [(AuthReason::ContinueAuthentication, "N"), (AuthReason::ReAuthenticate, "M")] {
         let mut world = World::new(1);
-        let client = challenged(&mut world, "a");
+        let client = challenged_client(&mut world, "a");
         send_auth(&mut world, client, reason, method, b"x");
         assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::ProtocolError)]);
     }
@@ -106,7 +106,7 @@ fn nothing_but_auth_comes_before_connack() {
 #[test]
 fn a_client_authenticates_again_and_works_on_meanwhile() {
     let mut world = World::new(2);
-    let client = connected(&mut world, "a");
+    let client = connected_client(&mut world, "a");
     send_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
     let Some(AuthRequest::Reauthenticate(attempt)) = world.auth_request(client) else {
         panic!("there is no second authentication request")
@@ -137,7 +137,7 @@ fn who_fails_to_authenticate_again_is_disconnected() {
     ];
     for decision in decisions {
         let mut world = World::new(2);
-        let client = connected(&mut world, "a");
+        let client = connected_client(&mut world, "a");
         send_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
         world.apply_auth_decision(client, decision);
         assert_eq!(code(&mut world, client), ReasonCode::NotAuthorized);
@@ -162,7 +162,7 @@ fn auth_out_of_turn_is_a_protocol_error() {
     ];
     for step in steps {
         let mut world = World::new(1);
-        let client = connected(&mut world, "a");
+        let client = connected_client(&mut world, "a");
         step(&mut world, client);
         assert_eq!(code(&mut world, client), ReasonCode::ProtocolError);
         assert!(world.is_closed(client));

@@ -9,7 +9,7 @@ use crate::world::{Client, World};
 use crate::{V5, connack, connect, member, publish, subscribe, topics};
 
 /// A client of a user with a Receive Maximum of 1.
-fn slow(world: &mut World, client_id: &str, user: &str) -> Client {
+fn slow_client(world: &mut World, client_id: &str, user: &str) -> Client {
     let client = world.connection();
     let one = NonZeroU16::new(1).expect("not 0");
     let properties = [Property::SessionExpiryInterval(3_600), Property::ReceiveMaximum(one)];
@@ -42,7 +42,7 @@ fn retained_messages_that_a_client_was_owed_when_it_went_count_for_its_user() {
         for _ in 0..2 {
             publish(&mut world, publisher, "q", QoS::AtLeastOnce, false);
         }
-        let first = slow(&mut world, "a1", "ann");
+        let first = slow_client(&mut world, "a1", "ann");
         crate::send_subscribe(&mut world, first, &["r/#"]);
         assert_eq!(topics(&mut world, first).len(), 2, "expected SUBACK and one unacknowledged message");
         world.lose(first);

@@ -53,8 +53,8 @@ fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
         publish(&mut world, writer, "a/0", QoS::AtMostOnce, false);
         publish(&mut world, writer, "b/1", QoS::AtMostOnce, false);
         assert_eq!(topics(&mut world, reader), ["b/1"]);
-        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
-        assert_eq!(taken, filters);
+        let revoked = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
+        assert_eq!(revoked, filters);
     }
 }
 
@@ -73,10 +73,10 @@ fn a_message_that_another_user_has_been_sent_is_not_sent_again_to_who_may_not_ha
             assert_eq!(topics(&mut world, reader), ["a/0"]);
             world.lose(reader);
 
-            let back = world.connection();
-            world.send(back, &Packet::Connect(connect("r", &[Property::SessionExpiryInterval(3_600)])));
-            world.admit(back, user);
-            let seen = world.received(V5, back, |packet| match packet {
+            let resumed = world.connection();
+            world.send(resumed, &Packet::Connect(connect("r", &[Property::SessionExpiryInterval(3_600)])));
+            world.admit(resumed, user);
+            let seen = world.received(V5, resumed, |packet| match packet {
                 Packet::Publish(publish) => publish.topic.map_or(String::new(), |topic| topic.as_str().to_owned()),
                 // The client may hold the Packet Identifier. PUBREL releases it.
                 Packet::PubRel(_) => String::new(),
@@ -124,6 +124,6 @@ fn another_user_of_the_same_client_identifier_gets_what_it_may() {
     world.lose(reader);
     let writer = member(&mut world, "w", "writer");
     publish(&mut world, writer, "a/x", QoS::AtLeastOnce, false);
-    let thief = member(&mut world, "r", "writer");
-    assert!(topics(&mut world, thief).is_empty());
+    let other_user = member(&mut world, "r", "writer");
+    assert!(topics(&mut world, other_user).is_empty());
 }

@@ -202,8 +202,8 @@ fn new_rules_hold_at_once_and_take_away_what_they_do_not_allow() {
         world.set_rules(&format!(
             "[[role]]\nname = \"wide\"\nrules = [{{ allow = \"subscribe\", topics = \"#\" }}]\n{narrower}"
         ));
-        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
-        assert_eq!(taken, filters, "all subscriptions but one are revoked");
+        let revoked = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
+        assert_eq!(revoked, filters, "all subscriptions but one are revoked");
         publish(&mut world, writer, "open/b", QoS::AtMostOnce, false);
         publish(&mut world, writer, "open/1", QoS::AtMostOnce, false);
         assert_eq!(topics(&mut world, reader), ["open/1"]);

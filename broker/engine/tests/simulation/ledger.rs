@@ -366,7 +366,7 @@ impl DeliveryLedger {
         received.exactly_once += usize::from(arrival.qos == QoS::ExactlyOnce);
         received.first_times += usize::from(!arrival.dup);
         received.qos = received.qos.max(Some(arrival.qos));
-        let at_most_once_allowed = match publication.qos {
+        let is_single = match publication.qos {
             // A retained message arrives once for each subscription.
             _ if publication.retain => false,
             QoS::AtLeastOnce => false,
@@ -378,7 +378,7 @@ impl DeliveryLedger {
         // If the broker lost its record of the message, it had not delivered it at QoS 2.
         let at_most_once = if publication.may_be_accepted_twice { 0 } else { received.at_most_once };
         let times = at_most_once + received.exactly_once;
-        if at_most_once_allowed && arrival.qos != QoS::AtLeastOnce && times > most {
+        if is_single && arrival.qos != QoS::AtLeastOnce && times > most {
             return Err(format!(
                 "message {number} ({:?} on {:?}) arrived {times} times, now at {:?}",
                 publication.qos, publication.topic, arrival.qos
@@ -464,7 +464,7 @@ impl DeliveryLedger {
 
     /// QoS 2 messages that more than one member of a group received.
     pub(crate) fn shared_twice(&self) -> Vec<String> {
-        let mut error = Vec::new();
+        let mut errors = Vec::new();
         for (number, publication) in self.publications.iter().enumerate() {
             let is_shared = publication.topic.starts_with(SHARED_PREFIX);
             if publication.qos != QoS::ExactlyOnce || !is_shared || publication.may_be_accepted_twice {
@@ -485,10 +485,10 @@ impl DeliveryLedger {
                 .map(|received| received.at_most_once + received.exactly_once)
                 .sum();
             if copies > groups.len() {
-                error.push(format!("message {number} arrived {copies} times in {} groups", groups.len()));
+                errors.push(format!("message {number} arrived {copies} times in {} groups", groups.len()));
             }
         }
-        error
+        errors
     }
 }
 
@@ -589,8 +589,8 @@ impl SessionModel {
         let is_unordered = publication.is_will || arrival.retain || publication.topic.starts_with(SHARED_PREFIX);
         // The first delivery may have been before the subscription, or have been dropped.
         let is_lost = publication.may_be_accepted_twice && arrival.qos == QoS::AtMostOnce;
-        let late = publication.resent && (publication.qos == QoS::AtLeastOnce || is_lost);
-        if is_unordered || late || self.received.contains_key(&number) {
+        let is_late = publication.resent && (publication.qos == QoS::AtLeastOnce || is_lost);
+        if is_unordered || is_late || self.received.contains_key(&number) {
             return Ok(());
         }
         let key = (publication.publisher, publication.topic.clone(), publication.qos, arrival.qos);

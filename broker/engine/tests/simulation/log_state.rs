@@ -111,25 +111,27 @@ impl World {
 #[test]
 fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
     let mut world = World::new();
-    let persistent = world.connect("persistent", true);
-    let passing = world.connect("transient", false);
+    let persistent = world.connect("lasting", true);
+    let transient = world.connect("passing", false);
     assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
-    assert_eq!(world.subscribe(passing, "live/#"), SubscribeReason::GrantedQoS1);
-    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
+    assert_eq!(world.subscribe(transient, "live/#"), SubscribeReason::GrantedQoS1);
+    assert_eq!(world.publish(transient, "kept/a"), PubAckReason::Success);
     assert!(matches!(world.answers(persistent)[..], [_]), "the subscriber did not receive the message");
 
     world.set_state(LogState::Failed);
-    let told = world.answers(persistent);
-    let Some(Packet::Disconnect(goodbye)) = told.last().map(OwnedPacket::as_packet) else { panic!("{told:?}") };
-    assert_eq!(goodbye.reason, DisconnectReason::QuotaExceeded);
+    let received = world.answers(persistent);
+    let Some(Packet::Disconnect(disconnect)) = received.last().map(OwnedPacket::as_packet) else {
+        panic!("{received:?}")
+    };
+    assert_eq!(disconnect.reason, DisconnectReason::QuotaExceeded);
     assert!(world.broker.closed_at_ms(persistent).is_some());
 
-    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::QuotaExceeded);
-    assert_eq!(world.publish(passing, "live/a"), PubAckReason::Success, "no persistent session receives it");
-    assert_eq!(world.subscribe(passing, "more/#"), SubscribeReason::GrantedQoS1, "the session is not persistent");
-    assert_eq!(world.unsubscribe(passing, "more/#"), UnsubscribeReason::Success);
-    world.send(passing, "kept/a", Delivery::AtMostOnce);
-    let again = world.connect("persistent", true);
+    assert_eq!(world.publish(transient, "kept/a"), PubAckReason::QuotaExceeded);
+    assert_eq!(world.publish(transient, "live/a"), PubAckReason::Success, "no persistent session receives it");
+    assert_eq!(world.subscribe(transient, "more/#"), SubscribeReason::GrantedQoS1, "the session is not persistent");
+    assert_eq!(world.unsubscribe(transient, "more/#"), UnsubscribeReason::Success);
+    world.send(transient, "kept/a", Delivery::AtMostOnce);
+    let again = world.connect("lasting", true);
     assert_eq!(world.connected(again), ConnectReason::ServerUnavailable);
     let newcomer = world.connect("newcomer", true);
     assert_eq!(world.connected(newcomer), ConnectReason::ServerUnavailable);
@@ -137,8 +139,8 @@ fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
     assert_eq!(world.connected(other), ConnectReason::Success);
     assert_eq!(world.publish(other, "live/b"), PubAckReason::Success);
     // A clean start that ends a persistent session needs no record.
-    let anew = world.connect("persistent", false);
-    assert_eq!(world.connected(anew), ConnectReason::Success);
+    let restarted = world.connect("lasting", false);
+    assert_eq!(world.connected(restarted), ConnectReason::Success);
     let totals = world.broker.totals();
     assert_eq!((totals.publishes_refused_disk, totals.resources_refused_disk), (1, 3));
 }
@@ -150,9 +152,9 @@ fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
     let mut world = World::with(1, Acks::default());
     world.log.stop_syncing();
     world.log.fail_with_next_frame();
-    let unlucky = world.connect("unlucky", true);
-    assert_eq!(world.connected(unlucky), ConnectReason::ServerUnavailable);
-    assert!(world.broker.closed_at_ms(unlucky).is_some());
+    let client = world.connect("unlucky", true);
+    assert_eq!(world.connected(client), ConnectReason::ServerUnavailable);
+    assert!(world.broker.closed_at_ms(client).is_some());
     let totals = world.broker.totals();
     assert_eq!((totals.resources_refused_disk, totals.connects_refused), (1, 1));
 }
@@ -161,34 +163,34 @@ fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
 #[test]
 fn a_disk_that_fails_while_a_message_is_taken_does_not_have_it_acknowledged() {
     let mut world = World::new();
-    let persistent = world.connect("persistent", true);
-    let passing = world.connect("transient", false);
+    let persistent = world.connect("lasting", true);
+    let transient = world.connect("passing", false);
     assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
     world.broker.abandon(persistent);
-    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
+    assert_eq!(world.publish(transient, "kept/a"), PubAckReason::Success);
 
     world.log.fail_with_next_record();
-    world.send(passing, "kept/b", Delivery::AtLeastOnce { packet_id: id(7), dup: false });
-    let told = world.answers(passing);
-    let [goodbye] = &told[..] else { panic!("{told:?}") };
-    let Packet::Disconnect(goodbye) = goodbye.as_packet() else { panic!("{told:?}") };
-    assert_eq!(goodbye.reason, DisconnectReason::QuotaExceeded);
+    world.send(transient, "kept/b", Delivery::AtLeastOnce { packet_id: id(7), dup: false });
+    let received = world.answers(transient);
+    let [disconnect] = &received[..] else { panic!("{received:?}") };
+    let Packet::Disconnect(disconnect) = disconnect.as_packet() else { panic!("{received:?}") };
+    assert_eq!(disconnect.reason, DisconnectReason::QuotaExceeded);
 }
 
 #[test]
 fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     let mut world = World::new();
-    let persistent = world.connect("persistent", true);
-    let passing = world.connect("transient", false);
+    let persistent = world.connect("lasting", true);
+    let transient = world.connect("passing", false);
     assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
     world.broker.abandon(persistent);
-    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
+    assert_eq!(world.publish(transient, "kept/a"), PubAckReason::Success);
 
     world.set_state(LogState::Full);
-    assert_eq!(world.publish(passing, "kept/b"), PubAckReason::QuotaExceeded);
+    assert_eq!(world.publish(transient, "kept/b"), PubAckReason::QuotaExceeded);
     let newcomer = world.connect("newcomer", true);
     assert_eq!(world.connected(newcomer), ConnectReason::ServerBusy);
-    let back = world.connect("persistent", true);
+    let back = world.connect("lasting", true);
     let answers = world.answers(back);
     let [connack, message] = &answers[..] else { panic!("{answers:?}") };
     let (Packet::ConnAck(connack), Packet::Publish(_)) = (connack.as_packet(), message.as_packet()) else {
@@ -202,14 +204,14 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
         "the session already has the subscription"
     );
     assert_eq!(world.unsubscribe(back, "kept/#"), UnsubscribeReason::Success, "UNSUBSCRIBE is accepted on a full disk");
-    assert_eq!(world.subscribe(passing, "more/#"), SubscribeReason::GrantedQoS1, "the session is not persistent");
-    assert_eq!(world.unsubscribe(passing, "more/#"), UnsubscribeReason::Success);
+    assert_eq!(world.subscribe(transient, "more/#"), SubscribeReason::GrantedQoS1, "the session is not persistent");
+    assert_eq!(world.unsubscribe(transient, "more/#"), UnsubscribeReason::Success);
     let totals = world.broker.totals();
     assert_eq!((totals.publishes_refused_disk, totals.resources_refused_disk), (1, 2));
 
     world.set_state(LogState::Open);
     assert_eq!(world.subscribe(back, "more/#"), SubscribeReason::GrantedQoS1);
-    assert_eq!(world.publish(passing, "more/c"), PubAckReason::Success);
+    assert_eq!(world.publish(transient, "more/c"), PubAckReason::Success);
     let newcomer = world.connect("newcomer", true);
     assert_eq!(world.connected(newcomer), ConnectReason::Success);
 }
@@ -218,7 +220,7 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
 fn an_answer_waits_for_what_its_topic_asks_for() {
     let topics = vec![("m/memory".into(), AckLevel::Memory), ("m/os".into(), AckLevel::Os)];
     let mut world = World::with(2, Acks { topics, ..Acks::default() });
-    let persistent = world.connect("persistent", true);
+    let persistent = world.connect("lasting", true);
     assert_eq!(world.subscribe(persistent, "m/#"), SubscribeReason::GrantedQoS1);
     world.broker.abandon(persistent);
     world.log.stop_syncing();

@@ -106,7 +106,7 @@ impl World {
             self.broker.cut(socket);
         }
         self.publish();
-        self.note_sent(socket);
+        self.record_sent(socket);
         let comes_back = matches!(cause, EndCause::Disconnect | EndCause::ConnectionLoss) || self.random.chance(50);
         self.broker.cut(socket);
         self.settle();
@@ -114,7 +114,7 @@ impl World {
             let expiry_interval_s = if cause == EndCause::ConnectionLoss { 0 } else { options.expiry_interval_s };
             let socket = self.connect(ENDING, &ConnectOptions { expiry_interval_s, ..options });
             self.settle();
-            self.note_sent(socket);
+            self.record_sent(socket);
             self.client = Some(socket);
         }
         for name in self.others.clone() {
@@ -164,7 +164,7 @@ impl World {
         self.broker.cut(publisher);
     }
 
-    fn note_sent(&mut self, socket: SocketId) {
+    fn record_sent(&mut self, socket: SocketId) {
         let sent = payloads(&self.broker.take(socket, usize::MAX));
         self.sent.extend(sent);
     }

@@ -612,11 +612,11 @@ fn what_a_member_has_not_acknowledged_when_its_session_ends_is_redispatched_in_o
 fn a_full_queue_refuses_publishers_and_loses_nothing() {
     for shards in 1..=3 {
         let mut world = world(shards, Settings { shared_queue_bytes: 10_000, ..settings() });
-        let absent = world.add(Member::new("absent", Pace::Immediate, None));
+        let offline = world.add(Member::new("absent", Pace::Immediate, None));
         let new = world.add_publisher(ProtocolVersion::V5);
         let old = world.add_publisher(ProtocolVersion::V3_1_1);
         world.settle();
-        world.cut(absent);
+        world.cut(offline);
         world.settle();
         publish_all(&mut world, new, 200, &[]);
         let (accepted, refused) = (world.accepted.len(), world.refused.len());
@@ -625,9 +625,9 @@ fn a_full_queue_refuses_publishers_and_loses_nothing() {
         assert_eq!(world.publishers[old].in_flight.len(), 10, "reading from the publisher is not paused");
         let totals = world.broker.totals();
         assert!(totals.publishes_refused_shared_queue > 100 && totals.publishes_refused_memory == 0);
-        world.connect(absent);
+        world.connect(offline);
         world.quiesce();
-        let order = world.members[absent].order.clone();
+        let order = world.members[offline].order.clone();
         assert_eq!(order, world.accepted.iter().copied().collect::<Vec<_>>());
         assert_eq!(order.len(), accepted + 10);
         world.check();

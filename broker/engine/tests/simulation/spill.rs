@@ -26,7 +26,7 @@ pub(crate) struct PromptLog {
 }
 
 impl PromptLog {
-    pub(crate) fn of_all_shards() -> impl FnMut(usize) -> PromptLog {
+    pub(crate) fn for_all_shards() -> impl FnMut(usize) -> PromptLog {
         PromptLog::stalling(Rc::default())
     }
 
@@ -90,7 +90,7 @@ fn what_leaves_memory_arrives_as_promised() {
         let mut random = Random::new(!seed);
         let settings = Settings { spill_threshold_bytes: random.pick(&[0, 0, 5_000, 50_000]), ..settings(&mut random) };
         let plan = plan(&mut random);
-        let mut world = World::new(seed, plan.clone(), settings, PromptLog::of_all_shards());
+        let mut world = World::new(seed, plan.clone(), settings, PromptLog::for_all_shards());
         let store = world.broker.connect_spill_store();
         world.run().unwrap_or_else(|error| panic!("{plan:?}: {error}"));
         let counts = store.counts();
@@ -116,7 +116,7 @@ fn a_disk_that_fails_for_a_while_loses_nothing() {
             ..settings(&mut random)
         };
         let plan = plan(&mut random);
-        let mut world = World::new(seed, plan.clone(), settings, PromptLog::of_all_shards());
+        let mut world = World::new(seed, plan.clone(), settings, PromptLog::for_all_shards());
         let store = world.broker.connect_spill_store();
         for _ in 0..plan.steps {
             if random.chance(3) {
@@ -152,7 +152,7 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
     {
         let settings =
             Settings { sys_interval_s: 0, spill_threshold_bytes: SPILL_THRESHOLD_BYTES, ..Settings::default() };
-        let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::of_all_shards());
+        let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::for_all_shards());
         broker.connect_spill_store();
         let connect = |broker: &mut SimulatedBroker<PromptLog>, number: usize, receive_maximum| {
             let socket = broker.connect(0, 1 << 30);
@@ -229,7 +229,7 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     const SPILL_THRESHOLD_BYTES: usize = 4 << 20;
     let settings = Settings { sys_interval_s: 0, spill_threshold_bytes: SPILL_THRESHOLD_BYTES, ..Settings::default() };
     let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
-    let mut broker = SimulatedBroker::new(1, settings, limits, PromptLog::of_all_shards());
+    let mut broker = SimulatedBroker::new(1, settings, limits, PromptLog::for_all_shards());
     let store = broker.connect_spill_store();
     let socket = broker.connect(0, 1 << 30);
     broker.send(socket, &connect_bytes("p", ProtocolVersion::V5, &returning(), None));

@@ -31,7 +31,7 @@ impl Fixture {
     fn new(shards: usize, settings: Settings) -> Fixture {
         let settings = Settings { sys_interval_s: 0, spill_threshold_bytes: SPILL_THRESHOLD_BYTES, ..settings };
         let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
-        let mut broker = SimulatedBroker::new(shards, settings, limits, PromptLog::of_all_shards());
+        let mut broker = SimulatedBroker::new(shards, settings, limits, PromptLog::for_all_shards());
         broker.connect_spill_store();
         Fixture { broker, next_packet_id: 0 }
     }
@@ -62,9 +62,9 @@ impl Fixture {
 
     /// A session on `shard` whose client is offline.
     fn create_offline_session(&mut self, shard: usize, filter: &str) {
-        let away = self.client(shard, "s", &returning());
-        self.subscribe(away, filter);
-        self.broker.cut(away);
+        let socket = self.client(shard, "s", &returning());
+        self.subscribe(socket, filter);
+        self.broker.cut(socket);
         self.broker.settle(&mut NoDelays);
     }
 

@@ -10,7 +10,7 @@ use super::choices::Choices;
 use super::network::Network;
 use super::slow_store::SlowStore;
 use super::socket::{Socket, SocketId};
-use super::turning::run_turn;
+use super::turn::run_turn;
 
 /// The time at which every simulation begins.
 const START_MS: u64 = 1_700_000_000_000;

@@ -9,7 +9,7 @@ mod cluster;
 mod network;
 mod slow_store;
 mod socket;
-mod turning;
+mod turn;
 
 pub(crate) use broker::SimulatedBroker;
 pub(crate) use choices::{Choices, NoDelays, Random};

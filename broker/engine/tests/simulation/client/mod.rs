@@ -91,7 +91,7 @@ pub(crate) struct Client {
     pub(crate) acknowledged: Vec<Acknowledged>,
     socket: Option<SocketId>,
     /// A connection abandoned before CONNACK. Its CONNECT can take effect until the connection is closed.
-    lingering: Option<SocketId>,
+    abandoned_socket: Option<SocketId>,
     input: Vec<u8>,
     last_packet_id: u16,
     /// Whether the client uses the lowest free Packet Identifier, not the next one.
@@ -113,7 +113,7 @@ pub(crate) struct Client {
     /// Whether the client requests a clean start until it gets one, because it does not know whether an earlier one took effect.
     must_start_clean: bool,
     /// Until when the session of the last connection certainly exists.
-    kept_until_ms: u64,
+    expires_at_ms: u64,
     /// Whether the broker has so little memory that it may refuse requests and close connections.
     pub(crate) may_be_refused: bool,
     /// The number of refusals.
@@ -133,7 +133,7 @@ impl Client {
             options: None,
             acknowledged: Vec::new(),
             socket: None,
-            lingering: None,
+            abandoned_socket: None,
             input: Vec::new(),
             last_packet_id: 0,
             reuses_packet_ids: false,
@@ -149,7 +149,7 @@ impl Client {
             broker_alias_maximum: 0,
             expected: Expected::Absent,
             must_start_clean: false,
-            kept_until_ms: 0,
+            expires_at_ms: 0,
             may_be_refused: false,
             refusals: 0,
         }
@@ -201,11 +201,11 @@ impl Client {
         self.options = Some(options);
         // It applies from when CONNECT takes effect, even if the client never receives CONNACK.
         if let Some(session) = self.session {
-            self.note_maximum(ledger, session);
+            self.update_maximum_packet_bytes(ledger, session);
         }
     }
 
-    fn note_maximum(&self, ledger: &mut DeliveryLedger, session: usize) {
+    fn update_maximum_packet_bytes(&self, ledger: &mut DeliveryLedger, session: usize) {
         let maximum = self.options.as_ref().and_then(|options| options.maximum_packet_bytes).filter(|_| self.is_v5());
         let least = &mut ledger.sessions[session].maximum_packet_bytes;
         *least = [*least, maximum].into_iter().flatten().min();
@@ -255,12 +255,12 @@ impl Client {
 
     /// Computes the earliest expiry of the session: the broker may close the connection from now on.
     fn update_expiry(&mut self, now_ms: u64) {
-        let kept_s = self.options.as_ref().map_or(0, |options| options.expiry_interval_s);
-        let kept_until_ms = now_ms + u64::from(kept_s) * 1000;
-        self.kept_until_ms = match self.phase {
+        let expiry_s = self.options.as_ref().map_or(0, |options| options.expiry_interval_s);
+        let expires_at_ms = now_ms + u64::from(expiry_s) * 1000;
+        self.expires_at_ms = match self.phase {
             // The broker may not have seen this CONNECT.
-            Phase::Connecting => self.kept_until_ms.min(kept_until_ms),
-            _ => kept_until_ms,
+            Phase::Connecting => self.expires_at_ms.min(expires_at_ms),
+            _ => expires_at_ms,
         };
     }
 
@@ -272,7 +272,7 @@ impl Client {
     }
 
     pub(crate) fn may_connect<M: Mode>(&self, broker: &SimulatedBroker<M>) -> bool {
-        self.phase == Phase::Offline && self.lingering.is_none_or(|socket| broker.closed_at_ms(socket).is_some())
+        self.phase == Phase::Offline && self.abandoned_socket.is_none_or(|socket| broker.closed_at_ms(socket).is_some())
     }
 
     /// Whether the connection can break now. Before CONNACK it can only if the state of the session stays certain.
@@ -283,7 +283,7 @@ impl Client {
             Phase::Connecting => {
                 let is_persistent =
                     self.options.as_ref().is_some_and(|options| !options.clean_start && options.expiry_interval_s > 0);
-                is_persistent && (self.session.is_none() || now_ms + EXPIRY_MARGIN_MS < self.kept_until_ms)
+                is_persistent && (self.session.is_none() || now_ms + EXPIRY_MARGIN_MS < self.expires_at_ms)
             }
         }
     }
@@ -302,7 +302,7 @@ impl Client {
                 broker.cut(socket)
             }
             if self.phase == Phase::Connecting {
-                self.lingering = Some(socket);
+                self.abandoned_socket = Some(socket);
             }
             self.handle_disconnected(broker.now_ms(), ledger);
         }
@@ -310,7 +310,7 @@ impl Client {
 
     /// The broker has crashed.
     pub(crate) fn lose_broker(&mut self, now_ms: u64, ledger: &mut DeliveryLedger) {
-        self.lingering = None;
+        self.abandoned_socket = None;
         if self.phase != Phase::Offline {
             self.must_start_clean |= self.phase == Phase::Connecting && !self.may_be_cut(now_ms);
             self.handle_disconnected(now_ms, ledger);
@@ -478,7 +478,7 @@ impl Client {
     }
 
     pub(crate) fn is_asking_about(&self, filter: &str) -> bool {
-        self.pending_requests.values().any(|pending_requests| match pending_requests {
+        self.pending_requests.values().any(|request| match request {
             PendingRequest::Subscribe(requests) => requests.iter().any(|request| request.filter == filter),
             PendingRequest::Unsubscribe(filters) => filters.iter().any(|held| held == filter),
         })
@@ -487,8 +487,8 @@ impl Client {
     /// Sends up to `most` pending acknowledgements, sometimes one twice.
     pub(crate) fn answer<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, most: usize, choices: &mut impl Choices) {
         for _ in 0..most {
-            let Some(pending_answers) = self.pending_answers.pop_front() else { return };
-            let packet = match pending_answers {
+            let Some(answer) = self.pending_answers.pop_front() else { return };
+            let packet = match answer {
                 PendingAnswer::Published(id) => {
                     self.in_flight.remove(&id.get());
                     Packet::PubAck(PubAck::success(id))

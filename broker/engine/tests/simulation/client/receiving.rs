@@ -161,7 +161,7 @@ impl Client {
             return Err(format!("refused: {:?}", connack.reason));
         }
         match (self.expected, connack.session_present) {
-            (Expected::Present, false) if broker.now_ms() < self.kept_until_ms => {
+            (Expected::Present, false) if broker.now_ms() < self.expires_at_ms => {
                 return Err("the session is lost".into());
             }
             (Expected::Absent, true) => return Err("an unexpected session is present".into()),
@@ -184,7 +184,7 @@ impl Client {
         let session = *self.session.get_or_insert_with(|| ledger.begin(self.index));
         ledger.sessions[session].is_persistent =
             self.options.as_ref().is_some_and(|options| options.expiry_interval_s > 0);
-        self.note_maximum(ledger, session);
+        self.update_maximum_packet_bytes(ledger, session);
         self.resend(broker, ledger);
         Ok(())
     }
