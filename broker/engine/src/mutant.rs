@@ -1,104 +1,104 @@
-//! Faults that can be put in on purpose: tests show with them that simulations find such faults.
+//! Deliberate faults, with which tests verify that the simulations find such faults.
 
 /// A fault of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// Paused publishers are heard again before batches are sent, and not again after that.
+    /// Reading from paused publishers resumes only before batches are sent, not after.
     ResumesBeforeItSends,
-    /// The shard sleeps although there are batches for another one.
+    /// The shard sleeps although batches to other shards are not sent.
     SleepsOnBatches,
-    /// The shard sleeps although receivers of a fan-out stand in line.
+    /// The shard sleeps although fan-outs are deferred.
     SleepsOnFanOuts,
-    /// The shard sleeps although it has taken only a part of a batch.
+    /// The shard sleeps although it has processed only a part of a batch.
     SleepsOnBegunBatches,
-    /// An acknowledgement leaves when the frame before the one that it speaks of is durable.
+    /// An acknowledgement is sent when the frame before its own is durable.
     AcknowledgesOneFrameEarly,
-    /// PUBCOMP waits for nothing.
+    /// PUBCOMP does not wait for the log.
     CompletesAtOnce,
-    /// CONNACK waits for nothing.
+    /// CONNACK does not wait for the log.
     ConnectsAtOnce,
-    /// A PUBLISH of QoS 2 waits for nothing.
+    /// A PUBLISH of QoS 2 to a subscriber does not wait for the log.
     DeliversAtOnce,
-    /// The log does not say what is on its way to other shards.
+    /// Messages that are forwarded to other shards are not recorded.
     ForgetsHanded,
-    /// A batch leaves before the frame that speaks of it.
+    /// A batch is sent before the frame that records it is submitted.
     SendsBeforeItPosts,
-    /// The log does not say what has come from other shards.
+    /// Messages that were received from other shards are not recorded.
     ForgetsTook,
-    /// The log does not say what is retained.
+    /// Changes of retained messages are not recorded.
     ForgetsRetained,
-    /// The log does not say which Packet Identifiers of QoS 2 messages a client has used.
+    /// The Packet Identifiers of QoS 2 messages that a client has sent are not recorded.
     ForgetsTaken,
-    /// When a client comes back, the first packet of its window is not sent again.
+    /// When a session resumes, the first packet in flight is not sent again.
     ResendsFromSecond,
-    /// A message of a shared subscription that its member has no room for waits in the member's own queue.
+    /// A message of a shared subscription that exceeds the credit of a member waits in the queue of the member's session.
     QueuesForMembers,
 
-    /// A queue of a shared subscription does not ask members for room.
+    /// The queue of a shared subscription does not ask its members for credit.
     ForgetsToAskMembers,
-    /// A member of a shared subscription does not report that it has room.
+    /// A member of a shared subscription does not report its credit.
     ForgetsToReportRoom,
-    /// What a member of a shared subscription holds whose session ends with its connection is not written down.
+    /// Messages in flight to a member of a shared subscription without a persistent session are not recorded.
     ForgetsFleetingMembers,
-    /// In a cluster, PUBACK and PUBREC wait for nothing.
+    /// In a cluster, PUBACK and PUBREC do not wait until the message is stored.
     AcknowledgesBeforeStored,
-    /// In a cluster, what the next node must not do again is not saved before the client is told of it.
+    /// In a cluster, QoS 2 messages and PUBREL are sent before the state of the session is saved.
     TellsBeforeSaved,
-    /// In a cluster, a message for which a queue has no room is dropped.
+    /// In a cluster, a message that does not fit into a queue is dropped.
     DropsWhatIsHeld,
-    /// In a cluster, a session begins at the position of its shard, not at its own.
+    /// In a cluster, a session resumes at the position of its shard instead of its own.
     ForgetsOwnPlace,
-    /// In a cluster, what waits in a queue is not read again by the next node.
+    /// In a cluster, the next owner of a session does not read its queued messages again.
     ForgetsQueue,
-    /// In a cluster, a session that is further than its shard gets what arrives.
+    /// In a cluster, a session that is ahead of its shard receives messages again.
     TakesWhatItHas,
-    /// In a cluster, a shard goes on when the lease has run out.
+    /// In a cluster, a shard keeps serving clients although the lease has expired.
     ServesWithoutLease,
-    /// In a cluster, what a member of a shared subscription has not acknowledged when it goes is for nobody.
+    /// In a cluster, messages that a member of a shared subscription returns count as done.
     ForgetsToPutBack,
-    /// In a cluster, a group is done with a message as soon as a member has it.
+    /// In a cluster, a message of a shared subscription counts as done when it is sent to a member.
     SettlesWhenGiven,
-    /// In a cluster, the identifiers of QoS 2 messages that a client has not released do not come along.
+    /// In a cluster, the next owner of a session does not restore the Packet Identifiers that the client has not released.
     ForgetsTakenOver,
-    /// In a cluster, a search for retained messages does not ask whether the node has all of them.
+    /// In a cluster, a scan of retained messages does not wait until the copy of the node is complete.
     SearchesWithoutLooking,
-    /// In a cluster, what the log brings is retained only when the stream of retained messages brings it, too.
+    /// In a cluster, retained messages are read only from the stream of retained messages, not from the log.
     RetainsByStreamAlone,
-    /// In a cluster, a search shows what the log has brought before the stream of retained messages has it.
+    /// In a cluster, a scan returns retained messages that the stream of retained messages has not confirmed.
     ShowsUnconfirmed,
-    /// In a cluster, a retained message replaces a later one.
+    /// In a cluster, an older retained message replaces a newer one.
     RetainsInAnyOrder,
-    /// In a cluster, what is retained late does not reach those who have subscribed before.
+    /// In a cluster, a message that is retained late is not sent to existing subscriptions.
     ForgetsLate,
-    /// In a cluster, a new subscription gets as retained messages what the log brings it anyway.
+    /// In a cluster, a new subscription receives retained messages that it also receives from the log.
     ReplaysWhatComes,
-    /// In a cluster, what was retained in a former life of the node stays.
+    /// In a cluster, retained messages of the node's previous incarnation are kept.
     KeepsFormerLife,
-    /// In a cluster, a message that the log has not taken is acknowledged.
+    /// In a cluster, a message that the log has refused is acknowledged.
     AcknowledgesWhatIsRefused,
-    /// In a cluster, nobody else learns of wills.
+    /// In a cluster, wills and expiry intervals are not saved for the other nodes.
     ForgetsTerms,
-    /// In a cluster, CONNACK does not wait for the will to be safe.
+    /// In a cluster, CONNACK does not wait until the will is saved.
     ConnectsBeforeWillIsSaved,
-    /// In a cluster, SUBACK does not wait until other nodes know of the subscription.
+    /// In a cluster, SUBACK does not wait until the other nodes know the subscription.
     AcknowledgesBeforeSpread,
-    /// In a cluster, nobody else learns that a client has taken its will back.
+    /// In a cluster, the removal of a will by DISCONNECT is not saved for the other nodes.
     ForgetsGoodbye,
 }
 
 #[cfg(feature = "mutants")]
 thread_local! {
-    /// Of the thread, so that tests do not disturb each other.
+    /// One for each thread, so that tests do not affect each other.
     static MUTANT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
-/// Puts a fault into all that this thread does from now on, or takes it out.
+/// Enables a fault on this thread, or disables it with `None`.
 #[cfg(feature = "mutants")]
 pub fn mutate(mutant: Option<Mutant>) {
     MUTANT.set(mutant);
 }
 
-/// Whether this fault has been put in.
+/// Whether this fault is enabled.
 #[inline(always)]
 pub(crate) fn is(mutant: Mutant) -> bool {
     #[cfg(feature = "mutants")]

@@ -1,4 +1,4 @@
-//! What shards have in common and what one takes on, seen through the packets of clients: turns and batches are made by hand here.
+//! The exchange between shards, and the work of one turn, as clients see them. The tests run turns and deliver batches themselves.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
 const NOW_MS: u64 = 1_700_000_000_000;
 const LIMITS: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
 
-/// Shards of which nobody makes the turns.
+/// Shards whose turns the tests run.
 struct World {
     shards: Vec<Shard<Volatile>>,
     channels: Vec<Channels>,
@@ -40,20 +40,20 @@ impl World {
         self.config_cell.change(|next| next.contracts = contracts);
     }
 
-    /// A client of 3.1.1 whose session lives on `shard`.
+    /// Connects a client of 3.1.1 whose session belongs to `shard`.
     fn client(&mut self, shard: usize) -> Client {
         let name = (0..)
             .map(|number| format!("{number:04}"))
             .find(|name| usize::from(self.exchange.owner(name).0) == shard && self.client_is_new(shard, name));
-        let name = name.expect("some name lives there");
-        let id = self.shards[shard].accept(NOW_MS).expect("there is room");
+        let name = name.expect("some name belongs to the shard");
+        let id = self.shards[shard].accept(NOW_MS).expect("the connection is accepted");
         let connect = [&[0x10, 16, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, 4], name.as_bytes()].concat();
         self.send((shard, id), &connect);
         assert_eq!(self.received((shard, id)), [0x20, 2, 0, 0]);
         (shard, id)
     }
 
-    /// Names are taken in order, one for each connection of the shard.
+    /// Names are used in order, one for each connection of the shard.
     fn client_is_new(&self, shard: usize, name: &str) -> bool {
         let before = (0..name.parse::<u32>().expect("a number"))
             .filter(|number| usize::from(self.exchange.owner(&format!("{number:04}")).0) == shard)
@@ -62,15 +62,15 @@ impl World {
     }
 
     fn send(&mut self, (shard, id): Client, bytes: &[u8]) {
-        let taken = self.shards[shard].receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS);
-        assert_eq!(taken, bytes.len());
+        let accepted = self.shards[shard].receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS);
+        assert_eq!(accepted, bytes.len());
     }
 
     fn publish(&mut self, client: Client, first_byte: u8, topic: &str, payload: &[u8]) {
         self.send(client, &[&[first_byte, (2 + topic.len() + payload.len()) as u8], &*text(topic), payload].concat());
     }
 
-    /// What has been written to a client since it was last asked.
+    /// Takes the bytes written to a client.
     fn received(&mut self, (shard, id): Client) -> Vec<u8> {
         let Some(output) = self.shards[shard].output(id) else { return Vec::new() };
         let mut slices = [std::io::IoSlice::new(&[]); 64];
@@ -80,35 +80,35 @@ impl World {
         bytes
     }
 
-    /// A turn of a shard, in which no bytes of clients come or go.
+    /// Runs a turn of a shard without I/O of clients.
     fn turn(&mut self, shard: usize) -> NextTurn {
         turn(&mut self.shards[shard], &mut self.channels[shard], NOW_MS)
     }
 
-    /// What a shard has for another one arrives there.
+    /// Delivers the batches of a shard to another one.
     fn deliver(&mut self, from: usize, to: usize) {
         let _ = self.turn(from);
         let (there, other): (Vec<_>, Vec<_>) =
             self.channels[from].sent.drain(..).partition(|(receiver, _)| usize::from(receiver.0) == to);
         self.channels[from].sent = other;
-        self.channels[to].come.extend(there.into_iter().map(|(_, batch)| (ShardIndex(from as u8), batch)));
+        self.channels[to].incoming.extend(there.into_iter().map(|(_, batch)| (ShardIndex(from as u8), batch)));
         while self.turn(to) == NextTurn::Busy {}
     }
 }
 
-/// What has been sent to other shards, and what has come from them.
+/// The batches to and from other shards.
 #[derive(Default)]
 struct Channels {
-    /// Is done in the next turn, before batches are taken.
+    /// Runs in the next turn, before batches are received.
     before_batches: Option<Box<dyn FnOnce()>>,
     sent: Vec<(ShardIndex, Batch)>,
-    come: VecDeque<(ShardIndex, Batch)>,
+    incoming: VecDeque<(ShardIndex, Batch)>,
 }
 
 impl Io<Volatile> for Channels {
     fn room(&mut self, _to: ShardIndex) -> usize {
-        if let Some(order) = self.before_batches.take() {
-            order();
+        if let Some(callback) = self.before_batches.take() {
+            callback();
         }
         10
     }
@@ -118,8 +118,8 @@ impl Io<Volatile> for Channels {
     }
 
     fn next_batch(&mut self, from: ShardIndex) -> Option<Batch> {
-        let at = self.come.iter().position(|(sender, _)| *sender == from)?;
-        self.come.remove(at).map(|(_, batch)| batch)
+        let at = self.incoming.iter().position(|(sender, _)| *sender == from)?;
+        self.incoming.remove(at).map(|(_, batch)| batch)
     }
 
     fn batches_taken(&mut self, _from: ShardIndex) {}
@@ -180,92 +180,92 @@ fn with_header(first_byte: u8, body: &[u8]) -> Vec<u8> {
     [&packet, body].concat()
 }
 
-/// [MQTT-3.10.4-2]: whoever has been told that a subscription has ended gets nothing for it, whatever was on its way.
+/// [MQTT-3.10.4-2]: after UNSUBACK a client receives no message for the subscription, even if one was in flight.
 #[test]
 fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
     let mut world = World::new(2);
-    let (publisher, leaver, stayer) = (world.client(0), world.client(1), world.client(0));
+    let (publisher, leaving, staying) = (world.client(0), world.client(1), world.client(0));
     let share = "$share/g/t";
-    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.send(leaving, &subscribe([share.to_owned()].into_iter(), 1));
     world.publish(publisher, 0x30, "t", b"one");
-    // It has not arrived when its receiver goes.
-    world.send(leaver, &unsubscribe(share));
-    world.send(stayer, &subscribe([share.to_owned()].into_iter(), 0));
-    world.received(leaver);
-    world.received(stayer);
+    // The receiver unsubscribes before the message arrives.
+    world.send(leaving, &unsubscribe(share));
+    world.send(staying, &subscribe([share.to_owned()].into_iter(), 0));
+    world.received(leaving);
+    world.received(staying);
     world.deliver(0, 1);
-    assert_eq!(world.received(leaver), [], "UNSUBACK has been sent");
+    assert_eq!(world.received(leaving), [], "a message arrived after UNSUBACK");
     world.deliver(1, 0);
-    assert_eq!(world.received(stayer), b"\x30\x06\0\x01tone");
+    assert_eq!(world.received(staying), b"\x30\x06\0\x01tone");
 
     // QoS 1 for a member with QoS 1, then for one with QoS 0.
-    world.send(stayer, &unsubscribe(share));
-    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.send(staying, &unsubscribe(share));
+    world.send(leaving, &subscribe([share.to_owned()].into_iter(), 1));
     world.send(publisher, b"\x32\x08\0\x01t\0\x07two");
-    world.send(leaver, &unsubscribe(share));
-    world.send(stayer, &subscribe([share.to_owned()].into_iter(), 0));
-    world.received(leaver);
-    world.received(stayer);
+    world.send(leaving, &unsubscribe(share));
+    world.send(staying, &subscribe([share.to_owned()].into_iter(), 0));
+    world.received(leaving);
+    world.received(staying);
     world.deliver(0, 1);
     world.deliver(1, 0);
-    assert_eq!(world.received(leaver), []);
-    assert_eq!(world.received(stayer), b"\x30\x06\0\x01ttwo", "by the QoS that it was granted");
+    assert_eq!(world.received(leaving), []);
+    assert_eq!(world.received(staying), b"\x30\x06\0\x01ttwo", "the message has another QoS than granted");
 
-    // Nobody is left.
-    world.send(stayer, &unsubscribe(share));
-    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    // No member is left.
+    world.send(staying, &unsubscribe(share));
+    world.send(leaving, &subscribe([share.to_owned()].into_iter(), 1));
     world.publish(publisher, 0x30, "t", b"three");
-    world.send(leaver, &unsubscribe(share));
-    world.received(leaver);
+    world.send(leaving, &unsubscribe(share));
+    world.received(leaving);
     world.deliver(0, 1);
-    assert_eq!(world.received(leaver), []);
+    assert_eq!(world.received(leaving), []);
     assert_eq!(world.shards[1].counters().dropped_no_member.get(), 1);
 }
 
-/// A session that ends gives up its memberships over several turns. Until then it may be chosen, and its own shard must notice.
+/// A session that ends leaves its groups over several turns. If it is chosen meanwhile, its shard must redispatch the message.
 #[test]
 fn a_member_whose_session_is_being_cleared_away_is_passed_over() {
     const GROUPS: usize = 600;
     let mut world = World::new(2);
-    let (publisher, leaver, stayer) = (world.client(0), world.client(0), world.client(1));
+    let (publisher, leaving, staying) = (world.client(0), world.client(0), world.client(1));
     let share = |number: usize| format!("$share/g{number:03}/t");
-    world.send(leaver, &subscribe((0..GROUPS).map(share), 1));
+    world.send(leaving, &subscribe((0..GROUPS).map(share), 1));
     while world.turn(0) == NextTurn::Busy {}
-    world.send(stayer, &subscribe([share(GROUPS - 1)].into_iter(), 1));
-    world.received(stayer);
-    world.shards[0].connection_lost(leaver.1, NOW_MS);
+    world.send(staying, &subscribe([share(GROUPS - 1)].into_iter(), 1));
+    world.received(staying);
+    world.shards[0].connection_lost(leaving.1, NOW_MS);
     for number in 1..=3 {
         world.send(publisher, &[0x32, 8, 0, 1, b't', 0, number, b'o', b'n', b'e']);
-        assert_eq!(world.received(publisher), [0x40, 2, 0, number], "nothing is in its way");
+        assert_eq!(world.received(publisher), [0x40, 2, 0, number], "the PUBLISH is not acknowledged");
     }
     world.deliver(0, 1);
-    assert_eq!(world.received(stayer), *b"\x32\x08\0\x01t\0\x01one\x32\x08\0\x01t\0\x02one\x32\x08\0\x01t\0\x03one");
+    assert_eq!(world.received(staying), *b"\x32\x08\0\x01t\0\x01one\x32\x08\0\x01t\0\x02one\x32\x08\0\x01t\0\x03one");
     assert_eq!(world.shards[0].counters().dropped_shard_queue_full.get(), 0);
 }
 
-/// Thousands of wildcards, each of which could match any of thousands of topics, hold up nobody.
+/// Thousands of wildcard filters over thousands of topics do not delay other clients.
 #[test]
 fn searches_for_retained_messages_go_on_turn_by_turn() {
     const TOPICS: usize = 5_000;
     const FILTERS: usize = 100;
-    /// No turn may look at more places than this; the test fails if the engine is given more.
+    /// A turn visits at most 32 Ki nodes. The test fails if the engine's limit is raised.
     const TURNS_MIN: usize = TOPICS * FILTERS / (32 << 10);
     let mut world = World::new(1);
-    let (publisher, asker, bystander) = (world.client(0), world.client(0), world.client(0));
+    let (publisher, subscriber, bystander) = (world.client(0), world.client(0), world.client(0));
     for number in 0..TOPICS {
         world.publish(publisher, 0x31, &format!("d{number}/x"), b"x");
     }
     world.publish(publisher, 0x31, "last/n7", b"seven");
-    world.send(asker, &subscribe((0..FILTERS).map(|number| format!("+/n{number}")), 0));
-    assert_eq!(world.received(asker).len(), 1 + 1 + 2 + FILTERS, "SUBACK and nothing else");
+    world.send(subscriber, &subscribe((0..FILTERS).map(|number| format!("+/n{number}")), 0));
+    assert_eq!(world.received(subscriber).len(), 1 + 1 + 2 + FILTERS, "there is more output than SUBACK");
     let mut turns = 0;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     loop {
-        // Others are served meanwhile.
+        // Other clients are served meanwhile.
         world.send(bystander, &[0xc0, 0]);
         assert_eq!(world.received(bystander), [0xd0, 0]);
         let rest = world.turn(0);
-        heard.extend(world.received(asker));
+        received.extend(world.received(subscriber));
         turns += 1;
         if rest != NextTurn::Busy {
             break;
@@ -273,10 +273,10 @@ fn searches_for_retained_messages_go_on_turn_by_turn() {
     }
     assert!(turns >= TURNS_MIN, "{turns} turns");
     assert!(world.shards[0].counters().retained_scans_deferred.get() as usize >= TURNS_MIN);
-    assert_eq!(heard, b"\x31\x0e\0\x07last/n7seven");
+    assert_eq!(received, b"\x31\x0e\0\x07last/n7seven");
 }
 
-/// What a client was owed when it went is put into its session's queue, however long the search takes.
+/// Retained messages for a client that disconnects are queued in its session, however long the scan takes.
 #[test]
 fn a_search_goes_on_for_a_session_whose_client_has_gone() {
     const TOPICS: usize = 50_000;
@@ -287,26 +287,26 @@ fn a_search_goes_on_for_a_session_whose_client_has_gone() {
     }
     world.send(publisher, b"\x33\x10\0\x07last/n7\0\x01seven"); // QoS 1
     let connect = |world: &mut World| {
-        let id = world.shards[0].accept(NOW_MS).expect("there is room");
+        let id = world.shards[0].accept(NOW_MS).expect("the connection is accepted");
         world.send((0, id), b"\x10\x10\0\x04MQTT\x04\0\0\0\0\x04stay");
         (0, id)
     };
-    let asker = connect(&mut world);
-    world.send(asker, &subscribe(["+/n7".to_owned()].into_iter(), 1));
-    world.received(asker);
-    world.shards[0].connection_lost(asker.1, NOW_MS);
-    assert_eq!(world.turn(0), NextTurn::Busy, "there is much to look at");
+    let subscriber = connect(&mut world);
+    world.send(subscriber, &subscribe(["+/n7".to_owned()].into_iter(), 1));
+    world.received(subscriber);
+    world.shards[0].connection_lost(subscriber.1, NOW_MS);
+    assert_eq!(world.turn(0), NextTurn::Busy, "the scan ended in one turn");
     while world.turn(0) == NextTurn::Busy {}
-    let asker = connect(&mut world);
-    assert_eq!(world.received(asker), b"\x20\x02\x01\0\x33\x10\0\x07last/n7\0\x01seven");
+    let subscriber = connect(&mut world);
+    assert_eq!(world.received(subscriber), b"\x20\x02\x01\0\x33\x10\0\x07last/n7\0\x01seven");
 }
 
-/// Many filters come in small packets, too, and from many clients: together they get no more of a turn than one large packet.
+/// Many small SUBSCRIBE packets of many clients together get no more of a turn than one large packet.
 #[test]
 fn filters_in_small_packets_are_worked_off_turn_by_turn() {
     const CLIENTS: usize = 100;
     const FILTERS: usize = 60;
-    /// No turn may do more; the test fails if the engine is given more.
+    /// The limit of a turn. The test fails if the engine's limit is raised.
     const TURN_FILTERS_MAX: usize = 2_048;
     let mut world = World::new(1);
     let clients: Vec<Client> = (0..CLIENTS).map(|_| world.client(0)).collect();
@@ -329,7 +329,7 @@ fn filters_in_small_packets_are_worked_off_turn_by_turn() {
     for client in &clients {
         assert_eq!(world.received(*client), [&[0x90, 2 + FILTERS as u8, 0, 1], &[1; FILTERS][..]].concat());
     }
-    // Their sessions end with them, all at once.
+    // All sessions end at once, with their connections.
     for client in &clients {
         world.shards[0].connection_lost(client.1, NOW_MS);
     }
@@ -344,11 +344,11 @@ fn filters_in_small_packets_are_worked_off_turn_by_turn() {
     assert_eq!(held(&world), 0);
 }
 
-/// Deadlines of thousands of clients come at once, and each has a will: a turn does a part of them.
+/// Deadlines of thousands of clients with wills expire at once: each turn handles a part of them.
 #[test]
 fn deadlines_that_come_together_are_met_turn_by_turn() {
     const CLIENTS: usize = 5_000;
-    /// No turn may do more; the test fails if the engine is given more.
+    /// The limit of a turn. The test fails if the engine's limit is raised.
     const TURN_WILLS_MAX: usize = 2_048;
     const LATER_MS: u64 = NOW_MS + 3_000;
     let mut world = World::new(1);
@@ -356,7 +356,7 @@ fn deadlines_that_come_together_are_met_turn_by_turn() {
     world.send(observer, &subscribe(["will".to_owned()].into_iter(), 0));
     world.received(observer);
     for number in 0..CLIENTS {
-        let id = world.shards[0].accept(NOW_MS).expect("there is room");
+        let id = world.shards[0].accept(NOW_MS).expect("the connection is accepted");
         // Clean Session, a will of QoS 0, Keep Alive 1 s.
         let connect =
             [b"\x00\x04MQTT\x04\x06\x00\x01", &*text(&number.to_string()), &text("will"), &text("x")].concat();
@@ -377,7 +377,7 @@ fn deadlines_that_come_together_are_met_turn_by_turn() {
     assert!(turns >= CLIENTS / TURN_WILLS_MAX, "{turns} turns");
 }
 
-/// Payloads that are wanted in another format take long, whether it can be had or not.
+/// Transcoding of payloads takes long, whether it succeeds or not.
 #[test]
 fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
     const MESSAGES: usize = 40;
@@ -392,31 +392,31 @@ fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
         world.send(publisher, &with_header(0x33, &[&*topic, &[0, 1], &payload].concat())); // QoS 1
     }
     for session_stays in [false, true] {
-        let id = world.shards[0].accept(NOW_MS).expect("there is room");
-        let asker = (0, id);
-        world.send(asker, b"\x10\x16\0\x04MQTT\x05\x00\0\0\x05\x11\0\0\0\x09\0\x04five");
-        world.send(asker, b"\x82\x15\0\x01\0\0\x0f$as/json/many/#\x01");
+        let id = world.shards[0].accept(NOW_MS).expect("the connection is accepted");
+        let subscriber = (0, id);
+        world.send(subscriber, b"\x10\x16\0\x04MQTT\x05\x00\0\0\x05\x11\0\0\0\x09\0\x04five");
+        world.send(subscriber, b"\x82\x15\0\x01\0\0\x0f$as/json/many/#\x01");
         if session_stays {
-            world.shards[0].connection_lost(asker.1, NOW_MS);
+            world.shards[0].connection_lost(subscriber.1, NOW_MS);
         }
-        let (mut told, mut turns) = (0, 0);
+        let (mut refused, mut turns) = (0, 0);
         loop {
-            let heard = if session_stays { Vec::new() } else { world.received(asker) };
-            let now = String::from_utf8_lossy(&heard).matches("its form in json is larger").count();
+            let output = if session_stays { Vec::new() } else { world.received(subscriber) };
+            let now = String::from_utf8_lossy(&output).matches("its form in json is larger").count();
             assert!(now <= 3, "{now} in a turn");
-            told += now;
+            refused += now;
             if world.turn(0) != NextTurn::Busy {
                 break;
             }
             turns += 1;
         }
         assert!(turns >= MESSAGES / 3, "{turns} turns");
-        assert!(session_stays || told == MESSAGES, "{told} of {MESSAGES}");
-        world.shards[0].connection_lost(asker.1, NOW_MS);
+        assert!(session_stays || refused == MESSAGES, "{refused} of {MESSAGES}");
+        world.shards[0].connection_lost(subscriber.1, NOW_MS);
     }
 }
 
-/// The message has been let in by contracts that its receiver's thread takes on only in the midst of a turn.
+/// The message was accepted under contracts that the receiver's thread applies only during a turn.
 #[test]
 fn a_message_of_another_thread_is_delivered_by_no_older_contracts() {
     let mut world = World::new(2);
@@ -435,38 +435,38 @@ fn a_message_of_another_thread_is_delivered_by_no_older_contracts() {
     let batches: Vec<_> = world.channels[0].sent.drain(..).map(|(_, batch)| (ShardIndex(0), batch)).collect();
     world.set_contracts(Arc::default());
     let _ = world.turn(1);
-    world.channels[1].come.extend(batches);
+    world.channels[1].incoming.extend(batches);
     let config_cell = world.config_cell.clone();
     world.channels[1].before_batches =
         Some(Box::new(move || _ = config_cell.change(|next| next.contracts = contracts)));
     let _ = world.turn(1);
-    let heard = world.received(reader);
-    assert!(String::from_utf8_lossy(&heard).contains("{\"word\":\"hi\"}"), "{}", heard.escape_ascii());
+    let output = world.received(reader);
+    assert!(String::from_utf8_lossy(&output).contains("{\"word\":\"hi\"}"), "{}", output.escape_ascii());
 }
 
-/// Each item is a byte when published and a text of 34 characters in JSON: a small message may not become a huge one.
+/// Each item is one byte when published and 34 characters in JSON: a small message must not become a huge one.
 #[test]
 fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
     const MAXIMUM: u32 = 10_000;
     let mut world = World::with(1, Settings { maximum_packet_size_bytes: MAXIMUM, ..Settings::default() });
     world.set_contracts(enumerations("t"));
-    let id = world.shards[0].accept(NOW_MS).expect("there is room");
-    let asker = (0, id);
-    world.send(asker, b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
-    world.send(asker, b"\x82\x10\0\x01\0\0\x0a$as/json/t\0");
-    world.received(asker);
+    let id = world.shards[0].accept(NOW_MS).expect("the connection is accepted");
+    let subscriber = (0, id);
+    world.send(subscriber, b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
+    world.send(subscriber, b"\x82\x10\0\x01\0\0\x0a$as/json/t\0");
+    world.received(subscriber);
     let publisher = world.client(0);
     for (items, fits) in [(50, true), (9_000 / 37, true), (110 * 3, false)] {
         let payload = [&b"\x0a"[..], &[items as u8 & 127 | 128, (items >> 7) as u8], &vec![1; items]].concat();
         world.send(publisher, &with_header(0x30, &[&text("t"), &*payload].concat()));
-        let heard = world.received(asker);
-        let told = String::from_utf8_lossy(&heard);
-        assert_eq!(told.contains("its form in json is larger than 10000 bytes"), !fits, "{items}: {told}");
-        assert_eq!(told.matches("A_NAME_OF_THIRTY_FOUR_CHARACTERS_B").count(), if fits { items } else { 0 });
+        let output = world.received(subscriber);
+        let text = String::from_utf8_lossy(&output);
+        assert_eq!(text.contains("its form in json is larger than 10000 bytes"), !fits, "{items}: {text}");
+        assert_eq!(text.matches("A_NAME_OF_THIRTY_FOUR_CHARACTERS_B").count(), if fits { items } else { 0 });
     }
 }
 
-/// A contract for lists of values that take a byte each, and in JSON a text of 34 characters.
+/// A contract for lists of values that take one byte each, and 34 characters in JSON.
 fn enumerations(topics: &str) -> Arc<Catalogue> {
     let files = [
         (
@@ -486,33 +486,33 @@ fn enumerations(topics: &str) -> Arc<Catalogue> {
     Arc::new(Catalogue::load(&files, &LoadLimits::default()).expect("loads"))
 }
 
-/// All that clients may make the broker hold, in the tests of that.
+/// The memory limit of the tests below.
 const LIMIT_BYTES: usize = 1 << 20;
 
-/// What a CONNECT leaves behind is looked at before it is kept: not one will goes over the limit.
+/// The memory limit is checked before a will is stored: not one will exceeds it.
 #[test]
 fn a_will_that_does_not_fit_is_refused() {
     const WILL_BYTES: usize = 60_000;
     let mut world = World::with(1, Settings { memory_bytes: LIMIT_BYTES, ..Settings::default() });
-    let mut taken = 0;
+    let mut accepted = 0;
     loop {
-        let id = world.shards[0].accept(NOW_MS).expect("there is room");
-        let (name, topic) = (text(&format!("{taken:04}")), text("will"));
+        let id = world.shards[0].accept(NOW_MS).expect("the connection is accepted");
+        let (name, topic) = (text(&format!("{accepted:04}")), text("will"));
         let will = [&(WILL_BYTES as u16).to_be_bytes(), &[b'w'; WILL_BYTES][..]].concat();
         let body = [&b"\0\x04MQTT\x05\x06\0\0\0"[..], &name, b"\0", &topic, &will].concat();
         world.send((0, id), &with_header(0x10, &body));
         match world.received((0, id))[3] {
-            0 => taken += 1,
+            0 => accepted += 1,
             reason => break assert_eq!(reason, 0x97),
         }
         let _ = world.turn(0);
     }
-    // A sixteenth is kept back for those who hold little.
-    let most = LIMIT_BYTES / 16 * 15 / WILL_BYTES;
-    assert!(taken == most || taken + 1 == most, "{taken} wills were taken, and {most} fit");
+    // A sixteenth is reserved for clients that hold little.
+    let limit = LIMIT_BYTES / 16 * 15 / WILL_BYTES;
+    assert!(accepted == limit || accepted + 1 == limit, "{accepted} wills were accepted, and {limit} fit");
 }
 
-/// Whoever says nothing takes memory, too: connections take half of all at most.
+/// Idle connections take memory, too: at most half of the limit.
 #[test]
 fn connections_that_say_nothing_take_half_of_all_at_most() {
     let mut world = World::with(1, Settings { memory_bytes: LIMIT_BYTES, ..Settings::default() });
@@ -522,27 +522,30 @@ fn connections_that_say_nothing_take_half_of_all_at_most() {
     assert_eq!(world.shards[0].counters().connections_refused.get(), 1);
 }
 
-/// A client may hold as much as it leaves free.
+/// A client can hold as much memory as it leaves free.
 #[test]
 fn topic_aliases_take_no_more_than_a_clients_share() {
     const TOPIC_BYTES: usize = 60_000;
     let settings = Settings { memory_bytes: LIMIT_BYTES, topic_alias_maximum: 100, ..Settings::default() };
     let mut world = World::with(1, settings);
-    let id = world.shards[0].accept(NOW_MS).expect("there is room");
+    let id = world.shards[0].accept(NOW_MS).expect("the connection is accepted");
     world.send((0, id), b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
     world.received((0, id));
     let topic = "t".repeat(TOPIC_BYTES);
-    let taken = (1..=100u8)
+    let accepted = (1..=100u8)
         .take_while(|alias| {
             world.send((0, id), &with_header(0x30, &[&*text(&topic), b"\x03\x23\0", &[*alias]].concat()));
             world.received((0, id)).is_empty()
         })
         .count();
-    let most = LIMIT_BYTES / 16 * 15 / 2 / TOPIC_BYTES;
-    assert!(taken == most || taken + 1 == most, "{taken} aliases were taken, and {most} are a share");
+    let limit = LIMIT_BYTES / 16 * 15 / 2 / TOPIC_BYTES;
+    assert!(
+        accepted == limit || accepted + 1 == limit,
+        "{accepted} aliases were accepted, and {limit} fit into the client's share"
+    );
 }
 
-/// Contracts with large schemas are told over many turns, and what is gone is taken back at the end.
+/// Contracts with large schemas are published over many turns. Documents of removed contracts are cleared at the end.
 #[test]
 fn contracts_are_told_turn_by_turn() {
     const CONTRACTS: usize = 20;
@@ -560,7 +563,7 @@ fn contracts_are_told_turn_by_turn() {
         files.insert("contracts.toml".to_owned(), manifest);
         Arc::new(Catalogue::load(&files, &LoadLimits::default()).expect("loads"))
     };
-    let tell = |world: &mut World| {
+    let publish_all = |world: &mut World| {
         let mut turns = 1;
         while world.turn(0) == NextTurn::Busy {
             turns += 1;
@@ -572,16 +575,18 @@ fn contracts_are_told_turn_by_turn() {
 
     world.set_contracts(catalogue(0..CONTRACTS));
     assert_eq!(world.turn(0), NextTurn::Busy);
-    assert!(retained(&world) < documents(CONTRACTS), "one turn does not tell all");
-    assert!(tell(&mut world) > 5);
+    assert!(retained(&world) < documents(CONTRACTS), "one turn published everything");
+    assert!(publish_all(&mut world) > 5);
     assert_eq!(retained(&world), documents(CONTRACTS));
 
-    // Changed again while it is being told.
+    // The contracts change again while they are published.
     world.set_contracts(catalogue(10..CONTRACTS + 10));
-    assert_eq!(world.turn(0), NextTurn::Busy, "there is more to tell");
+    assert_eq!(world.turn(0), NextTurn::Busy, "one turn published everything");
     world.set_contracts(catalogue(CONTRACTS - 1..CONTRACTS + 1));
-    tell(&mut world);
+    publish_all(&mut world);
     assert_eq!(retained(&world), documents(2));
-    let index = world.exchange.retained_message("$SYS/contracts/index.json").expect("it is there");
-    assert!(String::from_utf8_lossy(index.loaded().expect("it is in memory").payload()).contains("\"name\":\"c20\""));
+    let index = world.exchange.retained_message("$SYS/contracts/index.json").expect("the index is retained");
+    assert!(
+        String::from_utf8_lossy(index.loaded().expect("the index is in memory").payload()).contains("\"name\":\"c20\"")
+    );
 }

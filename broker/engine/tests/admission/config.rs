@@ -1,4 +1,4 @@
-//! Settings, rules and contracts change in one step, and whoever comes meanwhile is held to what holds then.
+//! Settings, rules and contracts change in one step, also for clients that connect meanwhile.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tautwire_contracts::{Catalogue, LoadLimits};
 use tautwire_engine::{ConfigSnapshot, RecheckOutcome, Settings};
 use tautwire_protocol::{Connect, ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
 
-use crate::desk::{Client, World, policy};
+use crate::world::{Client, World, policy};
 use crate::{V5, code, connack, connect, member, publish, subscribe, topics};
 
 const ALLOWED: &str = r##"
@@ -26,7 +26,7 @@ everyone = true
 roles = "readers"
 "##;
 
-/// A contract for `t` that the payload `x` does not keep to.
+/// A contract for `t` that the payload `x` violates.
 fn contracts() -> Arc<Catalogue> {
     let files = [
         (
@@ -50,7 +50,7 @@ fn change(world: &mut World, change: impl FnOnce(&mut ConfigSnapshot)) {
     world.run();
 }
 
-/// What comes of a PUBLISH to `t`.
+/// The reason code of a PUBLISH to `t`.
 fn outcome(world: &mut World, client: Client) -> ReasonCode {
     publish(world, client, "t", QoS::AtLeastOnce, false);
     code(world, client)
@@ -72,10 +72,10 @@ fn rules_contracts_and_settings_hold_together() {
         next.settings = Arc::new(Settings { topic_bytes: 0, ..Settings::clone(&next.settings) });
     });
     publish(&mut world, client, "t", QoS::AtLeastOnce, false);
-    assert_ne!(code(&mut world, client), ReasonCode::NoMatchingSubscribers, "the topic is too long now");
+    assert_ne!(code(&mut world, client), ReasonCode::NoMatchingSubscribers, "the topic exceeds the new limit");
 }
 
-/// Its client goes because of the change, so the change is what its will is held to.
+/// The change disconnects the client, so its will is checked against the new configuration.
 #[test]
 fn the_will_of_a_client_that_has_to_go_is_held_to_what_holds_then() {
     for (has_contract, expected) in [(false, &["t"][..]), (true, &[])] {
@@ -85,9 +85,9 @@ fn the_will_of_a_client_that_has_to_go_is_held_to_what_holds_then() {
         let client = world.connection();
         let topic = TopicName::new("t").expect("a topic");
         let will = Will { topic, payload: b"x", qos: QoS::AtMostOnce, retain: false, properties: Properties::EMPTY };
-        world.say(client, &Packet::Connect(Connect { will: Some(will), ..connect("w", &[]) }));
+        world.send(client, &Packet::Connect(Connect { will: Some(will), ..connect("w", &[]) }));
         world.admit(client, "bob");
-        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+        assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::Success)]);
         change(&mut world, |next| {
             if has_contract {
                 next.contracts = contracts();
@@ -101,7 +101,7 @@ fn the_will_of_a_client_that_has_to_go_is_held_to_what_holds_then() {
     }
 }
 
-/// The user may be one that only the rules of now know.
+/// Only the new rules may name the user.
 #[test]
 fn who_is_let_in_in_the_midst_of_a_turn_is_held_to_the_rules_of_then() {
     let mut world = world(1);
@@ -120,17 +120,17 @@ fn who_is_let_in_in_the_midst_of_a_turn_is_held_to_the_rules_of_then() {
         payload: b"x",
     };
     for packet in [Packet::Connect(connect("w", &[])), Packet::Publish(publish)] {
-        packet.append_to(V5, &mut bytes).expect("a packet that can be said");
+        packet.append_to(V5, &mut bytes).expect("a valid packet");
     }
-    world.say_bytes(client, &bytes);
-    assert!(world.question(client).is_some(), "it is asked");
+    world.send_bytes(client, &bytes);
+    assert!(world.auth_request(client).is_some(), "the client is not authenticated");
     world.change_and_admit(client, "bob", |next| next.policy = policy(NO_PUBLISH));
-    let heard = world.heard(V5, client, |packet| match packet {
+    let received = world.received(V5, client, |packet| match packet {
         Packet::ConnAck(connack) => ReasonCode::from(connack.reason),
         Packet::PubAck(ack) => ack.reason.into(),
-        other => panic!("{other:?} is neither"),
+        other => panic!("{other:?} is unexpected"),
     });
-    assert_eq!(heard, [ReasonCode::Success, ReasonCode::NotAuthorized]);
+    assert_eq!(received, [ReasonCode::Success, ReasonCode::NotAuthorized]);
 }
 
 #[test]
@@ -139,23 +139,23 @@ fn who_comes_in_the_midst_of_a_turn_is_asked_if_that_holds_then() {
     change(&mut world, |next| next.asks = false);
     let mut bytes = Vec::new();
     let packet = Packet::Connect(connect("w", &[Property::SessionExpiryInterval(1)]));
-    packet.append_to(V5, &mut bytes).expect("a packet that can be said");
+    packet.append_to(V5, &mut bytes).expect("a valid packet");
     let open = |_: &mut ConfigSnapshot| {};
-    let client = world.change_and_let_in(&bytes, open);
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
-    let client = world.change_and_let_in(&bytes, |next| next.asks = true);
-    assert!(world.question(client).is_some() && world.heard_bytes(client).is_empty());
+    let client = world.change_and_connect(&bytes, open);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::Success)]);
+    let client = world.change_and_connect(&bytes, |next| next.asks = true);
+    assert!(world.auth_request(client).is_some() && world.received_bytes(client).is_empty());
 }
 
-/// Before CONNECT is accepted, and with no lock.
+/// The recheck runs before CONNECT is accepted, without a lock.
 #[test]
 fn who_was_let_in_before_and_is_not_known_now_is_refused() {
     let mut world = world(2);
     for client_id in ["w", "x", "y"] {
         let client = world.connection();
-        world.say(client, &Packet::Connect(connect(client_id, &[])));
-        assert!(world.question(client).is_some(), "it is asked");
+        world.send(client, &Packet::Connect(connect(client_id, &[])));
+        assert!(world.auth_request(client).is_some(), "the client is not authenticated");
         world.change_and_admit(client, "bob", |next| next.review(Arc::new(|_| RecheckOutcome::Banned)));
-        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::NotAuthorized)]);
+        assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::NotAuthorized)]);
     }
 }

@@ -1,9 +1,9 @@
-//! CONNECT waits for a verdict.
+//! CONNECT waits for an authentication decision.
 
 use tautwire_engine::{AuthDecision, AuthProgress, AuthRequest};
 use tautwire_protocol::{Connect, ConnectReason, Packet, PacketType};
 
-use crate::desk::{World, identity};
+use crate::world::{World, identity};
 use crate::{V3, V5, connack, connect, connect_v3, member};
 
 use std::sync::Arc;
@@ -16,25 +16,27 @@ fn refused(reason: ConnectReason) -> AuthDecision {
 fn connect_waits_with_all_that_is_behind_it() {
     for shards in [1, 2] {
         let mut world = World::new(shards);
-        // Some of them live on each shard.
+        // Each shard has some of these sessions.
         for number in 0..8 {
             let name = format!("c{number}");
             let client = world.connection();
             let mut bytes = Vec::new();
             let sent = [Packet::Connect(connect(&name, &[])), Packet::PingReq, Packet::PingReq];
             sent.iter().for_each(|packet| {
-                packet.append_to(V5, &mut bytes).expect("it can be said");
+                packet.append_to(V5, &mut bytes).expect("a valid packet");
             });
             let (first, rest) = bytes.split_at(bytes.len() - 3);
-            world.say_bytes(client, first);
-            world.say_bytes(client, rest);
-            let Some(AuthRequest::Connect(attempt)) = world.question(client) else { panic!("nothing was asked") };
+            world.send_bytes(client, first);
+            world.send_bytes(client, rest);
+            let Some(AuthRequest::Connect(attempt)) = world.auth_request(client) else {
+                panic!("there is no authentication request")
+            };
             assert_eq!((&*attempt.client_id, attempt.user_name.as_deref()), (&*name, Some("ann")));
             assert_eq!(attempt.password.as_deref(), Some(&b"secret"[..]));
-            assert!(world.question(client).is_none(), "it is asked once");
-            assert!(world.heard(V5, client, |_| ()).is_empty(), "nothing is said before the verdict");
+            assert!(world.auth_request(client).is_none(), "there is a second authentication request");
+            assert!(world.received(V5, client, |_| ()).is_empty(), "the broker answers before the decision");
             world.admit(client, "ann");
-            let types = world.heard(V5, client, |packet| packet.packet_type());
+            let types = world.received(V5, client, |packet| packet.packet_type());
             assert_eq!(types, [PacketType::ConnAck, PacketType::PingResp, PacketType::PingResp]);
             assert_eq!(world.shard_of(client), Some(usize::from(world.exchange.owner(&name).0)));
         }
@@ -45,24 +47,24 @@ fn connect_waits_with_all_that_is_behind_it() {
 fn who_is_refused_is_told_in_the_words_of_its_version() {
     let mut world = World::new(2);
     let client = world.connection();
-    world.say(client, &Packet::Connect(connect("a", &[])));
+    world.send(client, &Packet::Connect(connect("a", &[])));
     world.apply_auth_decision(client, refused(ConnectReason::BadUserNameOrPassword));
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::BadUserNameOrPassword)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::BadUserNameOrPassword)]);
     assert!(world.is_closed(client));
 
     let client = world.connection();
-    world.say_in(V3, client, &Packet::Connect(connect_v3("a")));
+    world.send_in_version(V3, client, &Packet::Connect(connect_v3("a")));
     world.apply_auth_decision(client, refused(ConnectReason::NotAuthorized));
-    assert_eq!(world.heard(V3, client, connack), [(false, ConnectReason::NotAuthorized)]);
+    assert_eq!(world.received(V3, client, connack), [(false, ConnectReason::NotAuthorized)]);
     assert!(world.is_closed(client));
-    for (reason, said) in [
+    for (reason, expected) in [
         (ConnectReason::Banned, ConnectReason::NotAuthorized),
         (ConnectReason::ServerBusy, ConnectReason::ServerUnavailable),
     ] {
         let client = world.connection();
-        world.say_in(V3, client, &Packet::Connect(connect_v3("a")));
+        world.send_in_version(V3, client, &Packet::Connect(connect_v3("a")));
         world.apply_auth_decision(client, refused(reason));
-        assert_eq!(world.heard(V3, client, connack), [(false, said)]);
+        assert_eq!(world.received(V3, client, connack), [(false, expected)]);
     }
     assert_eq!(world.counters(0).connects_not_authenticated.get(), 4);
 }
@@ -72,41 +74,41 @@ fn nobody_takes_a_session_over_before_the_verdict() {
     let mut world = World::new(2);
     let first = member(&mut world, "a", "ann");
     let second = world.connection();
-    world.say(second, &Packet::Connect(connect("a", &[])));
-    assert!(world.heard(V5, first, |_| ()).is_empty() && !world.is_closed(first));
+    world.send(second, &Packet::Connect(connect("a", &[])));
+    assert!(world.received(V5, first, |_| ()).is_empty() && !world.is_closed(first));
     world.apply_auth_decision(second, refused(ConnectReason::NotAuthorized));
-    assert!(world.heard(V5, first, |_| ()).is_empty() && !world.is_closed(first));
+    assert!(world.received(V5, first, |_| ()).is_empty() && !world.is_closed(first));
 
     let third = world.connection();
-    world.say(third, &Packet::Connect(connect("a", &[])));
+    world.send(third, &Packet::Connect(connect("a", &[])));
     world.admit(third, "ann");
     assert!(world.is_closed(first));
-    assert_eq!(world.heard(V5, third, connack), [(true, ConnectReason::Success)]);
+    assert_eq!(world.received(V5, third, connack), [(true, ConnectReason::Success)]);
 }
 
 #[test]
 fn a_client_identifier_that_authentication_gives_is_the_clients() {
     let mut world = World::new(2);
     let client = world.connection();
-    world.say(client, &Packet::Connect(connect("whatever", &[])));
+    world.send(client, &Packet::Connect(connect("whatever", &[])));
     let identity = tautwire_access::Identity { client_id: Some("device-7".into()), ..identity("ann") };
     world.apply_auth_decision(client, AuthDecision::Admitted { identity: Arc::new(identity), data: None });
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::Success)]);
     let other = world.connection();
-    world.say(other, &Packet::Connect(connect("device-7", &[])));
+    world.send(other, &Packet::Connect(connect("device-7", &[])));
     world.admit(other, "ann");
-    assert!(world.is_closed(client), "it is the same client");
+    assert!(world.is_closed(client), "the first connection of the same client stays open");
 }
 
-/// With U+0000 in it, it would name the session of another mount point.
+/// An identifier with U+0000 would name a session of another mount point.
 #[test]
 fn a_client_identifier_that_no_client_could_say_is_refused() {
     let mut world = World::new(1);
     let client = world.connection();
-    world.say(client, &Packet::Connect(connect("a", &[])));
+    world.send(client, &Packet::Connect(connect("a", &[])));
     let identity = tautwire_access::Identity { client_id: Some("mount/\0device-7".into()), ..identity("ann") };
     world.apply_auth_decision(client, AuthDecision::Admitted { identity: Arc::new(identity), data: None });
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ClientIdentifierNotValid)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::ClientIdentifierNotValid)]);
     assert!(world.is_closed(client));
 }
 
@@ -114,14 +116,14 @@ fn a_client_identifier_that_no_client_could_say_is_refused() {
 fn a_verdict_that_does_not_come_ends_the_connection_with_a_word() {
     let mut world = World::new(1);
     let client = world.connection();
-    world.say(client, &Packet::Connect(connect("a", &[])));
+    world.send(client, &Packet::Connect(connect("a", &[])));
     world.pass(9_000);
     assert!(!world.is_closed(client));
     world.pass(2_000);
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ServerUnavailable)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::ServerUnavailable)]);
     assert!(world.is_closed(client));
     world.admit(client, "ann");
-    assert_eq!(world.counters(0).connects.get(), 0, "the verdict came too late");
+    assert_eq!(world.counters(0).connects.get(), 0, "a late decision was applied");
 }
 
 #[test]
@@ -131,11 +133,11 @@ fn who_is_gone_before_the_verdict_leaves_nothing_behind() {
     let client = world.connection();
     let password = vec![b'p'; 50_000];
     let connect = Connect { password: Some(&password), ..connect("a", &[]) };
-    world.say(client, &Packet::Connect(connect));
-    let question = world.question(client);
-    assert!(world.held_bytes() > before + 50_000, "what it has said counts");
+    world.send(client, &Packet::Connect(connect));
+    let auth_request = world.auth_request(client);
+    assert!(world.held_bytes() > before + 50_000, "the CONNECT packet is not charged");
     world.lose(client);
-    drop(question);
+    drop(auth_request);
     assert_eq!(world.held_bytes(), before);
 }
 
@@ -143,11 +145,11 @@ fn who_is_gone_before_the_verdict_leaves_nothing_behind() {
 fn an_identity_ends_when_it_says() {
     let mut world = World::new(2);
     let client = world.connection();
-    world.say(client, &Packet::Connect(connect("a", &[])));
+    world.send(client, &Packet::Connect(connect("a", &[])));
     let ends_at_ms = Some(world.now_ms + 5_000);
     let identity = tautwire_access::Identity { ends_at_ms, ..identity("ann") };
     world.apply_auth_decision(client, AuthDecision::Admitted { identity: Arc::new(identity), data: None });
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::Success)]);
     world.pass(4_999);
     assert!(!world.is_closed(client));
     world.pass(1);
@@ -155,24 +157,24 @@ fn an_identity_ends_when_it_says() {
     assert!(world.is_closed(client));
 }
 
-/// Seconds until a client is refused, where `progress` is made in the seconds that `moves` names.
+/// Seconds until a client is refused. Authentication makes progress in the seconds for which `moves` returns true.
 fn refused_after(moves: impl Fn(u64) -> bool) -> u64 {
     let mut world = World::new(2);
     let progress = Arc::new(AuthProgress::default());
     let counted = progress.clone();
     world.config_cell.change(move |next| next.auth_progress = counted);
     let client = world.connection();
-    world.say(client, &Packet::Connect(connect("waits", &[])));
+    world.send(client, &Packet::Connect(connect("waits", &[])));
     let mut seconds = 0;
     while !world.is_closed(client) {
-        assert!(seconds < 1_000, "it is never refused");
+        assert!(seconds < 1_000, "the client is not refused within 1,000 s");
         seconds += 1;
         if moves(seconds) {
             progress.note();
         }
         world.pass(1_000);
     }
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ServerUnavailable)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::ServerUnavailable)]);
     seconds
 }
 
@@ -193,13 +195,13 @@ fn who_has_waited_for_long_is_let_in() {
     let counted = progress.clone();
     world.config_cell.change(move |next| next.auth_progress = counted);
     let client = world.connection();
-    world.say(client, &Packet::Connect(connect("waits", &[])));
+    world.send(client, &Packet::Connect(connect("waits", &[])));
     for _ in 0..300 {
         progress.note();
         world.pass(1_000);
     }
     world.admit(client, "ann");
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::Success)]);
     world.pass(15_000);
     assert!(!world.is_closed(client));
 }

@@ -1,4 +1,4 @@
-//! Extended authentication [MQTT 5.0 section 4.12].
+//! Enhanced authentication [MQTT 5.0 section 4.12].
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tautwire_access::Identity;
 use tautwire_engine::{AuthDecision, AuthRequest};
 use tautwire_protocol::{Auth, AuthReason, ConnectReason, Packet, PacketType, Properties, Property, QoS, ReasonCode};
 
-use crate::desk::{Client, World, identity};
+use crate::world::{Client, World, identity};
 use crate::{V5, code, connack, connect, publish};
 
 const METHOD: Property<'static> = Property::AuthenticationMethod("M");
@@ -19,12 +19,12 @@ fn admitted(user: &str, data: &[u8]) -> AuthDecision {
     AuthDecision::Admitted { identity: Arc::new(identity(user)), data: Some(data.into()) }
 }
 
-fn say_auth(world: &mut World, client: Client, reason: AuthReason, method: &str, data: &[u8]) {
+fn send_auth(world: &mut World, client: Client, reason: AuthReason, method: &str, data: &[u8]) {
     let properties = [Property::AuthenticationMethod(method), Property::AuthenticationData(data)];
-    world.say(client, &Packet::Auth(Auth { reason, properties: Properties::from_list(&properties) }));
+    world.send(client, &Packet::Auth(Auth { reason, properties: Properties::from_list(&properties) }));
 }
 
-/// What AUTH or CONNACK says: whether it is AUTH, its code, and the data.
+/// An AUTH or CONNACK: whether it is AUTH, its reason code, and its authentication data.
 fn step(packet: &Packet<'_>) -> (bool, u8, Vec<u8>) {
     let (is_auth, code, properties) = match packet {
         Packet::Auth(auth) => (true, auth.reason.as_u8(), auth.properties),
@@ -35,36 +35,40 @@ fn step(packet: &Packet<'_>) -> (bool, u8, Vec<u8>) {
     (is_auth, code, properties.authentication_data().unwrap_or_default().to_vec())
 }
 
-/// A client that has begun with CONNECT, and has been challenged.
-fn challenged(world: &mut World, client_id: &str) -> Client {
+/// A client that has sent CONNECT and has received a challenge.
+fn challenged_client(world: &mut World, client_id: &str) -> Client {
     let client = world.connection();
     let properties = [METHOD, Property::AuthenticationData(b"one")];
-    world.say(client, &Packet::Connect(connect(client_id, &properties)));
-    let Some(AuthRequest::Connect(attempt)) = world.question(client) else { panic!("it is asked") };
+    world.send(client, &Packet::Connect(connect(client_id, &properties)));
+    let Some(AuthRequest::Connect(attempt)) = world.auth_request(client) else {
+        panic!("there is no authentication request")
+    };
     assert_eq!((attempt.method.as_deref(), attempt.data.as_deref()), (Some("M"), Some(&b"one"[..])));
     world.apply_auth_decision(client, challenge(b"two", 2));
-    assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"two".to_vec())]);
+    assert_eq!(world.received(V5, client, step), [(true, 0x18, b"two".to_vec())]);
     client
 }
 
-fn connected(world: &mut World, client_id: &str) -> Client {
-    let client = challenged(world, client_id);
-    say_auth(world, client, AuthReason::ContinueAuthentication, "M", b"three");
-    let Some(AuthRequest::Continue { data, state }) = world.question(client) else { panic!("it goes on") };
+fn connected_client(world: &mut World, client_id: &str) -> Client {
+    let client = challenged_client(world, client_id);
+    send_auth(world, client, AuthReason::ContinueAuthentication, "M", b"three");
+    let Some(AuthRequest::Continue { data, state }) = world.auth_request(client) else {
+        panic!("the exchange does not continue")
+    };
     assert_eq!((&*data, state.downcast_ref::<u32>()), (&b"three"[..], Some(&2)));
     world.apply_auth_decision(client, challenge(b"four", 4));
-    assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"four".to_vec())]);
-    // In pieces, and with more behind it.
+    assert_eq!(world.received(V5, client, step), [(true, 0x18, b"four".to_vec())]);
+    // Byte by byte.
     let properties = [METHOD, Property::AuthenticationData(b"five")];
     let auth = Auth { reason: AuthReason::ContinueAuthentication, properties: Properties::from_list(&properties) };
     let mut bytes = Vec::new();
-    Packet::Auth(auth).append_to(V5, &mut bytes).expect("it can be said");
+    Packet::Auth(auth).append_to(V5, &mut bytes).expect("a valid packet");
     for byte in bytes {
-        world.say_bytes(client, &[byte]);
+        world.send_bytes(client, &[byte]);
     }
-    assert!(matches!(world.question(client), Some(AuthRequest::Continue { .. })));
+    assert!(matches!(world.auth_request(client), Some(AuthRequest::Continue { .. })));
     world.apply_auth_decision(client, admitted("ann", b"six"));
-    assert_eq!(world.heard(V5, client, step), [(false, 0, b"six".to_vec())]);
+    assert_eq!(world.received(V5, client, step), [(false, 0, b"six".to_vec())]);
     client
 }
 
@@ -72,12 +76,12 @@ fn connected(world: &mut World, client_id: &str) -> Client {
 fn the_exchange_goes_on_until_connack_whichever_shard_the_client_belongs_to() {
     let mut world = World::new(2);
     for number in 0..8 {
-        let client = connected(&mut world, &format!("c{number}"));
-        world.say(client, &Packet::PingReq);
+        let client = connected_client(&mut world, &format!("c{number}"));
+        world.send(client, &Packet::PingReq);
         assert_eq!(
-            world.heard(V5, client, |packet| packet.packet_type()),
+            world.received(V5, client, |packet| packet.packet_type()),
             [PacketType::PingResp],
-            "AUTH is not heard twice"
+            "AUTH is handled twice"
         );
     }
 }
@@ -86,54 +90,56 @@ fn the_exchange_goes_on_until_connack_whichever_shard_the_client_belongs_to() {
 fn nothing_but_auth_comes_before_connack() {
     for packet in [Packet::PingReq, Packet::Connect(connect("b", &[]))] {
         let mut world = World::new(1);
-        let client = challenged(&mut world, "a");
-        world.say(client, &packet);
-        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ProtocolError)]);
+        let client = challenged_client(&mut world, "a");
+        world.send(client, &packet);
+        assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::ProtocolError)]);
         assert!(world.is_closed(client));
     }
     for (reason, method) in [(AuthReason::ContinueAuthentication, "N"), (AuthReason::ReAuthenticate, "M")] {
         let mut world = World::new(1);
-        let client = challenged(&mut world, "a");
-        say_auth(&mut world, client, reason, method, b"x");
-        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ProtocolError)]);
+        let client = challenged_client(&mut world, "a");
+        send_auth(&mut world, client, reason, method, b"x");
+        assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::ProtocolError)]);
     }
 }
 
 #[test]
 fn a_client_authenticates_again_and_works_on_meanwhile() {
     let mut world = World::new(2);
-    let client = connected(&mut world, "a");
-    say_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
-    let Some(AuthRequest::Reauthenticate(attempt)) = world.question(client) else { panic!("it is asked again") };
+    let client = connected_client(&mut world, "a");
+    send_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
+    let Some(AuthRequest::Reauthenticate(attempt)) = world.auth_request(client) else {
+        panic!("there is no second authentication request")
+    };
     assert_eq!((&*attempt.client_id, attempt.data.as_deref()), ("a", Some(&b"again"[..])));
     publish(&mut world, client, "t", QoS::AtLeastOnce, false);
     assert_eq!(code(&mut world, client), ReasonCode::NoMatchingSubscribers);
     world.apply_auth_decision(client, challenge(b"more", 1));
-    assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"more".to_vec())]);
-    say_auth(&mut world, client, AuthReason::ContinueAuthentication, "M", b"x");
-    assert!(world.question(client).is_some());
+    assert_eq!(world.received(V5, client, step), [(true, 0x18, b"more".to_vec())]);
+    send_auth(&mut world, client, AuthReason::ContinueAuthentication, "M", b"x");
+    assert!(world.auth_request(client).is_some());
     let same_client = Identity { client_id: Some("a".into()), ..identity("ann") };
     world.apply_auth_decision(
         client,
         AuthDecision::Admitted { identity: Arc::new(same_client), data: Some((*b"done").into()) },
     );
-    assert_eq!(world.heard(V5, client, step), [(true, 0, b"done".to_vec())]);
+    assert_eq!(world.received(V5, client, step), [(true, 0, b"done".to_vec())]);
     assert!(!world.is_closed(client));
 }
 
 #[test]
 fn who_fails_to_authenticate_again_is_disconnected() {
     let other_client = Identity { client_id: Some("b".into()), ..identity("ann") };
-    let verdicts = [
+    let decisions = [
         AuthDecision::Refused { reason: ConnectReason::NotAuthorized, why: "no".into(), detail: None },
-        admitted("somebody else", b""),
+        admitted("another user", b""),
         AuthDecision::Admitted { identity: Arc::new(other_client), data: None },
     ];
-    for verdict in verdicts {
+    for decision in decisions {
         let mut world = World::new(2);
-        let client = connected(&mut world, "a");
-        say_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
-        world.apply_auth_decision(client, verdict);
+        let client = connected_client(&mut world, "a");
+        send_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
+        world.apply_auth_decision(client, decision);
         assert_eq!(code(&mut world, client), ReasonCode::NotAuthorized);
         assert!(world.is_closed(client));
     }
@@ -141,22 +147,22 @@ fn who_fails_to_authenticate_again_is_disconnected() {
 
 #[test]
 fn auth_out_of_turn_is_a_protocol_error() {
-    let again = |world: &mut World, client| say_auth(world, client, AuthReason::ReAuthenticate, "M", b"x");
+    let reauthenticate = |world: &mut World, client| send_auth(world, client, AuthReason::ReAuthenticate, "M", b"x");
     type Step<'s> = &'s dyn Fn(&mut World, Client);
     let steps: [Step<'_>; 4] = [
-        &|world, client| say_auth(world, client, AuthReason::ContinueAuthentication, "M", b"x"),
-        &|world, client| say_auth(world, client, AuthReason::ReAuthenticate, "N", b"x"),
+        &|world, client| send_auth(world, client, AuthReason::ContinueAuthentication, "M", b"x"),
+        &|world, client| send_auth(world, client, AuthReason::ReAuthenticate, "N", b"x"),
         &|world, client| {
-            world.say(client, &Packet::Auth(Auth { reason: AuthReason::Success, properties: Properties::EMPTY }))
+            world.send(client, &Packet::Auth(Auth { reason: AuthReason::Success, properties: Properties::EMPTY }))
         },
         &|world, client| {
-            again(world, client);
-            again(world, client);
+            reauthenticate(world, client);
+            reauthenticate(world, client);
         },
     ];
     for step in steps {
         let mut world = World::new(1);
-        let client = connected(&mut world, "a");
+        let client = connected_client(&mut world, "a");
         step(&mut world, client);
         assert_eq!(code(&mut world, client), ReasonCode::ProtocolError);
         assert!(world.is_closed(client));
@@ -170,8 +176,8 @@ fn a_challenge_that_the_client_does_not_accept_ends_the_connection() {
     let client = world.connection();
     let maximum = std::num::NonZeroU32::new(64).expect("not 0");
     let properties = [METHOD, Property::AuthenticationData(b"one"), Property::MaximumPacketSize(maximum)];
-    world.say(client, &Packet::Connect(connect("a", &properties)));
+    world.send(client, &Packet::Connect(connect("a", &properties)));
     world.apply_auth_decision(client, challenge(&[b'x'; 100], 1));
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::PacketTooLarge)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::PacketTooLarge)]);
     assert!(world.is_closed(client));
 }

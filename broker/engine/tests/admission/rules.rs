@@ -1,11 +1,12 @@
-//! Clients are held to the access rules.
+//! Access rules of clients.
 
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
 
-use crate::desk::World;
+use crate::world::World;
 use crate::{
-    V3, V5, code, connack, connect, connect_v3, member, publish, say_publish, suback, subscribe, topics, with_subscribe,
+    V3, V5, code, connack, connect, connect_v3, member, publish, send_publish, suback, subscribe, topics,
+    with_subscribe,
 };
 
 const RULES: &str = r#"
@@ -40,7 +41,7 @@ fn a_message_that_is_not_allowed_goes_to_nobody_and_its_publisher_is_told() {
     assert_eq!(subscribe(&mut world, reader, &["open/#"]), [1]);
     let writer = member(&mut world, "w", "writer");
     for retain in [false, true] {
-        // Twice: the second time the topic is remembered.
+        // Twice: the second decision comes from the topic cache.
         for _ in 0..2 {
             publish(&mut world, writer, "open/not", QoS::AtMostOnce, retain);
             publish(&mut world, writer, "open/not", QoS::AtLeastOnce, retain);
@@ -61,15 +62,15 @@ fn a_message_that_is_not_allowed_goes_to_nobody_and_its_publisher_is_told() {
 fn a_client_of_3_1_1_gets_its_acknowledgement_and_nothing_else_happens() {
     let mut world = world();
     let client = world.connection();
-    world.say_in(V3, client, &Packet::Connect(connect_v3("w")));
+    world.send_in_version(V3, client, &Packet::Connect(connect_v3("w")));
     world.admit(client, "writer");
-    assert_eq!(world.heard(V3, client, connack), [(false, ConnectReason::Success)]);
-    say_publish(&mut world, V3, client, "open/not", QoS::AtLeastOnce, true);
-    assert_eq!(world.heard(V3, client, |packet| matches!(packet, Packet::PubAck(_))), [true]);
+    assert_eq!(world.received(V3, client, connack), [(false, ConnectReason::Success)]);
+    send_publish(&mut world, V3, client, "open/not", QoS::AtLeastOnce, true);
+    assert_eq!(world.received(V3, client, |packet| matches!(packet, Packet::PubAck(_))), [true]);
     assert_eq!(world.exchange.retained().0, 0);
-    // 0x80 is all that 3.1.1 has.
-    world.say_bytes(client, &[0x82, 8, 0, 1, 0, 3, b'a', b'/', b'b', 1]);
-    assert_eq!(world.heard_bytes(client), [0x90, 3, 0, 1, 0x80]);
+    // 3.1.1 has no other failure code than 0x80.
+    world.send_bytes(client, &[0x82, 8, 0, 1, 0, 3, b'a', b'/', b'b', 1]);
+    assert_eq!(world.received_bytes(client), [0x90, 3, 0, 1, 0x80]);
 }
 
 #[test]
@@ -82,8 +83,8 @@ fn a_subscription_is_granted_whole_or_not_at_all() {
     assert_eq!(subscribe(&mut world, writer, &["open/a"]), [0x87]);
 }
 
-/// `count` rules that deny a level in the first place, as many for the second, and one that allows all.
-fn crossed(count: usize, allowed: &str) -> String {
+/// `count` rules that deny by the first level, `count` that deny by the second, and one that allows `allowed`.
+fn crossing_rules(count: usize, allowed: &str) -> String {
     let denials: String = (0..count)
         .map(|n| format!("{{ deny = 'subscribe', topics = ['+/d{n}/secret', 'p{n}/+/private'] }},\n"))
         .collect();
@@ -95,32 +96,32 @@ fn crossed(count: usize, allowed: &str) -> String {
 #[test]
 fn checks_of_subscriptions_count_by_what_they_cost() {
     let mut world = World::new(1);
-    world.set_rules(&crossed(1_000, "#"));
+    world.set_rules(&crossing_rules(1_000, "#"));
     let reader = member(&mut world, "r", "reader");
     let names: Vec<String> = (0..100).map(|n| format!("+/+/a{n}")).collect();
     let filters: Vec<&str> = names.iter().map(String::as_str).collect();
     let before = world.turns;
     assert_eq!(subscribe(&mut world, reader, &filters), [1; 100]);
-    // A filter is compared with some 3,000 nodes, 32 of which are a step; a turn has 1,024 steps.
+    // A filter is compared with some 3,000 nodes. 32 comparisons are a step, and a turn has 1,024 steps.
     let turns = world.turns - before;
     assert!((5..20).contains(&turns), "{turns} turns");
 
     let before = world.turns;
     assert_eq!(subscribe(&mut world, reader, &["+/+/secret"]), [0x87]);
-    assert!(world.turns - before <= 3, "what is denied is found at once");
+    assert!(world.turns - before <= 3, "a denied filter takes more than 3 turns");
 }
 
 #[test]
 fn a_check_that_takes_several_turns_is_by_the_rules_that_hold_when_it_ends() {
     for (allowed, code) in [("#", 1), ("+/+/b", 0x87)] {
         let mut world = World::new(1);
-        world.set_rules(&crossed(30_000, "#"));
+        world.set_rules(&crossing_rules(30_000, "#"));
         let reader = member(&mut world, "r", "reader");
         let before = world.turns;
         assert_eq!(subscribe(&mut world, reader, &["+/+/b"]), [1]);
-        assert!(world.turns - before >= 2, "one check takes more than one turn");
-        let rules = crossed(30_001, allowed);
-        with_subscribe(&["+/+/a"], |packet| world.say_and_change(reader, packet, &rules));
+        assert!(world.turns - before >= 2, "the check takes only one turn");
+        let rules = crossing_rules(30_001, allowed);
+        with_subscribe(&["+/+/a"], |packet| world.send_and_change(reader, packet, &rules));
         assert_eq!(suback(&mut world, reader), [code]);
     }
 }
@@ -137,19 +138,19 @@ fn a_will_is_looked_at_when_its_client_comes_and_when_it_is_due() {
     assert_eq!(subscribe(&mut world, reader, &["open/#"]), [1]);
 
     let client = world.connection();
-    world.say(
+    world.send(
         client,
         &Packet::Connect(tautwire_protocol::Connect { will: Some(will("open/not")), ..connect("w", &[]) }),
     );
     world.admit(client, "writer");
-    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::NotAuthorized)]);
+    assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::NotAuthorized)]);
 
     for (is_still_allowed, expected) in [(true, &["open/bye"][..]), (false, &[])] {
         let client = world.connection();
         let connect = tautwire_protocol::Connect { will: Some(will("open/bye")), ..connect("w", &[]) };
-        world.say(client, &Packet::Connect(connect));
+        world.send(client, &Packet::Connect(connect));
         world.admit(client, "writer");
-        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+        assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::Success)]);
         if !is_still_allowed {
             world.set_rules(&RULES.replace("open/not", "open/bye"));
         }
@@ -168,9 +169,9 @@ fn a_will_that_is_due_later_is_looked_at_by_the_rules_of_then() {
         let delay = [Property::WillDelayInterval(10)];
         let later = Will { properties: Properties::from_list(&delay), ..will("open/bye") };
         let expiry = [Property::SessionExpiryInterval(3_600)];
-        world.say(client, &Packet::Connect(tautwire_protocol::Connect { will: Some(later), ..connect("w", &expiry) }));
+        world.send(client, &Packet::Connect(tautwire_protocol::Connect { will: Some(later), ..connect("w", &expiry) }));
         world.admit(client, "writer");
-        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+        assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::Success)]);
         world.lose(client);
         if !is_still_allowed {
             world.set_rules(&RULES.replace("open/not", "open/bye"));
@@ -201,20 +202,20 @@ fn new_rules_hold_at_once_and_take_away_what_they_do_not_allow() {
         world.set_rules(&format!(
             "[[role]]\nname = \"wide\"\nrules = [{{ allow = \"subscribe\", topics = \"#\" }}]\n{narrower}"
         ));
-        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
-        assert_eq!(taken, filters, "all but one");
+        let revoked = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
+        assert_eq!(revoked, filters, "all subscriptions but one are revoked");
         publish(&mut world, writer, "open/b", QoS::AtMostOnce, false);
         publish(&mut world, writer, "open/1", QoS::AtMostOnce, false);
         assert_eq!(topics(&mut world, reader), ["open/1"]);
-        assert_eq!(topics(&mut world, other), ["open/b"], "what is allowed stays");
+        assert_eq!(topics(&mut world, other), ["open/b"], "an allowed subscription is revoked");
 
         world.set_rules("[[role]]\nname = \"none\"\nrules = [{ allow = \"subscribe\", topics = \"x\" }]");
         publish(&mut world, writer, "open/1", QoS::AtLeastOnce, false);
-        assert_eq!(code(&mut world, writer), ReasonCode::NotAuthorized, "although the topic is remembered");
+        assert_eq!(code(&mut world, writer), ReasonCode::NotAuthorized, "the topic cache has an old decision");
     }
 }
 
-/// Looking at all connections takes some turns; a publish is held to the new rules before that has come to its client.
+/// The recheck of all connections takes several turns. The new rules apply to a PUBLISH even before its client is rechecked.
 #[test]
 fn new_rules_hold_for_a_publish_in_the_turn_that_sees_them() {
     let mut world = World::new(1);
@@ -229,7 +230,7 @@ fn new_rules_hold_for_a_publish_in_the_turn_that_sees_them() {
         assert_eq!(code(&mut world, client), ReasonCode::NoMatchingSubscribers);
     }
     let bytes = [&[0x32, 12, 0, 6][..], b"open/x", &[0, 1, 0, b'x']].concat();
-    world.set_rules_and_say(&RULES.replace("open/not", "open/x"), last, &bytes);
+    world.set_rules_and_send(&RULES.replace("open/not", "open/x"), last, &bytes);
     assert_eq!(code(&mut world, last), ReasonCode::NotAuthorized);
 }
 
@@ -239,12 +240,16 @@ fn requests_to_discovery_are_publishes() {
     for (user, expected) in [("writer", ReasonCode::Success), ("reader", ReasonCode::NotAuthorized)] {
         let client = member(&mut world, user, user);
         publish(&mut world, client, "$SYS/contracts/request", QoS::AtLeastOnce, false);
-        let codes = world.heard(V5, client, |packet| match packet {
+        let codes = world.received(V5, client, |packet| match packet {
             Packet::PubAck(ack) => Some(ReasonCode::from(ack.reason)),
             _ => None,
         });
         assert!(codes.contains(&Some(expected)), "{codes:?}");
-        assert_eq!(codes.len(), if expected == ReasonCode::Success { 2 } else { 1 }, "an answer only where it may ask");
+        assert_eq!(
+            codes.len(),
+            if expected == ReasonCode::Success { 2 } else { 1 },
+            "only an allowed request gets a response"
+        );
     }
 }
 

@@ -1,17 +1,18 @@
-//! Everything at once: random clients of both versions, several shards, the log on a disk that loses what was not synced, kills, power
-//! cuts and restarts. The ledger says what a crash may take: nothing of what anybody was told.
+//! Random clients of both versions, several shards, a disk that loses unsynced writes, kills, power failures and restarts.
+//!
+//! The ledger decides what a crash may lose: nothing that was acknowledged.
 
 use tautwire_durable::ShardLog;
 
 use crate::machine::{Crash, Machine};
-use crate::random_clients::{Named, seeds};
+use crate::random_clients::{SeedReporter, seeds};
 use crate::support::{Choices, Random};
 use crate::world::{Plan, RETAINED, World, settings};
 
 const SHARDS_MAX: usize = 3;
-/// What is published and who subscribes takes so many steps between two crashes.
+/// The number of steps between two crashes.
 const STEPS: [usize; 3] = [50, 200, 400];
-/// How often the log is written.
+/// The probability in percent that a step writes the log.
 const WRITES_PERCENT: [usize; 3] = [2, 10, 30];
 
 impl World<ShardLog> {
@@ -27,20 +28,20 @@ impl World<ShardLog> {
         let (journals, _) = machine.start(plan.shards, 0, None);
         let mut journals = journals.into_iter();
         let mut world =
-            World::new(seed, plan, settings(&mut random), |_| journals.next().expect("there is one for each shard"));
+            World::new(seed, plan, settings(&mut random), |_| journals.next().expect("each shard has a journal"));
         world.machine = Some(machine);
         world.broker.begin_digest();
         world.broker.interleave_turns();
         if random.chance(25) {
             world.broker.connect_spill_store();
         }
-        // There may be more of them later.
+        // A restart can add shards.
         world.ledger.has_channels = true;
         world
     }
 
-    /// Crashes and restarts, and all that clients do meanwhile; in the end everything that was promised is there.
-    fn live(&mut self) -> Result<(), String> {
+    /// Runs clients with crashes and restarts, then checks that every acknowledged message arrived.
+    fn run_with_crashes(&mut self) -> Result<(), String> {
         for _ in 0..self.random.below(4) {
             self.work()?;
             self.crash()?;
@@ -53,12 +54,12 @@ impl World<ShardLog> {
         let writes_percent = self.random.pick(&WRITES_PERCENT);
         for _ in 0..self.random.pick(&STEPS) {
             self.step()?;
-            let machine = self.machine.as_mut().expect("there is one");
+            let machine = self.machine.as_mut().expect("the world has a machine");
             machine.set_time(self.broker.now_ms());
             match self.random.below(100) {
                 0..=4 => machine.prepare(),
                 5..=6 => machine.begin_snapshot(),
-                7 => machine.make_snapshot(),
+                7 => machine.write_snapshot(),
                 _ => {}
             }
             if self.random.chance(writes_percent) {
@@ -72,17 +73,17 @@ impl World<ShardLog> {
         let is_quiet = self.random.chance(20);
         if is_quiet {
             self.exchange_all()?;
-            self.ledger.is_quiet();
+            self.ledger.mark_quiet();
         }
         if !is_quiet && self.random.chance(50) {
-            // The log stands still, and everybody goes as far as that allows.
+            // The log stalls, and clients continue as far as they can.
             for _ in 0..self.random.below(6) {
-                self.talk()?;
+                self.exchange_once()?;
             }
         }
-        let crash = self.random.pick(&[Crash::Stopped, Crash::Killed, Crash::WithoutPower, Crash::WithoutPower]);
+        let crash = self.random.pick(&[Crash::Stopped, Crash::Killed, Crash::PowerFailure, Crash::PowerFailure]);
         for client in 0..self.clients.len() {
-            // What has come may be lost with the connection.
+            // Unread bytes are lost with the connection.
             if self.random.chance(50) {
                 self.clients[client].read(&mut self.broker, &mut self.ledger, usize::MAX)?;
             }
@@ -95,32 +96,32 @@ impl World<ShardLog> {
         }
         let now_ms = self.broker.now_ms();
         let shards = 1 + self.random.below(SHARDS_MAX);
-        let machine = self.machine.as_mut().expect("there is one");
+        let machine = self.machine.as_mut().expect("the world has a machine");
         machine.end(crash);
         self.broker.restart_with(shards, RETAINED, |ledger| machine.start(shards, now_ms, Some(ledger)));
         Ok(())
     }
 }
 
-/// The world of one seed, which panics where something is wrong. Gives the digest of all that was sent.
-pub(crate) fn live(seed: u64) -> u64 {
+/// Runs the simulation of one seed, and panics on a failure. Returns the digest of all bytes sent.
+pub(crate) fn run_seed(seed: u64) -> u64 {
     let mut world = World::on_machine(seed);
-    world.live().unwrap_or_else(|wrong| panic!("{wrong}"));
-    world.broker.digest().expect("it was asked for")
+    world.run_with_crashes().unwrap_or_else(|error| panic!("{error}"));
+    world.broker.digest().expect("the digest is enabled")
 }
 
 #[test]
 fn what_was_promised_survives_crashes() {
     for seed in seeds() {
-        let _named = Named(seed);
-        let digest = live(seed);
-        println!("seed {seed}: what was sent has the digest {digest:016x}");
+        let _reporter = SeedReporter(seed);
+        let digest = run_seed(seed);
+        println!("seed {seed}: digest {digest:016x}");
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     for seed in 0..10 {
-        assert_eq!(live(seed), live(seed), "seed {seed}");
+        assert_eq!(run_seed(seed), run_seed(seed), "seed {seed}");
     }
 }

@@ -1,4 +1,4 @@
-//! A journal that is slow: what it is told is enough to rebuild all state, and nobody is told of anything before it is safe.
+//! A slow journal: its records are sufficient to rebuild all state, and no acknowledgement is sent before its record is durable.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,11 @@ use tautwire_session::{
 
 use crate::client::{Acknowledged, Client, PACKET_IDS_MAX, Phase};
 use crate::ledger::SHARED_PREFIX;
-use crate::random_clients::{Named, seeds};
+use crate::random_clients::{SeedReporter, seeds};
 use crate::support::{Choices, Random};
 use crate::world::{Plan, RETAINED, World, returning, settings};
 
-/// A record that has been kept.
+/// A stored record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum StoredRecord {
     Opened(SessionNumber, String),
@@ -41,7 +41,7 @@ pub(crate) enum StoredRecord {
         to: ShardNumber,
         sequence: u64,
     },
-    /// Numbered, since shards write down in another order than they change.
+    /// Numbered, because shards record changes in another order than they make them.
     Retained(u64, RetainedChange),
 }
 
@@ -97,18 +97,18 @@ struct Frame {
 #[derive(Debug, Default)]
 struct Log {
     frames: Vec<Frame>,
-    /// So many of them are safe.
+    /// The number of durable frames.
     durable: usize,
-    /// By shard: how many of its own that is.
+    /// The number of durable frames of each shard.
     durable_of: BTreeMap<usize, u64>,
-    /// Everything is safe as soon as it is written down.
-    is_instant: bool,
-    /// Frames that are complete wait with their shard.
-    takes_no_frames: bool,
+    /// Frames are durable as soon as they are submitted.
+    syncs_immediately: bool,
+    /// Complete frames wait in their shard.
+    holds_frames: bool,
     state: Option<LogState>,
-    /// The disk fails as soon as the next frame is there.
+    /// The disk fails at the next frame.
     fails_with_next_frame: bool,
-    /// The disk fails as soon as the next record is there.
+    /// The disk fails at the next record.
     fails_with_next_record: bool,
     sessions: u64,
     client_ids: BTreeMap<SessionNumber, String>,
@@ -123,7 +123,7 @@ impl Log {
     }
 }
 
-/// One log, written to by all shards, each of which counts its own frames, from 1.
+/// The journal of one shard. All shards write to one log, and each counts its own frames from 1.
 #[derive(Debug)]
 pub(crate) struct SlowJournal {
     log: SharedLog,
@@ -163,7 +163,7 @@ impl Journal for SlowJournal {
             self.waiting.push(Frame { shard: self.shard, records: std::mem::take(&mut self.open) });
         }
         let mut log = self.log.0.borrow_mut();
-        if log.takes_no_frames {
+        if log.holds_frames {
             return;
         }
         if log.fails_with_next_frame && !self.waiting.is_empty() {
@@ -171,13 +171,13 @@ impl Journal for SlowJournal {
             return;
         }
         log.frames.append(&mut self.waiting);
-        if log.is_instant {
+        if log.syncs_immediately {
             let all = log.frames.len();
             log.make_durable(all);
         }
     }
 
-    /// One shard closes its frames as soon as it may, others at the end of a turn.
+    /// Shard 0 ends its frames at the end of a turn, the others as soon as possible.
     fn frame_bytes(&self) -> usize {
         if self.shard == 0 { usize::MAX } else { 0 }
     }
@@ -192,14 +192,14 @@ impl Journal for SlowJournal {
         LogPosition(self.log.0.borrow().durable_of.get(&self.shard).copied().unwrap_or_default())
     }
 
-    /// The system has what has been posted.
+    /// Submitted frames count as written.
     fn written(&self) -> LogPosition {
         LogPosition(self.ended - self.waiting.len() as u64)
     }
 
     fn is_lagging(&self) -> bool {
         let log = self.log.0.borrow();
-        log.frames.len() - log.durable > BEHIND_FRAMES
+        log.frames.len() - log.durable > LAGGING_FRAMES
     }
 
     fn state(&self) -> LogState {
@@ -207,8 +207,8 @@ impl Journal for SlowJournal {
     }
 }
 
-/// With so many frames that are not safe, the log takes no more.
-const BEHIND_FRAMES: usize = 40;
+/// The journal lags with more frames that are not durable.
+const LAGGING_FRAMES: usize = 40;
 
 impl SharedLog {
     pub(crate) fn journal(&self, shard: usize) -> SlowJournal {
@@ -222,64 +222,65 @@ impl SharedLog {
         log.make_durable(until);
     }
 
-    pub(crate) fn become_instant(&self) {
+    /// Makes all frames durable, and later ones at once.
+    pub(crate) fn sync_immediately(&self) {
         let mut log = self.0.borrow_mut();
         let all = log.frames.len();
         log.make_durable(all);
-        log.is_instant = true;
-        log.takes_no_frames = false;
+        log.syncs_immediately = true;
+        log.holds_frames = false;
     }
 
-    /// Has frames that are complete wait with their shards, or not any more.
-    pub(crate) fn take_no_frames(&self, takes_none: bool) {
-        self.0.borrow_mut().takes_no_frames = takes_none;
+    /// Sets whether complete frames wait in their shards.
+    pub(crate) fn hold_frames(&self, holds: bool) {
+        self.0.borrow_mut().holds_frames = holds;
     }
 
-    /// From now on the disk is full, or has failed.
+    /// Sets the state of the log, such as full or failed.
     pub(crate) fn set_state(&self, state: LogState) {
         self.0.borrow_mut().state = Some(state);
     }
 
-    /// The disk fails in the midst of the turn that writes down something next, and nobody is woken for it.
+    /// Fails the disk during the next turn that submits a frame, without waking a shard.
     pub(crate) fn fail_with_next_frame(&self) {
         self.0.borrow_mut().fails_with_next_frame = true;
     }
 
-    /// The disk fails in the midst of the packet that brings about the next record.
+    /// Fails the disk during the packet that causes the next record.
     pub(crate) fn fail_with_next_record(&self) {
         self.0.borrow_mut().fails_with_next_record = true;
     }
 
-    /// From now on what is written down is safe only when that is said.
-    pub(crate) fn fall_behind(&self) {
-        self.0.borrow_mut().is_instant = false;
+    /// Makes frames durable only by `make_durable`.
+    pub(crate) fn stop_syncing(&self) {
+        self.0.borrow_mut().syncs_immediately = false;
     }
 
-    /// Whether every record that `concerns` holds for is safe. It is told whose session a record is of.
-    fn is_safe(&self, concerns: impl Fn(&str, &StoredRecord) -> bool) -> bool {
+    /// Whether all records that match are durable. `concerns` gets the Client Identifier of a record's session.
+    fn is_durable(&self, concerns: impl Fn(&str, &StoredRecord) -> bool) -> bool {
         let log = self.0.borrow();
         let client_id = |record: &StoredRecord| match record {
             StoredRecord::Opened(session, _) | StoredRecord::Changed(session, ..) => log.client_ids[session].as_str(),
             _ => "",
         };
-        let unsafe_frames = &log.frames[log.durable..];
-        unsafe_frames.iter().flat_map(|frame| &frame.records).all(|record| !concerns(client_id(record), record))
+        let pending_frames = &log.frames[log.durable..];
+        pending_frames.iter().flat_map(|frame| &frame.records).all(|record| !concerns(client_id(record), record))
     }
 
-    /// What has not become safe is lost.
+    /// Drops the frames that are not durable.
     pub(crate) fn crash(&self) {
         let mut log = self.0.borrow_mut();
         let Log { frames, durable, durable_of, .. } = &mut *log;
         frames.truncate(*durable);
-        // The shards of the next life count their frames from 1 again.
+        // After the restart, shards count their frames from 1 again.
         durable_of.clear();
     }
 
-    /// All state, from the records alone.
+    /// Replays the records.
     pub(crate) fn replay(&self) -> Replay {
         let mut replay = Replay::default();
-        for kept in self.0.borrow().frames.iter().flat_map(|frame| &frame.records) {
-            replay.apply(&kept.record()).unwrap_or_else(|error| panic!("{error}"));
+        for stored in self.0.borrow().frames.iter().flat_map(|frame| &frame.records) {
+            replay.apply(&stored.record()).unwrap_or_else(|error| panic!("{error}"));
         }
         replay
     }
@@ -288,14 +289,14 @@ impl SharedLog {
 /// Sessions by Client Identifier, and retained messages by topic.
 fn by_name(replay: Replay) -> (BTreeMap<String, Session>, BTreeMap<String, MessageId>) {
     let ReplayedState { sessions, retained, pending_forwards, .. } = replay.finish();
-    assert_eq!(pending_forwards, [], "everything has arrived");
+    assert_eq!(pending_forwards, [], "forwarded messages are pending");
     let mut named = BTreeMap::new();
     for ReplayedSession { session, .. } in sessions {
         if is_queue(&session) {
             continue;
         }
         let client_id = session.client_id().to_owned();
-        assert!(named.insert(client_id, session).is_none(), "a client has one session");
+        assert!(named.insert(client_id, session).is_none(), "a client has two sessions");
     }
     (named, retained.iter().map(|(topic, _, body)| (topic.to_owned(), body.id())).collect())
 }
@@ -305,7 +306,7 @@ fn is_queue(session: &Session) -> bool {
     session.name().starts_with('\0')
 }
 
-/// Limits that let everything that waits go out at once, so that it can be compared with the replayed state.
+/// Limits so large that all queued messages are sent at once, to compare them with the replayed state.
 pub(crate) fn large_limits(random: &mut Random) -> Settings {
     Settings {
         spill_threshold_bytes: 0,
@@ -328,44 +329,45 @@ fn world(seed: u64, shards: usize) -> (World<SlowJournal>, SharedLog) {
 #[test]
 fn acknowledgements_wait_until_what_they_promise_is_safe() {
     for seed in seeds() {
-        let _named = Named(seed);
-        live_with_slow_log(seed);
+        let _reporter = SeedReporter(seed);
+        run_with_slow_log(seed);
     }
 }
 
-/// The world of one seed, which panics where somebody is told of something too early.
-pub(crate) fn live_with_slow_log(seed: u64) {
+/// Runs the simulation of one seed, and panics if an acknowledgement is sent before its record is durable.
+pub(crate) fn run_with_slow_log(seed: u64) {
     let (mut world, journal) = world(seed, 1);
     let mut random = Random::new(seed ^ 0x5EED);
     for _ in 0..600 {
-        world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
+        world.step().unwrap_or_else(|error| panic!("{error}"));
         check_acknowledged(&mut world, &journal);
         if random.chance(20) {
             journal.make_durable(&mut random);
             world.broker.wake_all();
         }
     }
-    journal.become_instant();
+    journal.sync_immediately();
     world.broker.wake_all();
-    world.quiesce().unwrap_or_else(|wrong| panic!("{wrong}"));
+    world.quiesce().unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
-    // The session of a member may be written down as a whole after it got a message.
-    let is_fleeting = |client: &&Client| client.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s == 0);
-    let fleeting: BTreeSet<String> = world.clients.iter().filter(is_fleeting).map(|client| client.id.clone()).collect();
+    // The whole session of a member may be recorded after it received a message.
+    let is_transient = |client: &&Client| client.options.as_ref().is_some_and(|options| options.expiry_interval_s == 0);
+    let transient: BTreeSet<String> =
+        world.clients.iter().filter(is_transient).map(|client| client.id.clone()).collect();
     for client in &mut world.clients {
-        let lasts = client.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
+        let is_persistent = client.options.as_ref().is_some_and(|options| options.expiry_interval_s > 0);
         for acknowledged in std::mem::take(&mut client.acknowledged) {
-            let own = |id: &str, record: &StoredRecord, is_meant: &dyn Fn(&Change) -> bool| matches!(record, StoredRecord::Changed(_, change, _) if *id == client.id && is_meant(change));
-            let safe = match &acknowledged {
+            let is_own = |id: &str, record: &StoredRecord, is_meant: &dyn Fn(&Change) -> bool| matches!(record, StoredRecord::Changed(_, change, _) if *id == client.id && is_meant(change));
+            let is_durable = match &acknowledged {
                 Acknowledged::Message(number) => {
                     let publication = &world.ledger.publications[*number];
-                    // Of others there may be records that have come since.
+                    // Other messages may have later records.
                     let once = !publication.retain && !publication.resent && !publication.topic.starts_with('$');
                     !once
                         || journal
-                            .is_safe(|id, record| !fleeting.contains(id) && contains_payload(record, &publication.payload))
+                            .is_durable(|id, record| !transient.contains(id) && contains_payload(record, &publication.payload))
                 }
                 Acknowledged::Delivered(number) => {
                     let payload = &world.ledger.publications[*number].payload;
@@ -375,36 +377,40 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
                         }
                         _ => false,
                     };
-                    journal.is_safe(|id, record| own(id, record, &starts))
+                    journal.is_durable(|id, record| is_own(id, record, &starts))
                 }
-                Acknowledged::Connected => journal.is_safe(|id, record| {
+                Acknowledged::Connected => journal.is_durable(|id, record| {
                     let confirms = |change: &Change| matches!(change, Change::ExpiryInterval(_));
-                    own(id, record, &confirms) || (id == client.id && matches!(record, StoredRecord::Opened(..)))
+                    is_own(id, record, &confirms) || (id == client.id && matches!(record, StoredRecord::Opened(..)))
                 }),
                 Acknowledged::Received(packet_id) => {
-                    journal.is_safe(|id, record| own(id, record, &|change| *change == Change::Received(*packet_id)))
+                    journal.is_durable(|id, record| is_own(id, record, &|change| *change == Change::Received(*packet_id)))
                 }
                 Acknowledged::Release(packet_id) => {
-                    journal.is_safe(|id, record| own(id, record, &|change| *change == Change::Released(*packet_id)))
+                    journal.is_durable(|id, record| is_own(id, record, &|change| *change == Change::Released(*packet_id)))
                 }
-                Acknowledged::Subscribed(filters) => journal.is_safe(|id, record| {
-                    own(id, record, &|change| matches!(change, Change::Subscribed(filter, _) if filters.iter().any(|held| **held == **filter)))
+                Acknowledged::Subscribed(filters) => journal.is_durable(|id, record| {
+                    is_own(id, record, &|change| matches!(change, Change::Subscribed(filter, _) if filters.iter().any(|held| **held == **filter)))
                 }),
-                Acknowledged::Unsubscribed(filters) => journal.is_safe(|id, record| {
-                    own(id, record, &|change| matches!(change, Change::Unsubscribed(filter) if filters.iter().any(|held| **held == **filter)))
+                Acknowledged::Unsubscribed(filters) => journal.is_durable(|id, record| {
+                    is_own(id, record, &|change| matches!(change, Change::Unsubscribed(filter) if filters.iter().any(|held| **held == **filter)))
                 }),
             };
-            assert!(safe || !lasts, "client {} was told {acknowledged:?} too early", client.index);
+            assert!(
+                is_durable || !is_persistent,
+                "client {} received {acknowledged:?} before it was durable",
+                client.index
+            );
         }
     }
 }
 
-/// What is written down is in memory then.
+/// A recorded message, which is in memory.
 fn loaded(body: &Body) -> &Message {
-    body.loaded().expect("it is in memory")
+    body.loaded().expect("a recorded message is in memory")
 }
 
-/// Whether a record holds a message with this payload.
+/// Whether a record contains a message with this payload.
 fn contains_payload(record: &StoredRecord, payload: &[u8]) -> bool {
     match record {
         StoredRecord::Changed(_, Change::Queued(delivery) | Change::Started(delivery), _) => {
@@ -418,44 +424,44 @@ fn contains_payload(record: &StoredRecord, payload: &[u8]) -> bool {
 #[test]
 fn replayed_records_give_the_state_that_the_broker_has() {
     for seed in seeds() {
-        let _named = Named(seed);
+        let _reporter = SeedReporter(seed);
         let (mut world, journal) = world(seed, 1 + seed as usize % 3);
-        journal.become_instant();
+        journal.sync_immediately();
         for _ in 0..600 {
-            world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
+            world.step().unwrap_or_else(|error| panic!("{error}"));
         }
-        // Who is connecting learns which session it has; then everybody goes, and what is between shards arrives.
+        // Connecting clients receive CONNACK. Then all connections break, and forwarded messages arrive.
         world.broker.settle(&mut Random::new(seed));
         for client in &mut world.clients {
-            client.read(&mut world.broker, &mut world.ledger, usize::MAX).unwrap_or_else(|wrong| panic!("{wrong}"));
+            client.read(&mut world.broker, &mut world.ledger, usize::MAX).unwrap_or_else(|error| panic!("{error}"));
         }
         world.broker.cut_all_but(&[]);
         world.broker.settle(&mut Random::new(seed));
-        compare(&mut world, journal.replay(), Life::First);
+        compare(&mut world, journal.replay(), Run::First);
     }
 }
 
 #[test]
 fn a_broker_that_has_crashed_goes_on_with_what_was_safe() {
-    crash_and_go_on(|_| {});
+    crash_and_restart(|_| {});
 }
 
-/// The same with messages that leave memory: those of windows and queues come back in the same order, with the same identifiers.
+/// The same with spilled messages: those in flight and in queues are sent again in the same order, with the same identifiers.
 #[test]
 fn a_broker_that_has_crashed_goes_on_with_what_leaves_memory() {
-    crash_and_go_on(|world| {
+    crash_and_restart(|world| {
         world.broker.connect_spill_store();
     });
 }
 
-fn crash_and_go_on(prepare: impl Fn(&mut World<SlowJournal>)) {
+fn crash_and_restart(prepare: impl Fn(&mut World<SlowJournal>)) {
     for seed in seeds() {
-        let _named = Named(seed);
+        let _reporter = SeedReporter(seed);
         let (mut world, journal) = world(seed, 1 + seed as usize % 3);
         prepare(&mut world);
         let mut random = Random::new(seed ^ 0xC4A5);
         for _ in 0..600 {
-            world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
+            world.step().unwrap_or_else(|error| panic!("{error}"));
             if random.chance(10) {
                 journal.make_durable(&mut random);
                 world.broker.wake_all();
@@ -465,22 +471,22 @@ fn crash_and_go_on(prepare: impl Fn(&mut World<SlowJournal>)) {
             client.abandon(&world.broker, &mut world.ledger);
         }
         journal.crash();
-        // The number of threads may be another one.
+        // The number of shards can change.
         world.broker.restart(1 + random.below(3), RETAINED, journal.replay(), |shard| journal.journal(shard));
-        journal.become_instant();
+        journal.sync_immediately();
         for ms in [TIMER_TICK_MS, 1_000, 10_000] {
             world.broker.advance(ms);
             world.broker.settle(&mut random);
             check_nothing_is_overdue(&world, journal.replay());
         }
-        compare(&mut world, journal.replay(), Life::Second);
+        compare(&mut world, journal.replay(), Run::AfterCrash);
     }
 }
 
-/// Timers come up so much later at most.
+/// Timers expire at most so much later.
 pub(crate) const TIMER_TICK_MS: u64 = 250;
 
-/// Wills and sessions come up when they are due, counted from when the client left, or from the crash.
+/// Checks that wills are published and sessions expire in time, counted from the disconnect or the crash.
 pub(crate) fn check_nothing_is_overdue<M: Mode>(world: &World<M>, replay: Replay) {
     let sessions = replay.finish().sessions;
     let mut messages = 0;
@@ -489,29 +495,33 @@ pub(crate) fn check_nothing_is_overdue<M: Mode>(world: &World<M>, replay: Replay
         if is_queue(&session) {
             continue;
         }
-        let away_ms = world.broker.now_ms() - disconnected_at_ms.expect("no client is connected");
-        let is_due = |after_s: u32| away_ms >= u64::from(after_s) * 1000 + TIMER_TICK_MS;
-        assert!(!is_due(session.expiry_interval_s()), "the session of {} has expired", session.client_id());
-        assert!(!session.will().is_some_and(|will| is_due(will.delay_s)), "the will of {} is due", session.client_id());
+        let offline_ms = world.broker.now_ms() - disconnected_at_ms.expect("all clients are offline");
+        let is_due = |after_s: u32| offline_ms >= u64::from(after_s) * 1000 + TIMER_TICK_MS;
+        assert!(!is_due(session.expiry_interval_s()), "the expired session of {} still exists", session.client_id());
+        assert!(
+            !session.will().is_some_and(|will| is_due(will.delay_s)),
+            "the will of {} is overdue",
+            session.client_id()
+        );
     }
     assert_eq!(world.broker.totals().stored_messages, messages as u64);
 }
 
-/// Whether the broker has crashed. The model does not know what it has forgotten.
+/// Whether the broker has crashed. The model does not know what a crash has lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum Run {
     First,
-    Second,
+    AfterCrash,
 }
 
-/// What goes out when a client comes back.
+/// A packet that a client receives when it resumes its session.
 #[derive(Debug, PartialEq, Eq)]
 enum Sent {
     Publish { id: PacketId, dup: bool, retain: bool, qos: QoS, topic: String, payload: String },
     Release(PacketId),
 }
 
-pub(crate) fn compare<M: Mode>(world: &mut World<M>, replay: Replay, life: Life) {
+pub(crate) fn compare<M: Mode>(world: &mut World<M>, replay: Replay, run: Run) {
     let (mut sessions, retained) = by_name(replay);
     let subscriptions: usize = sessions.values().map(|session| session.subscriptions().len()).sum();
     assert_eq!(world.broker.totals().subscriptions, subscriptions as u64);
@@ -531,25 +541,25 @@ pub(crate) fn compare<M: Mode>(world: &mut World<M>, replay: Replay, life: Life)
         world.broker.settle(&mut Random::new(7));
         let bytes = world.broker.take(socket, usize::MAX);
         let mut packets = client.decode_all(&bytes).into_iter();
-        let connack = packets.next().expect("a CONNACK");
+        let connack = packets.next().expect("the broker sends CONNACK");
         let Packet::ConnAck(connack) = connack.as_packet() else { panic!("{connack:?}") };
         assert_eq!(connack.session_present, session.is_some(), "client {index}");
         let Some(mut session) = session else { continue };
         let mut seen: Vec<Sent> = packets.map(|packet| sent(&packet.as_packet())).collect();
         let mut expected = expected(&mut session, now_ms);
         if world.broker.spilled().is_some() {
-            // They go out over many turns. Those of QoS 2 wait for the log in each, which others do not.
+            // Loading takes many turns. In each turn, QoS 2 messages wait for the log and QoS 1 messages do not.
             let waits = |sent: &Sent| !matches!(sent, Sent::Publish { qos: QoS::AtLeastOnce, .. });
             seen.sort_by_key(waits);
             expected.sort_by_key(waits);
         }
-        // The first members that come get what waits in the queues of their groups.
+        // The first members that connect also receive the queued messages of their groups.
         seen.retain(|sent| expected.contains(sent) || !may_be_from_queue(sent));
         assert_eq!(seen, expected, "client {index}");
-        if life == Life::First {
+        if run == Run::First {
             check_subscriptions(world, index, &session);
         }
-        check_held(world, index, &session);
+        check_unreleased_ids(world, index, &session);
     }
 }
 
@@ -560,11 +570,11 @@ fn may_be_from_queue(sent: &Sent) -> bool {
 fn sent(packet: &Packet<'_>) -> Sent {
     match packet {
         Packet::Publish(publish) => Sent::Publish {
-            id: publish.packet_id().expect("no QoS 0 for who was away"),
+            id: publish.packet_id().expect("an offline client receives no QoS 0"),
             dup: publish.dup(),
             retain: publish.retain,
             qos: publish.qos(),
-            topic: publish.topic.expect("no aliases are accepted").as_str().to_owned(),
+            topic: publish.topic.expect("the client accepts no topic aliases").as_str().to_owned(),
             payload: name_of(publish.payload),
         },
         Packet::PubRel(release) => Sent::Release(release.packet_id),
@@ -572,13 +582,13 @@ fn sent(packet: &Packet<'_>) -> Sent {
     }
 }
 
-/// The part of a payload that says which message it is, and its length.
+/// The number of a message from its payload, and the payload's length.
 fn name_of(payload: &[u8]) -> String {
     let number = payload.split(|byte| *byte == b':').next().unwrap_or_default();
     format!("{} ({} bytes)", String::from_utf8_lossy(number), payload.len())
 }
 
-/// What a session says that must be sent to its client when it comes back.
+/// The packets that a session must send when its client resumes it.
 fn expected(session: &mut Session, now_ms: u64) -> Vec<Sent> {
     let mut expected = Vec::new();
     let publish = |id, dup, delivery: &PendingMessage| Sent::Publish {
@@ -603,32 +613,34 @@ fn expected(session: &mut Session, now_ms: u64) -> Vec<Sent> {
             session.apply(Change::Unqueued);
             continue;
         }
-        let id = session.outbound().and_then(|outbound| outbound.next_packet_id()).expect("few are in flight");
+        let id = session.outbound().and_then(|outbound| outbound.next_packet_id()).expect("an identifier is free");
         session.apply(Change::StartedQueued);
         expected.push(publish(id, false, &delivery));
     }
     expected
 }
 
-/// What is certain is there, and nothing is there that cannot be.
+/// Checks that all certain subscriptions exist, and no impossible ones.
 fn check_subscriptions<M: Mode>(world: &World<M>, client: usize, session: &Session) {
-    let Some(incarnation) = world.clients[client].session.map(|number| &world.ledger.incarnations[number]) else {
+    let Some(model) = world.clients[client].session.map(|number| &world.ledger.sessions[number]) else {
         return;
     };
     for (filter, record) in session.subscriptions().iter() {
-        let held = incarnation.subscriptions.iter().find(|held| held.filter == filter && held.possible_until.is_none());
-        let held = held.unwrap_or_else(|| panic!("client {client} never asked for {filter:?}"));
-        assert!(held.qos.contains(&record.options.qos), "{filter:?} at {:?}", record.options.qos);
+        let held = model.subscriptions.iter().find(|held| held.filter == filter && held.possible_until.is_none());
+        let held = held.unwrap_or_else(|| panic!("client {client} never subscribed to {filter:?}"));
+        assert!(held.qos.contains(&record.options.qos), "{filter:?} has the impossible {:?}", record.options.qos);
     }
-    let certain = |held: &&crate::ledger::Subscription| held.certain.last().is_some_and(|(_, until)| until.is_none());
-    for held in incarnation.subscriptions.iter().filter(certain) {
-        assert!(session.subscriptions().get(&held.filter).is_some(), "client {client} has {:?}", held.filter);
+    let is_certain =
+        |held: &&crate::ledger::Subscription| held.certain.last().is_some_and(|(_, until)| until.is_none());
+    for held in model.subscriptions.iter().filter(is_certain) {
+        assert!(session.subscriptions().get(&held.filter).is_some(), "client {client} has lost {:?}", held.filter);
     }
 }
 
-/// The broker holds the same QoS 2 identifiers of the client: one that it holds it does not publish again, so it does not
-/// notice that nobody wants the message. Only 5.0 tells.
-fn check_held<M: Mode>(world: &mut World<M>, client: usize, session: &Session) {
+/// Checks that the broker has the same unreleased QoS 2 identifiers of the client.
+///
+/// For an unreleased identifier, it does not publish the message again, so PUBREC has no `NoMatchingSubscribers`. 3.1.1 has no reasons.
+fn check_unreleased_ids<M: Mode>(world: &mut World<M>, client: usize, session: &Session) {
     let client = &mut world.clients[client];
     client.phase = Phase::Offline;
     if !client.is_v5() {

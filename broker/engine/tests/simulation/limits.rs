@@ -1,4 +1,4 @@
-//! Deadlines and limits that random clients do not reach.
+//! Timeouts and limits that random clients do not reach.
 
 use tautwire_engine::Settings;
 use tautwire_engine::Volatile;
@@ -30,8 +30,9 @@ fn connect(broker: &mut Broker, id: &str, room_bytes: usize) -> SocketId {
 fn packets(mut bytes: &[u8]) -> Vec<OwnedPacket> {
     let mut packets = Vec::new();
     while !bytes.is_empty() {
-        let (packet, length) = decode(bytes, &DecodeOptions::new(ProtocolVersion::V5)).expect("whole valid packets");
-        packets.push(packet.to_owned_packet().expect("what was decoded can be kept"));
+        let (packet, length) =
+            decode(bytes, &DecodeOptions::new(ProtocolVersion::V5)).expect("the bytes are whole valid packets");
+        packets.push(packet.to_owned_packet().expect("a decoded packet can be owned"));
         bytes = &bytes[length..];
     }
     packets
@@ -71,7 +72,7 @@ fn a_packet_that_is_never_finished_ends_its_connection() {
     let mut broker = broker(Settings { incomplete_packet_timeout_s: 30, ..Settings::default() });
     let socket = connect(&mut broker, "c", 1 << 30);
     let packet = publish(Delivery::AtMostOnce, &[0; 100]);
-    // More bytes do not help while the packet does not come to its end.
+    // More bytes of the incomplete packet do not extend the timeout.
     for byte in &packet[..60] {
         broker.send(socket, &[*byte]);
         broker.settle(&mut NoDelays);
@@ -92,19 +93,19 @@ fn answers_to_a_client_that_does_not_read_are_bounded_and_not_lost() {
         broker.send(socket, &[0xC0, 0].repeat(1_000));
         broker.settle(&mut NoDelays);
         let pending = broker.totals().output_bytes;
-        assert!(pending <= limit as u64 + 4_000, "{pending} bytes wait");
+        assert!(pending <= limit as u64 + 4_000, "{pending} bytes are pending");
     }
     assert!(broker.totals().clients_paused_for_output > 0);
     let mut answers = 0;
     while answers < PINGS {
         let bytes = broker.take(socket, usize::MAX);
-        assert!(!bytes.is_empty(), "{answers} answers came");
+        assert!(!bytes.is_empty(), "only {answers} PINGRESP arrived");
         answers += bytes.len() / 2;
         broker.settle(&mut NoDelays);
     }
 }
 
-/// The client has the message and the broker does not know; then the client comes back and accepts only smaller packets.
+/// The client has the message but its PUBREC is lost. It reconnects with a Maximum Packet Size below that of the message.
 #[test]
 fn an_identifier_that_the_client_holds_is_not_given_to_another_message() {
     let mut broker = broker(Settings::default());
@@ -126,19 +127,19 @@ fn an_identifier_that_the_client_holds_is_not_given_to_another_message() {
     let first = packets(&broker.take(subscriber, usize::MAX));
     let Packet::Publish(held) = first[0].as_packet() else { panic!("{first:?}") };
     let held_id = held.packet_id().expect("QoS 2");
-    // The client holds the message; its PUBREC does not arrive.
+    // The client has the message; its PUBREC does not arrive.
     broker.cut(subscriber);
     broker.settle(&mut NoDelays);
 
     let subscriber = broker.connect(0, 1 << 30);
-    let terms = ConnectOptions { maximum_packet_bytes: Some(500), ..returning() };
-    broker.send(subscriber, &connect_bytes("subscriber", ProtocolVersion::V5, &terms, None));
+    let options = ConnectOptions { maximum_packet_bytes: Some(500), ..returning() };
+    broker.send(subscriber, &connect_bytes("subscriber", ProtocolVersion::V5, &options, None));
     broker.settle(&mut NoDelays);
     broker.send(publisher, &publish(Delivery::ExactlyOnce { packet_id: id(2), dup: false }, b"small"));
     broker.settle(&mut NoDelays);
     for packet in packets(&broker.take(subscriber, usize::MAX)) {
         if let Packet::Publish(publish) = packet.as_packet() {
-            assert_ne!(publish.packet_id(), Some(held_id), "the client would take it for the one it holds");
+            assert_ne!(publish.packet_id(), Some(held_id), "the client would take the message for a duplicate");
         }
     }
     broker.send(subscriber, &bytes_of(&Packet::PubRec(PubRec::success(held_id))));

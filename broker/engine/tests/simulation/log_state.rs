@@ -1,4 +1,4 @@
-//! A log that takes no more: who relies on it is told, and everybody else goes on.
+//! A log that accepts no records: persistent clients are refused or disconnected, and other clients are served.
 
 use tautwire_engine::{Acks, Settings};
 use tautwire_protocol::{
@@ -26,23 +26,23 @@ impl World {
 
     fn with(shards: usize, acks: Acks) -> World {
         let log = SharedLog::default();
-        log.become_instant();
+        log.sync_immediately();
         let settings = Settings { sys_interval_s: 0, acks, ..Settings::default() };
         World { broker: SimulatedBroker::new(shards, settings, RETAINED, |shard| log.journal(shard)), log }
     }
 
-    /// Lets everything happen that can.
+    /// Sets the state of the log and runs turns until all shards sleep.
     fn set_state(&mut self, state: LogState) {
         self.log.set_state(state);
         self.broker.wake_all();
         self.broker.settle(&mut NoDelays);
     }
 
-    fn connect(&mut self, name: &str, lasts: bool) -> SocketId {
-        let expiry_interval_s = if lasts { 3_600 } else { 0 };
-        let terms = ConnectOptions { expiry_interval_s, clean_start: !lasts, ..returning() };
+    fn connect(&mut self, name: &str, is_persistent: bool) -> SocketId {
+        let expiry_interval_s = if is_persistent { 3_600 } else { 0 };
+        let options = ConnectOptions { expiry_interval_s, clean_start: !is_persistent, ..returning() };
         let socket = self.broker.connect(0, 1 << 20);
-        self.broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, &terms, None));
+        self.broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, &options, None));
         socket
     }
 
@@ -73,7 +73,7 @@ impl World {
         ack.reasons.iter().next().expect("one for each filter")
     }
 
-    /// The answer to a message of QoS 1.
+    /// Publishes at QoS 1 and returns the reason of PUBACK.
     fn publish(&mut self, socket: SocketId, topic: &str) -> PubAckReason {
         let delivery = Delivery::AtLeastOnce { packet_id: id(7), dup: false };
         self.send(socket, topic, delivery);
@@ -95,7 +95,7 @@ impl World {
         let bytes = self.broker.take(socket, usize::MAX);
         let (mut rest, mut packets) = (&bytes[..], Vec::new());
         while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(ProtocolVersion::V5)) {
-            packets.push(packet.to_owned_packet().expect("it was decoded"));
+            packets.push(packet.to_owned_packet().expect("a decoded packet can be owned"));
             rest = &rest[length..];
         }
         packets
@@ -112,23 +112,25 @@ impl World {
 fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
     let mut world = World::new();
     let persistent = world.connect("lasting", true);
-    let passing = world.connect("passing", false);
+    let transient = world.connect("passing", false);
     assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
-    assert_eq!(world.subscribe(passing, "live/#"), SubscribeReason::GrantedQoS1);
-    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
-    assert!(matches!(world.answers(persistent)[..], [_]), "the message");
+    assert_eq!(world.subscribe(transient, "live/#"), SubscribeReason::GrantedQoS1);
+    assert_eq!(world.publish(transient, "kept/a"), PubAckReason::Success);
+    assert!(matches!(world.answers(persistent)[..], [_]), "the subscriber did not receive the message");
 
     world.set_state(LogState::Failed);
-    let told = world.answers(persistent);
-    let Some(Packet::Disconnect(goodbye)) = told.last().map(OwnedPacket::as_packet) else { panic!("{told:?}") };
-    assert_eq!(goodbye.reason, DisconnectReason::QuotaExceeded);
+    let received = world.answers(persistent);
+    let Some(Packet::Disconnect(disconnect)) = received.last().map(OwnedPacket::as_packet) else {
+        panic!("{received:?}")
+    };
+    assert_eq!(disconnect.reason, DisconnectReason::QuotaExceeded);
     assert!(world.broker.closed_at_ms(persistent).is_some());
 
-    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::QuotaExceeded);
-    assert_eq!(world.publish(passing, "live/a"), PubAckReason::Success, "nobody keeps it");
-    assert_eq!(world.subscribe(passing, "more/#"), SubscribeReason::GrantedQoS1, "nobody keeps that either");
-    assert_eq!(world.unsubscribe(passing, "more/#"), UnsubscribeReason::Success);
-    world.send(passing, "kept/a", Delivery::AtMostOnce);
+    assert_eq!(world.publish(transient, "kept/a"), PubAckReason::QuotaExceeded);
+    assert_eq!(world.publish(transient, "live/a"), PubAckReason::Success, "no persistent session receives it");
+    assert_eq!(world.subscribe(transient, "more/#"), SubscribeReason::GrantedQoS1, "the session is not persistent");
+    assert_eq!(world.unsubscribe(transient, "more/#"), UnsubscribeReason::Success);
+    world.send(transient, "kept/a", Delivery::AtMostOnce);
     let again = world.connect("lasting", true);
     assert_eq!(world.connected(again), ConnectReason::ServerUnavailable);
     let newcomer = world.connect("newcomer", true);
@@ -136,56 +138,56 @@ fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
     let other = world.connect("other", false);
     assert_eq!(world.connected(other), ConnectReason::Success);
     assert_eq!(world.publish(other, "live/b"), PubAckReason::Success);
-    // One that ends a session which was kept asks for nothing lasting.
-    let anew = world.connect("lasting", false);
-    assert_eq!(world.connected(anew), ConnectReason::Success);
+    // A clean start that ends a persistent session needs no record.
+    let restarted = world.connect("lasting", false);
+    assert_eq!(world.connected(restarted), ConnectReason::Success);
     let totals = world.broker.totals();
     assert_eq!((totals.publishes_refused_disk, totals.resources_refused_disk), (1, 3));
 }
 
-/// The thread that writes the log rings while the turn still goes on, which wakes nobody: the turn has to look once more.
+/// The writer's wake-up during a turn has no effect: the turn must check the state of the log again before the shard sleeps.
 #[test]
 fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
-    // Another shard would wake this one.
+    // With two shards, the other one would wake this one.
     let mut world = World::with(1, Acks::default());
-    world.log.fall_behind();
+    world.log.stop_syncing();
     world.log.fail_with_next_frame();
-    let unlucky = world.connect("unlucky", true);
-    assert_eq!(world.connected(unlucky), ConnectReason::ServerUnavailable);
-    assert!(world.broker.closed_at_ms(unlucky).is_some());
+    let client = world.connect("unlucky", true);
+    assert_eq!(world.connected(client), ConnectReason::ServerUnavailable);
+    assert!(world.broker.closed_at_ms(client).is_some());
     let totals = world.broker.totals();
     assert_eq!((totals.resources_refused_disk, totals.connects_refused), (1, 1));
 }
 
-/// The thread that writes the log does not wait until a packet has been handled.
+/// The writer of the log can fail while a packet is handled.
 #[test]
 fn a_disk_that_fails_while_a_message_is_taken_does_not_have_it_acknowledged() {
     let mut world = World::new();
     let persistent = world.connect("lasting", true);
-    let passing = world.connect("passing", false);
+    let transient = world.connect("passing", false);
     assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
     world.broker.abandon(persistent);
-    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
+    assert_eq!(world.publish(transient, "kept/a"), PubAckReason::Success);
 
     world.log.fail_with_next_record();
-    world.send(passing, "kept/b", Delivery::AtLeastOnce { packet_id: id(7), dup: false });
-    let told = world.answers(passing);
-    let [goodbye] = &told[..] else { panic!("{told:?}") };
-    let Packet::Disconnect(goodbye) = goodbye.as_packet() else { panic!("{told:?}") };
-    assert_eq!(goodbye.reason, DisconnectReason::QuotaExceeded);
+    world.send(transient, "kept/b", Delivery::AtLeastOnce { packet_id: id(7), dup: false });
+    let received = world.answers(transient);
+    let [disconnect] = &received[..] else { panic!("{received:?}") };
+    let Packet::Disconnect(disconnect) = disconnect.as_packet() else { panic!("{received:?}") };
+    assert_eq!(disconnect.reason, DisconnectReason::QuotaExceeded);
 }
 
 #[test]
 fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     let mut world = World::new();
     let persistent = world.connect("lasting", true);
-    let passing = world.connect("passing", false);
+    let transient = world.connect("passing", false);
     assert_eq!(world.subscribe(persistent, "kept/#"), SubscribeReason::GrantedQoS1);
     world.broker.abandon(persistent);
-    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
+    assert_eq!(world.publish(transient, "kept/a"), PubAckReason::Success);
 
     world.set_state(LogState::Full);
-    assert_eq!(world.publish(passing, "kept/b"), PubAckReason::QuotaExceeded);
+    assert_eq!(world.publish(transient, "kept/b"), PubAckReason::QuotaExceeded);
     let newcomer = world.connect("newcomer", true);
     assert_eq!(world.connected(newcomer), ConnectReason::ServerBusy);
     let back = world.connect("lasting", true);
@@ -196,16 +198,20 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     };
     assert_eq!((connack.reason, connack.session_present), (ConnectReason::Success, true));
     assert_eq!(world.subscribe(back, "more/#"), SubscribeReason::QuotaExceeded);
-    assert_eq!(world.subscribe(back, "kept/#"), SubscribeReason::GrantedQoS1, "it has that one");
-    assert_eq!(world.unsubscribe(back, "kept/#"), UnsubscribeReason::Success, "that makes room");
-    assert_eq!(world.subscribe(passing, "more/#"), SubscribeReason::GrantedQoS1, "it does not last");
-    assert_eq!(world.unsubscribe(passing, "more/#"), UnsubscribeReason::Success);
+    assert_eq!(
+        world.subscribe(back, "kept/#"),
+        SubscribeReason::GrantedQoS1,
+        "the session already has the subscription"
+    );
+    assert_eq!(world.unsubscribe(back, "kept/#"), UnsubscribeReason::Success, "UNSUBSCRIBE is accepted on a full disk");
+    assert_eq!(world.subscribe(transient, "more/#"), SubscribeReason::GrantedQoS1, "the session is not persistent");
+    assert_eq!(world.unsubscribe(transient, "more/#"), UnsubscribeReason::Success);
     let totals = world.broker.totals();
     assert_eq!((totals.publishes_refused_disk, totals.resources_refused_disk), (1, 2));
 
     world.set_state(LogState::Open);
     assert_eq!(world.subscribe(back, "more/#"), SubscribeReason::GrantedQoS1);
-    assert_eq!(world.publish(passing, "more/c"), PubAckReason::Success);
+    assert_eq!(world.publish(transient, "more/c"), PubAckReason::Success);
     let newcomer = world.connect("newcomer", true);
     assert_eq!(world.connected(newcomer), ConnectReason::Success);
 }
@@ -217,10 +223,10 @@ fn an_answer_waits_for_what_its_topic_asks_for() {
     let persistent = world.connect("lasting", true);
     assert_eq!(world.subscribe(persistent, "m/#"), SubscribeReason::GrantedQoS1);
     world.broker.abandon(persistent);
-    world.log.fall_behind();
-    world.log.take_no_frames(true);
+    world.log.stop_syncing();
+    world.log.hold_frames(true);
     let publish = |world: &mut World, topic| {
-        // Nobody waits for an answer before this one.
+        // Each client waits for one acknowledgement only.
         let socket = world.connect(topic, false);
         world.answers(socket);
         world.send(socket, topic, Delivery::AtLeastOnce { packet_id: id(7), dup: false });
@@ -230,10 +236,10 @@ fn an_answer_waits_for_what_its_topic_asks_for() {
         (publish(&mut world, "m/memory"), publish(&mut world, "m/os"), publish(&mut world, "m/disk"));
     let answered = |world: &mut World| [memory, os, disk].map(|socket| world.answers(socket).len());
     assert_eq!(answered(&mut world), [1, 0, 0]);
-    world.log.take_no_frames(false);
+    world.log.hold_frames(false);
     world.broker.wake_all();
     assert_eq!(answered(&mut world), [0, 1, 0]);
-    world.log.become_instant();
+    world.log.sync_immediately();
     world.broker.wake_all();
     assert_eq!(answered(&mut world), [0, 0, 1]);
 }

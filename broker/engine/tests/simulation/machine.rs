@@ -1,4 +1,4 @@
-//! The machine on which a simulated broker runs: a disk that lies, and a log that is written when the simulation says so.
+//! The machine of a simulated broker: a faulty disk, and a log that is written when the simulation decides.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,31 +12,31 @@ use tautwire_session::Replay;
 
 use crate::support::{Choices, Random};
 
-/// How a broker comes to its end.
+/// How a broker ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crash {
-    /// It is stopped in order.
+    /// A graceful stop.
     Stopped,
-    /// The process is killed; what the system has stays.
+    /// The process is killed; data in the page cache survives.
     Killed,
-    /// The power is gone, perhaps in the midst of a write or of a snapshot.
-    WithoutPower,
+    /// A power failure, perhaps during a write or a snapshot.
+    PowerFailure,
 }
 
 pub(crate) struct Machine {
     disk: FaultyDisk,
     random: Random,
-    running: Option<Running>,
+    running: Option<RunningLog>,
 }
 
-/// The log of one life of the broker.
-struct Running {
+/// The log of one run of the broker.
+struct RunningLog {
     writer: SteppedWriter<FaultyDisk>,
     log: LogId,
     now_ms: Arc<AtomicU64>,
-    /// Shards that the writer has woken.
+    /// The shards that the writer has woken.
     woken: Arc<Mutex<BTreeSet<usize>>>,
-    /// A snapshot that has been begun, while the log goes on.
+    /// The snapshot in progress.
     snapshot: Option<SnapshotHead>,
 }
 
@@ -45,7 +45,7 @@ impl Machine {
         Machine { disk: FaultyDisk::new(seed), random: Random::new(!seed), running: None }
     }
 
-    /// Opens the log. Gives the journals of so many shards, and what they are to go on with.
+    /// Opens the log. Returns the journals of the shards, and the state to restore.
     pub(crate) fn start(
         &mut self,
         shards: usize,
@@ -64,14 +64,14 @@ impl Machine {
         let woken = Arc::<Mutex<BTreeSet<usize>>>::default();
         let wakes = woken.clone();
         let wake = move |shard: ShardNumber| {
-            wakes.lock().expect("nobody panics with it").insert(usize::from(shard.0));
+            wakes.lock().expect("the lock is not poisoned").insert(usize::from(shard.0));
         };
         let now_ms = Arc::new(AtomicU64::new(now_ms));
         let clock = now_ms.clone();
         let ring_frames = self.random.pick(&[1, 2, 4, 64]);
         let clock = move || clock.load(Ordering::Relaxed);
         let (writer, ports) = SteppedWriter::start(log, shards as u16, ring_frames, wake, clock);
-        self.running = Some(Running { writer, log: id, now_ms, woken, snapshot: None });
+        self.running = Some(RunningLog { writer, log: id, now_ms, woken, snapshot: None });
         let last = replay.last_session();
         let journal = |(index, port)| ShardLog::new(port, SessionNumbers::above(last, index, shards));
         (ports.into_iter().enumerate().map(journal).collect(), replay)
@@ -102,14 +102,14 @@ impl Machine {
         self.disk.set_faults(Faults { power_lost_at, ..Faults::default() });
     }
 
-    /// Time passes for the log as well.
+    /// Sets the clock of the log.
     pub(crate) fn set_time(&self, now_ms: u64) {
         if let Some(running) = &self.running {
             running.now_ms.store(now_ms, Ordering::Relaxed);
         }
     }
 
-    /// Makes durable what waits; false where nothing does.
+    /// Makes pending frames durable. Returns false if there are none.
     pub(crate) fn write(&mut self) -> bool {
         let Some(running) = &mut self.running else { return false };
         let wrote = running.writer.step();
@@ -119,20 +119,20 @@ impl Machine {
         wrote
     }
 
-    /// Makes the next segment ready, if one was ordered.
+    /// Prepares the next segment, if it was requested.
     pub(crate) fn prepare(&mut self) {
         if let Some(running) = &mut self.running {
             running.writer.prepare();
         }
     }
 
-    /// Shards that have been woken since this was last asked.
-    pub(crate) fn woken(&self) -> BTreeSet<usize> {
-        let take = |running: &Running| std::mem::take(&mut *running.woken.lock().expect("nobody panics with it"));
+    /// Takes the set of woken shards.
+    pub(crate) fn take_woken(&self) -> BTreeSet<usize> {
+        let take = |running: &RunningLog| std::mem::take(&mut *running.woken.lock().expect("the lock is not poisoned"));
         self.running.as_ref().map(take).unwrap_or_default()
     }
 
-    /// Begins a snapshot of all that is durable now.
+    /// Begins a snapshot of the durable state.
     pub(crate) fn begin_snapshot(&mut self) {
         let epoch = self.epoch();
         let Some(running) = &mut self.running else { return };
@@ -140,8 +140,8 @@ impl Machine {
         running.snapshot.get_or_insert(SnapshotHead { log: running.log, epoch, covered, now_ms });
     }
 
-    /// Makes the snapshot that was begun, and lets go of what it covers. Without power, it goes as far as it goes.
-    pub(crate) fn make_snapshot(&mut self) {
+    /// Writes the snapshot that was begun, and truncates the log that it covers. A power failure can interrupt it.
+    pub(crate) fn write_snapshot(&mut self) {
         let Some(running) = &mut self.running else { return };
         let Some(head) = running.snapshot.take() else { return };
         let handle = running.writer.handle();
@@ -151,9 +151,9 @@ impl Machine {
         }
     }
 
-    /// The broker is no more.
+    /// Ends the run of the broker.
     pub(crate) fn end(&mut self, crash: Crash) {
-        if crash == Crash::WithoutPower {
+        if crash == Crash::PowerFailure {
             match self.random.below(3) {
                 0 => {}
                 1 => {
@@ -163,7 +163,7 @@ impl Machine {
                 _ => {
                     self.begin_snapshot();
                     self.lose_power_within(30);
-                    self.make_snapshot();
+                    self.write_snapshot();
                     self.write();
                 }
             }
@@ -171,11 +171,11 @@ impl Machine {
         let Some(running) = self.running.take() else { return };
         match crash {
             Crash::Stopped => running.writer.close().unwrap_or_else(|error| panic!("{error}")),
-            Crash::Killed | Crash::WithoutPower => drop(running),
+            Crash::Killed | Crash::PowerFailure => drop(running),
         }
         match crash {
             Crash::Stopped | Crash::Killed => self.disk.end_process(),
-            Crash::WithoutPower => self.disk.crash(),
+            Crash::PowerFailure => self.disk.crash(),
         }
     }
 }

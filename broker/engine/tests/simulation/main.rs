@@ -1,13 +1,10 @@
-//! The engine under random clients, networks and delays, against a model of what MQTT promises.
+//! The engine under random clients, networks and delays, checked against a model of what MQTT guarantees.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod client;
-mod cold;
-mod cold_brake;
 mod crashes;
-mod ending;
 mod full_queues;
 mod journal;
 mod ledger;
@@ -19,6 +16,9 @@ mod mutants;
 mod packets;
 mod random_clients;
 mod rates;
+mod session_end;
 mod shared;
+mod spill;
+mod spill_backpressure;
 mod turns;
 mod world;

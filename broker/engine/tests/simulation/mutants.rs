@@ -1,5 +1,6 @@
-//! The simulation finds faults that are put in on purpose: in the engine, in what becomes of records, and in the log. Faults of the turn
-//! have a simulation of their own, in `turns.rs`; so have other faults of the log, with the log, and of merging, with what merges.
+//! The simulation finds deliberate faults of the engine, of the durable state, and of the log.
+//!
+//! Faults of the turn have their own simulation in `turns.rs`. Other faults of the log and of compaction are tested in their crates.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +8,7 @@ use tautwire_durable::mutant as durable;
 use tautwire_engine::mutant as engine;
 use tautwire_journal::mutant as journal;
 
-use crate::{crashes, journal as waiting, shared};
+use crate::{crashes, journal as slow_journal, shared};
 
 #[derive(Debug, Clone, Copy)]
 enum Fault {
@@ -16,10 +17,10 @@ enum Fault {
     Journal(journal::Mutant),
 }
 
-/// A fault that is not found with so many seeds is not found.
+/// The number of seeds to try for each fault.
 const SEEDS_MAX: u64 = 200;
 
-/// Found by what a crash takes.
+/// Faults that a crash reveals.
 const FOUND_BY_CRASHES: [Fault; 16] = [
     Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly),
     Fault::Engine(engine::Mutant::ConnectsAtOnce),
@@ -39,11 +40,11 @@ const FOUND_BY_CRASHES: [Fault; 16] = [
     Fault::Journal(journal::Mutant::ReleasesTooMuch),
 ];
 
-/// Found by who is told of what before it is safe.
+/// Faults that an early acknowledgement reveals.
 const FOUND_BY_WAITING: [Fault; 2] =
     [Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly), Fault::Engine(engine::Mutant::CompletesAtOnce)];
 
-/// Found by what members of shared subscriptions do not get.
+/// Faults that lose messages of shared subscriptions.
 const FOUND_BY_MEMBERS: [Fault; 4] = [
     Fault::Engine(engine::Mutant::ForgetsFleetingMembers),
     Fault::Engine(engine::Mutant::QueuesForMembers),
@@ -51,7 +52,7 @@ const FOUND_BY_MEMBERS: [Fault; 4] = [
     Fault::Engine(engine::Mutant::ForgetsToReportRoom),
 ];
 
-/// Puts a fault in, or takes it out.
+/// Enables a fault, or disables all.
 fn mutate(fault: Option<Fault>) {
     engine::mutate(None);
     durable::mutate(None);
@@ -64,11 +65,11 @@ fn mutate(fault: Option<Fault>) {
     }
 }
 
-/// Every fault makes the simulation fail with one of the first seeds.
-fn check_found(faults: &[Fault], live: impl Fn(u64)) {
+/// Checks that the simulation fails for each fault with one of the first seeds.
+fn check_found(faults: &[Fault], run: impl Fn(u64)) {
     let found_at = |fault| {
         mutate(Some(fault));
-        let found_at = (0..SEEDS_MAX).find(|seed| catch_unwind(AssertUnwindSafe(|| live(*seed))).is_err());
+        let found_at = (0..SEEDS_MAX).find(|seed| catch_unwind(AssertUnwindSafe(|| run(*seed))).is_err());
         mutate(None);
         println!("{fault:?}: {}", found_at.map_or("not found".to_owned(), |seed| format!("found with seed {seed}")));
         found_at
@@ -80,16 +81,16 @@ fn check_found(faults: &[Fault], live: impl Fn(u64)) {
 #[test]
 fn faults_that_a_crash_brings_to_light_are_found() {
     check_found(&FOUND_BY_CRASHES, |seed| {
-        crashes::live(seed);
+        crashes::run_seed(seed);
     });
 }
 
 #[test]
 fn faults_of_shared_subscriptions_are_found() {
-    check_found(&FOUND_BY_MEMBERS, shared::live_with_members);
+    check_found(&FOUND_BY_MEMBERS, shared::run_seed);
 }
 
 #[test]
 fn faults_of_what_waits_for_the_log_are_found() {
-    check_found(&FOUND_BY_WAITING, waiting::live_with_slow_log);
+    check_found(&FOUND_BY_WAITING, slow_journal::run_with_slow_log);
 }

@@ -1,4 +1,4 @@
-//! Packets that clients send.
+//! Encoders for packets of clients.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -9,7 +9,7 @@ use tautwire_protocol::{
 
 use crate::ledger::{Publication, Request};
 
-/// How a client connects.
+/// The options of a CONNECT packet.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectOptions {
     pub(crate) clean_start: bool,
@@ -26,24 +26,24 @@ pub(crate) struct ConnectOptions {
 pub(crate) fn connect_bytes(
     id: &str,
     version: ProtocolVersion,
-    terms: &ConnectOptions,
+    options: &ConnectOptions,
     will: Option<&Publication>,
 ) -> Vec<u8> {
-    let will_delay = [Property::WillDelayInterval(terms.will_delay_s)];
+    let will_delay = [Property::WillDelayInterval(options.will_delay_s)];
     let mut properties = Vec::new();
     if version.is_v5() {
-        if terms.expiry_interval_s > 0 {
-            properties.push(Property::SessionExpiryInterval(terms.expiry_interval_s));
+        if options.expiry_interval_s > 0 {
+            properties.push(Property::SessionExpiryInterval(options.expiry_interval_s));
         }
-        properties.extend(terms.receive_maximum.and_then(NonZeroU16::new).map(Property::ReceiveMaximum));
-        properties.extend(terms.maximum_packet_bytes.and_then(NonZeroU32::new).map(Property::MaximumPacketSize));
-        if terms.topic_alias_maximum > 0 {
-            properties.push(Property::TopicAliasMaximum(terms.topic_alias_maximum));
+        properties.extend(options.receive_maximum.and_then(NonZeroU16::new).map(Property::ReceiveMaximum));
+        properties.extend(options.maximum_packet_bytes.and_then(NonZeroU32::new).map(Property::MaximumPacketSize));
+        if options.topic_alias_maximum > 0 {
+            properties.push(Property::TopicAliasMaximum(options.topic_alias_maximum));
         }
     }
     let connect = Connect {
         version,
-        clean_start: terms.clean_start,
+        clean_start: options.clean_start,
         keep_alive_s: 0,
         client_id: id,
         will: will.map(|message| Will {
@@ -51,7 +51,7 @@ pub(crate) fn connect_bytes(
             payload: &message.payload,
             qos: message.qos,
             retain: message.retain,
-            properties: if terms.will_delay_s > 0 { Properties::from_list(&will_delay) } else { Properties::EMPTY },
+            properties: if options.will_delay_s > 0 { Properties::from_list(&will_delay) } else { Properties::EMPTY },
         }),
         user_name: None,
         password: None,
@@ -62,7 +62,7 @@ pub(crate) fn connect_bytes(
     bytes
 }
 
-/// The requests share the identifier of the first.
+/// Encodes SUBSCRIBE with the Subscription Identifier of the first request.
 pub(crate) fn subscribe_bytes(version: ProtocolVersion, packet_id: PacketId, requests: &[Request]) -> Vec<u8> {
     let v5 = version.is_v5();
     let items: Vec<SubscriptionRequest<'_>> = requests
@@ -90,11 +90,11 @@ pub(crate) fn subscribe_bytes(version: ProtocolVersion, packet_id: PacketId, req
     bytes
 }
 
-/// What `look` finds in packets of 5.0.
-pub(crate) fn each_packet<T>(bytes: &[u8], mut look: impl FnMut(&Packet<'_>) -> Option<T>) -> Vec<T> {
+/// Collects what `map` returns for each packet of 5.0.
+pub(crate) fn each_packet<T>(bytes: &[u8], mut map: impl FnMut(&Packet<'_>) -> Option<T>) -> Vec<T> {
     let (mut rest, mut found) = (bytes, Vec::new());
     while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(ProtocolVersion::V5)) {
-        found.extend(look(&packet));
+        found.extend(map(&packet));
         rest = &rest[length..];
     }
     found

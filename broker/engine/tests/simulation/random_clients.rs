@@ -1,6 +1,6 @@
 //! Random clients, checked against the ledger.
 //!
-//! `TAUTWIRE_SIMULATION_SEEDS` sets how many seeds are tried; `TAUTWIRE_SIMULATION_SEED` tries one alone.
+//! `TAUTWIRE_SIMULATION_SEEDS` sets how many seeds are tried; `TAUTWIRE_SIMULATION_SEED` tries a single one.
 
 use std::env;
 
@@ -20,10 +20,10 @@ pub(crate) fn seeds() -> Box<dyn Iterator<Item = u64>> {
     }
 }
 
-/// Names the seed when its simulation panics.
-pub(crate) struct Named(pub(crate) u64);
+/// Prints the seed when its simulation panics.
+pub(crate) struct SeedReporter(pub(crate) u64);
 
-impl Drop for Named {
+impl Drop for SeedReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("seed {}", self.0);
@@ -44,10 +44,10 @@ fn plan(seed: u64) -> Plan {
 #[test]
 fn what_is_published_arrives_as_promised() {
     for seed in seeds() {
-        let _named = Named(seed);
+        let _reporter = SeedReporter(seed);
         let mut world = World::new(seed, plan(seed), settings(&mut Random::new(seed)), |_| Volatile);
-        if let Err(wrong) = world.run() {
-            panic!("{:?}: {wrong}", plan(seed));
+        if let Err(error) = world.run() {
+            panic!("{:?}: {error}", plan(seed));
         }
     }
 }

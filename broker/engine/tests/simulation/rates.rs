@@ -1,5 +1,6 @@
-//! Clients that publish faster than they may: nobody gets more than the bucket allows, nothing is lost or overtaken, and nobody
-//! waits longer than it must.
+//! Clients that publish faster than their rate limit.
+//!
+//! No client exceeds its token bucket, no message is lost or reordered, and no client waits longer than necessary.
 
 use tautwire_engine::Settings;
 use tautwire_engine::Volatile;
@@ -10,16 +11,16 @@ use tautwire_protocol::{
 
 use crate::ledger::Request;
 use crate::packets::subscribe_bytes;
-use crate::random_clients::{Named, seeds};
+use crate::random_clients::{SeedReporter, seeds};
 use crate::support::{Choices, NoDelays, Random, SimulatedBroker, SocketId};
 use crate::world::{Plan, RETAINED, World, settings};
 
 type Broker = SimulatedBroker<Volatile>;
 
 const V: ProtocolVersion = ProtocolVersion::V3_1_1;
-/// Nobody is silent for so long before all has been sent.
+/// Longer than any publisher is silent before it has sent everything.
 const KEEP_ALIVE_S: u16 = 60;
-/// How often the clock is looked at while all waits.
+/// The step of the clock while publishers are paused.
 const STEP_MS: usize = 10;
 
 fn bytes_of(packet: &Packet<'_>) -> Vec<u8> {
@@ -46,14 +47,14 @@ fn connect_as(broker: &mut Broker, client_id: &str, clean_start: bool, keep_aliv
     socket
 }
 
-/// What has arrived at a client.
+/// Takes the packets that a client has received.
 fn packets(broker: &mut Broker, socket: SocketId) -> Vec<OwnedPacket> {
     let bytes = broker.take(socket, usize::MAX);
     let mut rest = &bytes[..];
     let mut packets = Vec::new();
     while !rest.is_empty() {
-        let (packet, length) = decode(rest, &DecodeOptions::new(V)).expect("whole valid packets");
-        packets.push(packet.to_owned_packet().expect("what was decoded can be kept"));
+        let (packet, length) = decode(rest, &DecodeOptions::new(V)).expect("the bytes are whole valid packets");
+        packets.push(packet.to_owned_packet().expect("a decoded packet can be owned"));
         rest = &rest[length..];
     }
     packets
@@ -86,13 +87,13 @@ fn subscriber(broker: &mut Broker) -> SocketId {
     socket
 }
 
-/// One client, what it has sent, and what came of it.
+/// A publisher with its sent packets and their arrivals.
 struct Publisher {
     id: String,
     topic: String,
     qos: QoS,
     socket: SocketId,
-    /// Lengths of the packets sent.
+    /// The lengths of the packets sent.
     sent: Vec<usize>,
     /// When each arrived.
     arrived_ms: Vec<u64>,
@@ -107,16 +108,21 @@ impl Publisher {
         broker.send(self.socket, &bytes);
     }
 
-    /// For all packets that were let through one after the other: they fit into a full bucket and what has come meanwhile. The
-    /// last one may be larger than the bucket.
-    fn check_pace(&self, rate: u64, burst: u64, weight: impl Fn(usize) -> u64) {
+    /// Checks each sequence of consecutive packets: it fits into a full bucket and the tokens added meanwhile. The last packet can
+    /// be larger than the bucket.
+    fn check_rate(&self, rate: u64, burst: u64, weight: impl Fn(usize) -> u64) {
         for (first, from_ms) in self.arrived_ms.iter().enumerate() {
             let mut sum = 0;
             for (last, until_ms) in self.arrived_ms.iter().enumerate().skip(first) {
                 let len = weight(self.sent[last]);
                 sum += len;
                 let most = (burst + len.saturating_sub(burst)) * 1_000 + rate * (until_ms - from_ms);
-                assert!(sum * 1_000 <= most, "{}: {first} to {last} are {sum}, in {} ms", self.id, until_ms - from_ms);
+                assert!(
+                    sum * 1_000 <= most,
+                    "{}: packets {first} to {last} used {sum} tokens in {} ms",
+                    self.id,
+                    until_ms - from_ms
+                );
             }
         }
     }
@@ -144,15 +150,15 @@ fn random_settings(random: &mut Random) -> Settings {
 fn nobody_gets_more_than_the_bucket_allows_and_all_arrives_in_order_and_in_time() {
     let mut pauses = 0;
     for seed in seeds() {
-        let _named = Named(seed);
+        let _reporter = SeedReporter(seed);
         let mut random = Random::new(seed);
         let settings = random_settings(&mut random);
         pauses += run(&mut random, settings);
     }
-    assert!(pauses > 0, "nobody was too fast");
+    assert!(pauses > 0, "no client exceeded its rate");
 }
 
-/// Says how often somebody was too fast.
+/// Returns how often a client was paused.
 fn run(random: &mut Random, settings: Settings) -> u64 {
     let rates = settings.clone();
     let shards = 1 + random.below(3);
@@ -178,7 +184,7 @@ fn run(random: &mut Random, settings: Settings) -> u64 {
                 }
                 broker.send(publisher.socket, &bytes_of(&Packet::PingReq));
             }
-            // One that comes back has what it left.
+            // A client that reconnects keeps its tokens.
             6 if publisher.sent.len() == publisher.arrived_ms.len() => {
                 if random.chance(50) {
                     broker.cut(publisher.socket);
@@ -195,21 +201,21 @@ fn run(random: &mut Random, settings: Settings) -> u64 {
         settle(&mut broker, random, subscriber, &mut publishers);
         let waited_ms = broker.now_ms() - sent_all_ms;
         assert!(
-            publishers.iter().any(|publisher| waited_ms <= longest_ms(&rates, publisher)),
-            "somebody waits too long"
+            publishers.iter().any(|publisher| waited_ms <= max_duration_ms(&rates, publisher)),
+            "a publisher is paused too long"
         );
     }
     for publisher in &publishers {
-        let heard_ms = publisher.arrived_ms.last().map_or(0, |at_ms| at_ms + u64::from(KEEP_ALIVE_S) * 1_500);
+        let deadline_ms = publisher.arrived_ms.last().map_or(0, |at_ms| at_ms + u64::from(KEEP_ALIVE_S) * 1_500);
         let closed_ms = broker.closed_at_ms(publisher.socket);
-        assert!(closed_ms.is_none_or(|at_ms| at_ms >= heard_ms), "whoever is not read from is not silent");
+        assert!(closed_ms.is_none_or(|at_ms| at_ms >= deadline_ms), "keep alive expired while reading was paused");
         if rates.publish_messages_per_s > 0 {
             let (rate, burst) = (rates.publish_messages_per_s, rates.publish_burst_messages);
-            publisher.check_pace(rate as u64, burst as u64, |_| 1);
+            publisher.check_rate(rate as u64, burst as u64, |_| 1);
         }
         if rates.publish_bytes_per_s > 0 {
             let (rate, burst) = (rates.publish_bytes_per_s, rates.publish_burst_bytes);
-            publisher.check_pace(rate as u64, burst as u64, |len| len as u64);
+            publisher.check_rate(rate as u64, burst as u64, |len| len as u64);
         }
     }
     let totals = broker.totals();
@@ -217,16 +223,16 @@ fn run(random: &mut Random, settings: Settings) -> u64 {
     totals.clients_paused_for_rate
 }
 
-/// Everything that may move moves, and the subscriber looks at what has come.
+/// Runs turns until all shards sleep, then records the messages that have arrived.
 fn settle(broker: &mut Broker, random: &mut Random, subscriber: SocketId, publishers: &mut [Publisher]) {
     broker.settle(random);
     let now_ms = broker.now_ms();
     for packet in packets(broker, subscriber) {
         let Packet::Publish(publish) = packet.as_packet() else { panic!("{packet:?}") };
         let topic = publish.topic.expect("3.1.1 has no aliases").as_str();
-        let publisher = publishers.iter_mut().find(|publisher| publisher.topic == topic).expect("one of ours");
+        let publisher = publishers.iter_mut().find(|publisher| publisher.topic == topic).expect("a known publisher");
         let number = u32::from_be_bytes(publish.payload[..4].try_into().expect("four bytes"));
-        assert_eq!(number as usize, publisher.arrived_ms.len(), "in order, and once");
+        assert_eq!(number as usize, publisher.arrived_ms.len(), "a message is lost, duplicated or out of order");
         publisher.arrived_ms.push(now_ms);
     }
     for publisher in publishers {
@@ -234,20 +240,20 @@ fn settle(broker: &mut Broker, random: &mut Random, subscriber: SocketId, publis
     }
 }
 
-/// How long all that a publisher has sent may take. Each packet waits until it is paid for, and somewhat longer than that.
-fn longest_ms(rates: &Settings, publisher: &Publisher) -> u64 {
-    let price = |amount: usize, per_s: usize| if per_s == 0 { 0 } else { (amount * 1_000).div_ceil(per_s) };
-    let prices = publisher
+/// The longest time for all packets of a publisher: the time to earn the tokens of each, and some delay.
+fn max_duration_ms(rates: &Settings, publisher: &Publisher) -> u64 {
+    let cost_ms = |amount: usize, per_s: usize| if per_s == 0 { 0 } else { (amount * 1_000).div_ceil(per_s) };
+    let costs = publisher
         .sent
         .iter()
-        .map(|len| price(1, rates.publish_messages_per_s) + price(*len, rates.publish_bytes_per_s) + 12 + STEP_MS);
-    prices.sum::<usize>() as u64
+        .map(|len| cost_ms(1, rates.publish_messages_per_s) + cost_ms(*len, rates.publish_bytes_per_s) + 12 + STEP_MS);
+    costs.sum::<usize>() as u64
 }
 
-fn paced(messages: usize) -> Broker {
+fn rate_limited_broker(burst_messages: usize) -> Broker {
     let settings = Settings {
         publish_messages_per_s: 1,
-        publish_burst_messages: messages,
+        publish_burst_messages: burst_messages,
         sys_interval_s: 0,
         ..Settings::default()
     };
@@ -265,12 +271,12 @@ fn coming_back_does_not_pay() {
     let more = publishes.split_off(3).concat();
     let burst = publishes.concat();
     for clean_start in [true, false] {
-        let mut broker = paced(3);
+        let mut broker = rate_limited_broker(3);
         let mut socket = connect_as(&mut broker, "c", clean_start, 0);
         broker.send(socket, &burst);
         assert_eq!(received(&mut broker), 3);
         for round in 1..10 {
-            // At first the connection has ended; later it waits, and is taken over.
+            // The first time, the connection has ended; later it is paused, and the session is taken over.
             if round == 1 {
                 broker.cut(socket);
                 broker.settle(&mut NoDelays);
@@ -279,17 +285,17 @@ fn coming_back_does_not_pay() {
             socket = connect_as(&mut broker, "c", clean_start, 0);
             broker.advance(500);
             broker.send(socket, &more);
-            assert_eq!(received(&mut broker), 3 + round / 2, "half a message has come");
+            assert_eq!(received(&mut broker), 3 + round / 2, "each reconnect adds half a token");
         }
-        // Others have rates of their own.
+        // Other clients have their own rate limit.
         let other = connect_as(&mut broker, "d", clean_start, 0);
         broker.send(other, &burst);
         assert_eq!(received(&mut broker), 7 + 3);
-        // What waits on a connection that is lost has been sent, and comes.
+        // Messages that wait on a lost connection are still processed.
         broker.cut(socket);
         broker.advance(2_000);
         assert_eq!(received(&mut broker), 10 + 2);
-        // Whoever stays away for long enough has a full bucket.
+        // After enough time offline, the bucket is full.
         broker.advance(3_000);
         let socket = connect_as(&mut broker, "c", clean_start, 0);
         broker.send(socket, &[&burst[..], &more].concat());
@@ -299,14 +305,14 @@ fn coming_back_does_not_pay() {
 
 #[test]
 fn keep_alive_stands_still_while_a_client_is_not_read_from() {
-    let mut broker = paced(1);
+    let mut broker = rate_limited_broker(1);
     let socket = connect_as(&mut broker, "c", true, 1);
     for number in 0..20 {
         broker.send(socket, &publish_bytes(QoS::AtMostOnce, number, "t", b"x"));
     }
     broker.send(socket, &bytes_of(&Packet::PingReq));
     assert_eq!(received(&mut broker), 1);
-    // A debt of many keep alives, and no turn between.
+    // A pause of many keep alive intervals, without a turn.
     broker.advance(18_999);
     broker.settle(&mut NoDelays);
     for _ in 0..30 {
@@ -324,16 +330,16 @@ fn keep_alive_stands_still_while_a_client_is_not_read_from() {
         broker.advance(250);
         broker.settle(&mut NoDelays);
     }
-    assert!(broker.closed_at_ms(socket).is_some(), "silent from now on");
+    assert!(broker.closed_at_ms(socket).is_some(), "the keep alive timeout did not expire");
     assert_eq!(broker.totals().keep_alive_timeouts, 1);
 }
 
-/// Random clients of a broker that lets them publish only so fast: what MQTT promises holds all the same.
+/// The guarantees of MQTT hold for random clients with a rate limit.
 #[test]
 fn what_is_published_slowly_arrives_as_promised() {
     let mut pauses = 0;
     for seed in seeds().take(100) {
-        let _named = Named(seed);
+        let _reporter = SeedReporter(seed);
         let mut random = Random::new(!seed);
         let plan = Plan {
             shards: 1 + random.below(3),
@@ -349,10 +355,10 @@ fn what_is_published_slowly_arrives_as_promised() {
             ..settings(&mut random)
         };
         let mut world = World::new(seed, plan.clone(), settings.clone(), |_| Volatile);
-        if let Err(wrong) = world.run() {
-            panic!("{plan:?}: {wrong}");
+        if let Err(error) = world.run() {
+            panic!("{plan:?}: {error}");
         }
         pauses += world.broker.totals().clients_paused_for_rate;
     }
-    assert!(pauses > 0, "nobody was too fast");
+    assert!(pauses > 0, "no client exceeded its rate");
 }

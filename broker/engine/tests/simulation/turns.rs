@@ -1,5 +1,4 @@
-//! Shards that sleep whenever they may: nobody waits for something that does not come. And the simulation finds the faults
-//! that would make somebody wait.
+//! Shards sleep only when they have no work, so no client waits forever. The simulation finds faults that would make a client wait.
 
 use tautwire_engine::Settings;
 use tautwire_engine::Volatile;
@@ -10,30 +9,30 @@ use tautwire_protocol::{
 
 use crate::ledger::Request;
 use crate::packets::{connect_bytes, id, subscribe_bytes};
-use crate::random_clients::{Named, seeds};
+use crate::random_clients::{SeedReporter, seeds};
 use crate::support::{Choices, NoDelays, Random, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
-/// So many receivers stand in line.
-const AUDIENCE: usize = 100;
+/// The number of receivers, enough to defer fan-outs.
+const RECEIVERS: usize = 100;
 const PUBLISHERS: usize = 3;
 const MESSAGES: u16 = 20;
-/// Crowds that are tried without a fault.
-const WORLDS: usize = 32;
-/// A fault that is not found with so many seeds is not found.
+/// The number of seeds to try without a fault.
+const FAULTLESS_SEEDS: usize = 32;
+/// The number of seeds to try for each fault.
 const SEEDS_MAX: u64 = 100;
-/// The largest payloads that are copied for each receiver: a batch full of them is too much to be taken at a time.
+/// The largest payload that is copied for each receiver. A batch full of them takes more than one turn.
 const PAYLOAD_BYTES: usize = 3_900;
 
 type Broker = SimulatedBroker<Volatile>;
 type Outcome = Result<(), String>;
 
-/// Publishers on one shard, many receivers on another, and a way between them that takes `channel_batches`.
+/// Publishers on one shard, many receivers on another, and a shard channel for `channel_batches` between them.
 struct FanOutWorld {
     broker: Broker,
     random: Random,
     publishers: Vec<SocketId>,
-    audience: Vec<SocketId>,
+    receivers: Vec<SocketId>,
 }
 
 impl FanOutWorld {
@@ -48,8 +47,8 @@ impl FanOutWorld {
             socket
         };
         let publishers = (0..PUBLISHERS).map(|n| join(&mut broker, 0, format!("publisher-{n}"))).collect();
-        let audience: Vec<_> = (0..AUDIENCE).map(|n| join(&mut broker, 1, format!("receiver-{n}"))).collect();
-        for socket in &audience {
+        let receivers: Vec<_> = (0..RECEIVERS).map(|n| join(&mut broker, 1, format!("receiver-{n}"))).collect();
+        for socket in &receivers {
             let request = Request {
                 filter: "t".into(),
                 qos: QoS::AtMostOnce,
@@ -62,10 +61,10 @@ impl FanOutWorld {
         }
         broker.settle(&mut random);
         mutate(mutant);
-        FanOutWorld { broker, random, publishers, audience }
+        FanOutWorld { broker, random, publishers, receivers }
     }
 
-    /// Everybody publishes; all of it is acknowledged and arrives.
+    /// Has all publishers publish, and checks that everything is acknowledged and arrives.
     fn run(mut self) -> Outcome {
         for number in 1..=MESSAGES {
             for publisher in self.publishers.clone() {
@@ -80,13 +79,13 @@ impl FanOutWorld {
         for socket in self.publishers.clone() {
             let answers = self.count(socket, |packet| matches!(packet, Packet::PubAck(_)));
             if answers != usize::from(MESSAGES) {
-                return Err(format!("a publisher has {answers} of {MESSAGES} answers, and all shards sleep"));
+                return Err(format!("all shards sleep, and a publisher has {answers} of {MESSAGES} acknowledgements"));
             }
         }
-        for socket in self.audience.clone() {
+        for socket in self.receivers.clone() {
             let messages = self.count(socket, |packet| matches!(packet, Packet::Publish(_)));
             if messages != PUBLISHERS * usize::from(MESSAGES) {
-                return Err(format!("a receiver has {messages} messages, and all shards sleep"));
+                return Err(format!("all shards sleep, and a receiver has only {messages} messages"));
             }
         }
         Ok(())
@@ -117,29 +116,29 @@ impl FanOutWorld {
     }
 }
 
-/// Who connects while receivers stand in line and batches wait for them is let in at once.
+/// A client that connects while fan-outs are deferred and batches wait is accepted at once.
 #[test]
 fn a_client_that_moves_does_not_wait_behind_batches() {
-    let mut crowd = FanOutWorld::new(1, 1, None);
+    let mut world = FanOutWorld::new(1, 1, None);
     for number in 1..=MESSAGES {
-        for publisher in crowd.publishers.clone() {
-            crowd.publish(publisher, number);
+        for publisher in world.publishers.clone() {
+            world.publish(publisher, number);
         }
     }
     for shard in [0, 1] {
-        crowd.broker.turn(shard, &mut NoDelays);
+        world.broker.turn(shard, &mut NoDelays);
     }
-    assert!(crowd.broker.totals().fan_outs_deferred > 0, "receivers stand in line");
-    let newcomer = crowd.broker.connect(0, 1 << 30);
-    let name = crowd.broker.client_id_on(1, "newcomer");
-    crowd.broker.send(newcomer, &connect_bytes(&name, ProtocolVersion::V5, &returning(), None));
-    // It is accepted in one turn, read in the next, and moves.
+    assert!(world.broker.totals().fan_outs_deferred > 0, "no fan-out is deferred");
+    let newcomer = world.broker.connect(0, 1 << 30);
+    let name = world.broker.client_id_on(1, "newcomer");
+    world.broker.send(newcomer, &connect_bytes(&name, ProtocolVersion::V5, &returning(), None));
+    // The connection is accepted in one turn, read in the next, and migrated.
     for shard in [0, 0, 1] {
-        crowd.broker.turn(shard, &mut NoDelays);
+        world.broker.turn(shard, &mut NoDelays);
     }
-    assert_eq!(crowd.count(newcomer, |packet| matches!(packet, Packet::ConnAck(_))), 1);
-    let some = crowd.count(crowd.audience[AUDIENCE - 1], |packet| matches!(packet, Packet::Publish(_)));
-    assert!(some < PUBLISHERS * usize::from(MESSAGES), "the others are still waiting");
+    assert_eq!(world.count(newcomer, |packet| matches!(packet, Packet::ConnAck(_))), 1);
+    let some = world.count(world.receivers[RECEIVERS - 1], |packet| matches!(packet, Packet::Publish(_)));
+    assert!(some < PUBLISHERS * usize::from(MESSAGES), "the deferred fan-outs have ended");
 }
 
 fn channel_batches(seed: u64) -> usize {
@@ -148,15 +147,15 @@ fn channel_batches(seed: u64) -> usize {
 
 #[test]
 fn a_crowd_on_another_shard_gets_everything_through_a_way_of_any_size() {
-    for seed in seeds().take(WORLDS) {
-        let _named = Named(seed);
-        if let Err(wrong) = FanOutWorld::new(seed, channel_batches(seed), None).run() {
-            panic!("{wrong}");
+    for seed in seeds().take(FAULTLESS_SEEDS) {
+        let _reporter = SeedReporter(seed);
+        if let Err(error) = FanOutWorld::new(seed, channel_batches(seed), None).run() {
+            panic!("{error}");
         }
     }
 }
 
-/// Whether somebody waits in vain, with this fault in all shards.
+/// Whether the simulation fails with this fault.
 fn is_found(mutant: Mutant) -> bool {
     let is_found = (0..SEEDS_MAX).any(|seed| {
         mutate(None);
@@ -166,8 +165,8 @@ fn is_found(mutant: Mutant) -> bool {
     is_found
 }
 
-/// Another thread takes batches after paused publishers have been looked at and before the others are sent: then no way is full,
-/// nothing is left to send, and nobody rings.
+/// Another shard receives batches after paused publishers were checked and before the other batches are sent. Then no channel is full,
+/// nothing is left to send, and no wake-up arrives.
 #[test]
 fn publishers_that_are_resumed_too_early_in_the_turn_are_found() {
     assert!(is_found(Mutant::ResumesBeforeItSends));

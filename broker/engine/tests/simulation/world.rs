@@ -1,4 +1,4 @@
-//! Random clients of a simulated broker.
+//! A simulated broker with random clients.
 
 use tautwire_engine::Mode;
 use tautwire_engine::{Settings, SlowConsumer};
@@ -8,7 +8,7 @@ use tautwire_protocol::{DisconnectReason, ProtocolVersion, QoS, RetainHandling};
 use tautwire_router::RetainedLimits;
 
 use crate::client::{Client, Phase};
-use crate::ledger::{MemoryLedger, Request};
+use crate::ledger::{DeliveryLedger, Request};
 use crate::machine::Machine;
 use crate::packets::ConnectOptions;
 use crate::support::{Choices, Random, SimulatedBroker};
@@ -21,35 +21,35 @@ const QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
 
 pub(crate) const RETAINED: RetainedLimits = RetainedLimits { messages: 10_000, bytes: 100 << 20 };
 
-/// How a world is made.
+/// The parameters of a world.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) shards: usize,
     pub(crate) clients: usize,
     pub(crate) steps: usize,
-    /// Clients read at once and nothing is delayed between their sockets and them.
+    /// Clients read at once, without delays.
     pub(crate) prompt_clients: bool,
 }
 
 pub(crate) struct World<M: Mode> {
     pub(crate) broker: SimulatedBroker<M>,
-    pub(crate) ledger: MemoryLedger,
+    pub(crate) ledger: DeliveryLedger,
     pub(crate) clients: Vec<Client>,
     pub(crate) random: Random,
-    /// What the broker runs on, where that matters.
+    /// The machine of the broker, if it has a disk.
     pub(crate) machine: Option<Machine>,
     plan: Plan,
-    /// The broker may refuse what there is no memory for, and publishers may wait for some.
+    /// The broker may refuse messages or pause publishers because of its memory limit.
     is_short_of_memory: bool,
-    /// Publishers may wait for their rates.
-    is_paced: bool,
+    /// The broker may pause publishers because of rate limits.
+    is_rate_limited: bool,
 }
 
-/// How often those who wait for memory, or were refused for want of it, get another chance at the end. Most need few; but a client
-/// that sends more than the broker may hold before it acknowledges is cut off, and may do the same when it comes back.
-const CHANCES: usize = 10_000;
+/// How often clients that were paused or refused because of memory retry at the end. Most need few retries; but a client that sends
+/// more than the broker can hold is disconnected, and may do the same when it reconnects.
+const RETRIES_MAX: usize = 10_000;
 
-/// Settings under which nothing may be lost, with limits so low that they are reached.
+/// Settings under which no message may be lost, with limits so low that they are reached.
 pub(crate) fn settings(random: &mut Random) -> Settings {
     Settings {
         receive_maximum: random.pick(&[1, 2, 5, 20]),
@@ -73,7 +73,7 @@ impl<M: Mode> World<M> {
     pub(crate) fn new(seed: u64, plan: Plan, settings: Settings, journal: impl FnMut(usize) -> M) -> World<M> {
         let mut random = Random::new(seed);
         let is_short_of_memory = settings.memory_bytes < Settings::default().memory_bytes;
-        let is_paced = settings.publish_messages_per_s > 0 || settings.publish_bytes_per_s > 0;
+        let is_rate_limited = settings.publish_messages_per_s > 0 || settings.publish_bytes_per_s > 0;
         let broker = SimulatedBroker::new(plan.shards, settings, RETAINED, journal);
         let clients = (0..plan.clients)
             .map(|index| {
@@ -85,27 +85,27 @@ impl<M: Mode> World<M> {
                 client
             })
             .collect();
-        let mut ledger = MemoryLedger::new(plan.shards);
+        let mut ledger = DeliveryLedger::new(plan.shards);
         ledger.refuses = is_short_of_memory;
-        World { broker, ledger, clients, random, machine: None, plan, is_short_of_memory, is_paced }
+        World { broker, ledger, clients, random, machine: None, plan, is_short_of_memory, is_rate_limited }
     }
 
-    /// Whether somebody may wait for more than others to move.
+    /// Whether a client can wait although all shards sleep.
     fn may_wait(&self) -> bool {
-        self.is_short_of_memory || self.may_look_late()
+        self.is_short_of_memory || self.may_resume_late()
     }
 
-    /// Whether clients may be heard again only some time after what they waited for: by a rate, or since another shard was told of it.
-    fn may_look_late(&self) -> bool {
-        self.is_paced || (self.broker.spilled().is_some() && self.broker.shards() > 1)
+    /// Whether reading can resume late: because of a rate limit, or because another shard frees the memory.
+    fn may_resume_late(&self) -> bool {
+        self.is_rate_limited || (self.broker.spilled().is_some() && self.broker.shards() > 1)
     }
 
-    /// Lets everything happen, then checks what has come of it.
+    /// Runs all steps, then checks the result.
     pub(crate) fn run(&mut self) -> Outcome {
         for _ in 0..self.plan.steps {
             self.step()?;
             if self.random.chance(2) {
-                // All shards come to sleep, and nothing but a deadline would wake them.
+                // All shards sleep, and only a timer would wake them.
                 self.exchange_all()?;
                 if !self.may_wait() {
                     self.check_no_client_waits()?;
@@ -167,7 +167,7 @@ impl<M: Mode> World<M> {
         if self.random.chance(15) {
             topic = self.random.pick(&SHARED_TOPICS).to_owned();
         }
-        // Each publisher has a topic for itself, so that the order in which messages are retained is known.
+        // Each publisher has its own topic, so that the order of retained messages is known.
         let retain = self.random.chance(15);
         if retain {
             topic = format!("r/{client}");
@@ -207,7 +207,7 @@ impl<M: Mode> World<M> {
             }
             requests.push(Request {
                 filter: filter.into(),
-                // A member at QoS 0 may lose what it is given, which would hide other losses.
+                // A member at QoS 0 may lose messages, which would hide other losses.
                 qos: self.random.pick(if shared { &QOS[1..] } else { &QOS }),
                 no_local: !shared && self.random.chance(15),
                 retain_as_published: self.random.chance(30),
@@ -277,7 +277,7 @@ impl<M: Mode> World<M> {
             self.ledger.publications[number].is_will = true;
             number
         });
-        let terms = ConnectOptions {
+        let options = ConnectOptions {
             clean_start,
             expiry_interval_s,
             receive_maximum: self.random.pick(&[None, Some(1), Some(3), Some(50)]),
@@ -287,21 +287,21 @@ impl<M: Mode> World<M> {
             will_delay_s: if v5 { self.random.pick(&[0, 0, 5, 400]) } else { 0 },
             room_bytes: self.random.pick(&[200, 10_000, 1 << 30]),
         };
-        self.connect_with(client, terms);
+        self.connect_with(client, options);
     }
 
-    fn connect_with(&mut self, client: usize, terms: ConnectOptions) {
+    fn connect_with(&mut self, client: usize, options: ConnectOptions) {
         let shard = self.random.below(self.broker.shards());
-        self.clients[client].connect(&mut self.broker, &mut self.ledger, shard, terms);
+        self.clients[client].connect(&mut self.broker, &mut self.ledger, shard, options);
     }
 
-    /// Everything that is under way comes to its end; clients that have a session come back for what they are owed.
+    /// Runs until nothing is in flight. Clients with a session reconnect and receive their messages.
     pub(crate) fn quiesce(&mut self) -> Outcome {
         self.exchange_all()?;
         if !self.may_wait() {
             self.check_no_client_waits()?;
         }
-        // Connections that clients have given up.
+        // Break the connections that clients have abandoned.
         let held: Vec<_> = self.clients.iter().filter_map(Client::socket).collect();
         self.broker.cut_all_but(&held);
         self.exchange_all()?;
@@ -321,12 +321,12 @@ impl<M: Mode> World<M> {
         }
     }
 
-    /// Everybody who has a session is there and reads: memory is given back, and nobody waits for ever.
+    /// Reconnects all clients with a session until memory is freed and no client waits.
     fn retry_paused(&mut self) -> Outcome {
-        for _ in 0..CHANCES {
+        for _ in 0..RETRIES_MAX {
             let is_served =
                 |client: &Client| client.is_idle() && !client.is_offline() && client.phase != Phase::Leaving;
-            let is_waiting = self.may_look_late() && self.broker.has_unread();
+            let is_waiting = self.may_resume_late() && self.broker.has_unread();
             if self.clients.iter().all(is_served) && !is_waiting {
                 return Ok(());
             }
@@ -335,33 +335,33 @@ impl<M: Mode> World<M> {
             self.exchange_all()?;
         }
         match self.clients.iter().find(|client| client.is_offline()) {
-            Some(client) => Err(format!("client {} is refused for ever", client.index)),
+            Some(client) => Err(format!("client {} is still refused after {RETRIES_MAX} retries", client.index)),
             None => Err(self.check_no_client_waits().err().unwrap_or("a DISCONNECT is never read".into())),
         }
     }
 
     fn check_no_client_waits(&self) -> Outcome {
         match self.clients.iter().find(|client| client.phase == Phase::Connected && !client.is_idle()) {
-            Some(client) => Err(format!("client {} waits for something that does not come", client.index)),
+            Some(client) => Err(format!("client {} waits although all shards sleep", client.index)),
             None => Ok(()),
         }
     }
 
-    /// Lets broker and clients talk until nobody has anything to say.
+    /// Runs broker and clients until nothing happens.
     pub(crate) fn exchange_all(&mut self) -> Outcome {
         for _ in 0..100_000 {
             let before = self.broker.progress();
             self.settle();
-            self.talk()?;
+            self.exchange_once()?;
             if self.broker.progress() == before {
                 return Ok(());
             }
         }
-        Err("broker and clients talk for ever".into())
+        Err("broker and clients do not become idle".into())
     }
 
-    /// Turns of all shards until all sleep; then clients read what has come, and answer.
-    pub(crate) fn talk(&mut self) -> Outcome {
+    /// Runs turns until all shards sleep; then clients read and acknowledge.
+    pub(crate) fn exchange_once(&mut self) -> Outcome {
         self.broker.settle(&mut self.random);
         for client in 0..self.clients.len() {
             self.clients[client].read(&mut self.broker, &mut self.ledger, usize::MAX)?;
@@ -370,7 +370,7 @@ impl<M: Mode> World<M> {
         Ok(())
     }
 
-    /// Turns of all shards until all sleep, and all that they have posted is on disk.
+    /// Runs turns until all shards sleep and their submitted frames are durable.
     fn settle(&mut self) {
         loop {
             self.broker.settle(&mut self.random);
@@ -380,11 +380,11 @@ impl<M: Mode> World<M> {
         }
     }
 
-    /// Has what waits made durable; false where nothing waits.
+    /// Makes pending frames durable. Returns false if there are none.
     pub(crate) fn write_log(&mut self) -> bool {
         let Some(machine) = &mut self.machine else { return false };
         let has_written = machine.write();
-        machine.woken().into_iter().for_each(|shard| self.broker.wake(shard));
+        machine.take_woken().into_iter().for_each(|shard| self.broker.wake(shard));
         has_written
     }
 
@@ -392,10 +392,10 @@ impl<M: Mode> World<M> {
         self.quiesce()?;
         self.check_no_client_waits()?;
         let totals = self.broker.totals();
-        // QoS 0 is dropped where there is no memory.
+        // QoS 0 messages are dropped at the memory limit.
         let dropped_memory_full = if self.is_short_of_memory { 0 } else { totals.dropped_memory_full };
         if totals.dropped_queue_full + dropped_memory_full + totals.protocol_errors > 0 {
-            return Err(format!("dropped, or taken for wrong: {totals:?}"));
+            return Err(format!("messages were dropped, or packets were treated as protocol errors: {totals:?}"));
         }
         let missing = self.ledger.missing();
         if !missing.is_empty() {
@@ -409,13 +409,13 @@ impl<M: Mode> World<M> {
         self.end_all()
     }
 
-    /// What is retained is what was published last.
+    /// Checks that each topic retains its last message.
     fn check_retained(&self) -> Outcome {
         for topic in self.ledger.retained_topics() {
             let held = self.broker.exchange().retained_message(topic);
             let held = held.as_ref().map(|body| match body {
                 Body::Loaded(message) => message.payload().to_vec(),
-                Body::Spilled(cold) => self.broker.spilled().expect("there is a store").payload(cold),
+                Body::Spilled(cold) => self.broker.spilled().expect("a spill store is connected").payload(cold),
             });
             if !self.ledger.may_be_retained(topic, held.as_deref()) {
                 let payload = held.as_ref().map(|payload| String::from_utf8_lossy(payload).into_owned());
@@ -425,7 +425,7 @@ impl<M: Mode> World<M> {
         Ok(())
     }
 
-    /// All connections end and all sessions expire: nothing may be left.
+    /// Ends all connections and expires all sessions, then checks that nothing is left.
     fn end_all(&mut self) -> Outcome {
         self.broker.cut_all_but(&[]);
         self.settle();
@@ -437,7 +437,7 @@ impl<M: Mode> World<M> {
     }
 }
 
-/// How a client comes back at the end.
+/// The options of a client that resumes its session.
 pub(crate) fn returning() -> ConnectOptions {
     ConnectOptions {
         clean_start: false,
@@ -451,7 +451,7 @@ pub(crate) fn returning() -> ConnectOptions {
     }
 }
 
-/// Nobody is connected and no session lives: no gauge may say otherwise.
+/// Checks all gauges: without connections and sessions they must be 0.
 pub(crate) fn check_empty<M: Mode>(broker: &SimulatedBroker<M>) -> Outcome {
     let totals = broker.totals();
     let gauges = [
@@ -470,10 +470,10 @@ pub(crate) fn check_empty<M: Mode>(broker: &SimulatedBroker<M>) -> Outcome {
         .filter(|kind| !matches!(kind, Kind::Message | Kind::Spilled))
         .find(|kind| broker.memory().held(**kind) != 0);
     if let Some(kind) = held {
-        return Err(format!("{} is {} when all is over", kind.gauge(), broker.memory().held(*kind)));
+        return Err(format!("{} is {} at the end", kind.gauge(), broker.memory().held(*kind)));
     }
     match gauges.iter().find(|(_, value)| *value != 0) {
-        Some((name, value)) => Err(format!("{name} is {} when all is over", *value as i64)),
+        Some((name, value)) => Err(format!("{name} is {} at the end", *value as i64)),
         None => Ok(()),
     }
 }

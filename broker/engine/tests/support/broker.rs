@@ -10,11 +10,11 @@ use super::choices::Choices;
 use super::network::Network;
 use super::slow_store::SlowStore;
 use super::socket::{Socket, SocketId};
-use super::turning::run_turn;
+use super::turn::run_turn;
 
-/// The moment at which every simulation begins.
+/// The time at which every simulation begins.
 const START_MS: u64 = 1_700_000_000_000;
-/// Turns of all shards without anything moving, after which a shard that does not sleep never will.
+/// The test fails if a shard stays awake for so many turns without progress.
 const IDLE_TURNS_MAX: usize = 10_000;
 
 /// The shards of one broker, the channels between them and its network.
@@ -24,28 +24,27 @@ pub(crate) struct SimulatedBroker<M: Mode> {
     exchange: Arc<Exchange>,
     counters: Arc<[Counters]>,
     memory: Arc<Memory>,
-    life: Life,
+    run: u64,
 }
 
-/// What a broker begins with, whatever it has kept.
+/// What a broker starts with, apart from its stored state.
 #[derive(Clone, Copy)]
-struct Life {
-    number: u64,
+struct StartOptions {
+    run: u64,
     now_ms: u64,
     digest: Option<u64>,
-    is_cold: bool,
+    has_spill_store: bool,
     interleaves: bool,
 }
 
-impl Default for Life {
-    fn default() -> Life {
-        Life { number: 1, now_ms: START_MS, digest: None, is_cold: false, interleaves: false }
+impl Default for StartOptions {
+    fn default() -> StartOptions {
+        StartOptions { run: 1, now_ms: START_MS, digest: None, has_spill_store: false, interleaves: false }
     }
 }
 
 impl<M: Mode> SimulatedBroker<M> {
-    /// A broker whose shards send each other at most `settings.shard_queue_batches` at a time. `journal` makes the journal
-    /// of each shard.
+    /// Creates a broker. Each shard channel holds at most `settings.shard_queue_batches`. `journal` creates the journal of each shard.
     pub(crate) fn new(
         shards: usize,
         settings: Settings,
@@ -53,10 +52,10 @@ impl<M: Mode> SimulatedBroker<M> {
         mut journal: impl FnMut(usize) -> M,
     ) -> SimulatedBroker<M> {
         let start = |_: &Arc<MemoryLedger>| ((0..shards).map(&mut journal).collect(), Replay::default());
-        SimulatedBroker::begin(Life::default(), shards, settings, retained, start)
+        SimulatedBroker::begin(StartOptions::default(), shards, settings, retained, start)
     }
 
-    /// The broker is gone, and another one begins at the same moment with what `replay` has.
+    /// Replaces the broker with a new one at the same time, which restores `replay`.
     pub(crate) fn restart(
         &mut self,
         shards: usize,
@@ -67,8 +66,7 @@ impl<M: Mode> SimulatedBroker<M> {
         self.restart_with(shards, retained, |_| ((0..shards).map(journal).collect(), replay));
     }
 
-    /// The same with what `start` gives: the journals of the shards, and what is to be restored. Messages may be entered in the ledger
-    /// that it is given.
+    /// Like `restart`. `start` returns the journals of the shards and the state to restore. It can charge messages to the ledger.
     pub(crate) fn restart_with(
         &mut self,
         shards: usize,
@@ -76,29 +74,29 @@ impl<M: Mode> SimulatedBroker<M> {
         start: impl FnOnce(&Arc<MemoryLedger>) -> (Vec<M>, Replay),
     ) {
         let settings = self.shards[0].settings().clone();
-        let life = Life {
-            number: self.life.number + 1,
+        let options = StartOptions {
+            run: self.run + 1,
             now_ms: self.now_ms(),
             digest: self.network.digest,
-            is_cold: self.network.cold.is_some(),
+            has_spill_store: self.network.spill_store.is_some(),
             interleaves: self.network.interleaves,
         };
-        *self = SimulatedBroker::begin(life, shards, settings, retained, start);
+        *self = SimulatedBroker::begin(options, shards, settings, retained, start);
     }
 
     fn begin(
-        life: Life,
+        options: StartOptions,
         shards: usize,
         settings: Settings,
         retained: RetainedLimits,
         start: impl FnOnce(&Arc<MemoryLedger>) -> (Vec<M>, Replay),
     ) -> SimulatedBroker<M> {
-        let Life { number, now_ms, digest, is_cold, interleaves } = life;
+        let StartOptions { run, now_ms, digest, has_spill_store, interleaves } = options;
         let channel_capacity = settings.shard_queue_batches;
-        // Another one in each life.
+        // A different placement in each run.
         let placement = Placement::new(shards, now_ms);
-        // Each shard adds its own number.
-        let shared = Shared::new(settings, Exchange::with_placement(placement, retained)).of_run(number << 8);
+        // Each shard adds its own index.
+        let shared = Shared::new(settings, Exchange::with_placement(placement, retained)).of_run(run << 8);
         let (journals, replay) = start(shared.memory.ledger(0));
         let journals = journals.into_iter().enumerate();
         let shard = |(index, journal)| Shard::new(ShardIndex(index as u8), shared.clone(), journal, now_ms);
@@ -108,46 +106,48 @@ impl<M: Mode> SimulatedBroker<M> {
             exchange: shared.exchange,
             counters: shared.counters,
             memory: shared.memory,
-            life,
+            run,
         };
         broker.network.interleaves = interleaves;
-        if is_cold {
+        if has_spill_store {
             broker.connect_spill_store();
         }
-        restore(&mut broker.shards, replay.finish(), now_ms).expect("there was a place for everything before");
+        restore(&mut broker.shards, replay.finish(), now_ms).expect("the state fitted before the restart");
         broker
     }
 
-    /// From now on messages can leave memory, for a store that answers late.
+    /// Connects a spill store that answers late.
     pub(crate) fn connect_spill_store(&mut self) -> SlowStore {
         let store = SlowStore::new(self.shards.len());
         for (index, shard) in self.shards.iter_mut().enumerate() {
             shard.connect_spill_store(store.port(index, &self.memory));
         }
-        self.network.cold = Some(store.clone());
+        self.network.spill_store = Some(store.clone());
         store
     }
 
-    /// The shards, without the network around them.
-    #[allow(dead_code, reason = "the tests of clusters use it")]
+    /// Returns the shards without the network.
+    #[allow(dead_code, reason = "only the cluster tests use it")]
     pub(crate) fn into_shards(self) -> Vec<Shard<M>> {
         self.shards
     }
 
-    /// The store, where there is one.
+    /// The spill store, if one is connected.
     pub(crate) fn spilled(&self) -> Option<&SlowStore> {
-        self.network.cold.as_ref()
+        self.network.spill_store.as_ref()
     }
 
-    /// The store serves one order; false where there is none.
-    fn serve_cold(&mut self, choices: &mut impl Choices) -> bool {
-        let Some(shard) = self.network.cold.as_ref().and_then(|store| store.serve(choices)) else { return false };
+    /// Has the store serve one request. Returns false if there is none.
+    fn serve_spill_request(&mut self, choices: &mut impl Choices) -> bool {
+        let Some(shard) = self.network.spill_store.as_ref().and_then(|store| store.serve(choices)) else {
+            return false;
+        };
         self.network.progress += 1;
         self.network.wake(shard);
         true
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     pub(crate) fn shards(&self) -> usize {
         self.shards.len()
     }
@@ -157,12 +157,12 @@ impl<M: Mode> SimulatedBroker<M> {
         self.network.now_ms
     }
 
-    /// What is common to the shards.
+    /// The state that the shards share.
     pub(crate) fn exchange(&self) -> &Exchange {
         &self.exchange
     }
 
-    /// What clients make the shards hold.
+    /// The memory that the shards hold for clients.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -172,107 +172,107 @@ impl<M: Mode> SimulatedBroker<M> {
         Totals::of(self.counters.iter())
     }
 
-    /// Counts everything that has moved so far: while it stands still, nothing happens.
+    /// The number of events so far. While it does not change, nothing happens.
     pub(crate) fn progress(&self) -> u64 {
         self.network.progress
     }
 
-    /// From now on other shards may make turns while one sends.
+    /// Lets other shards run turns while one sends.
     pub(crate) fn interleave_turns(&mut self) {
         self.network.interleaves = true;
     }
 
-    /// From now on there is a digest.
+    /// Starts to compute a digest.
     pub(crate) fn begin_digest(&mut self) {
         self.network.digest = Some(0);
     }
 
-    /// Of every byte that broker and clients have sent, and who sent it: equal digests mean equal simulations.
+    /// The digest of all bytes that broker and clients have sent, with their senders. Equal digests mean equal simulations.
     pub(crate) fn digest(&self) -> Option<u64> {
         self.network.digest
     }
 
-    /// A Client Identifier whose session lives on `shard`.
+    /// A Client Identifier whose session belongs to `shard`.
     pub(crate) fn client_id_on(&self, shard: usize, name: &str) -> String {
         (0..100_000)
             .map(|n| format!("{name}-{n:05}"))
             .find(|id| usize::from(self.exchange.owner(id).0) == shard)
-            .expect("one identifier in a hundred thousand falls to every shard")
+            .expect("100,000 identifiers cover every shard")
     }
 
     // The client's side of the network.
 
-    /// Connects to `shard`; `room_bytes` is what the network and the client's buffers take of what is not read.
+    /// Connects to `shard`. `room_bytes` is how many unread bytes the network and the client's buffers hold.
     pub(crate) fn connect(&mut self, shard: usize, room_bytes: usize) -> SocketId {
         let id = SocketId(self.network.sockets.len());
         self.network.sockets.push(Socket::new(room_bytes));
-        self.network.arrive(shard, id);
+        self.network.connect(shard, id);
         id
     }
 
     /// Sends bytes.
     pub(crate) fn send(&mut self, socket: SocketId, bytes: &[u8]) {
         self.network.sockets[socket.0].inbound.extend(bytes);
-        self.network.note_sent(2 * socket.0 as u64, bytes);
-        self.network.is_readable(socket);
+        self.network.record_sent(2 * socket.0 as u64, bytes);
+        self.network.notify_readable(socket);
     }
 
-    /// Sends no more; what has been sent arrives.
+    /// Closes the client's sending side. Bytes already sent arrive.
     pub(crate) fn finish(&mut self, socket: SocketId) {
         self.network.sockets[socket.0].finished = true;
-        self.network.is_readable(socket);
+        self.network.notify_readable(socket);
     }
 
-    /// Goes away without a word; what has been sent arrives.
+    /// Closes the connection without DISCONNECT. Bytes already sent arrive.
     pub(crate) fn abandon(&mut self, id: SocketId) {
         let socket = &mut self.network.sockets[id.0];
         socket.is_abandoned = true;
         socket.outbound.clear();
-        self.network.is_writable(id);
+        self.network.notify_writable(id);
         self.finish(id);
     }
 
-    /// Loses the connection and what is on its way.
+    /// Breaks the connection. Bytes in flight are lost.
     pub(crate) fn cut(&mut self, id: SocketId) {
         let socket = &mut self.network.sockets[id.0];
         socket.broken = true;
         socket.inbound.clear();
         socket.outbound.clear();
-        self.network.is_writable(id);
-        self.network.is_readable(id);
+        self.network.notify_writable(id);
+        self.network.notify_readable(id);
     }
 
-    /// Loses all connections but these.
+    /// Breaks all connections except `kept`.
     pub(crate) fn cut_all_but(&mut self, kept: &[SocketId]) {
         for socket in (0..self.network.sockets.len()).map(SocketId).filter(|socket| !kept.contains(socket)) {
             self.cut(socket);
         }
     }
 
-    /// Takes up to `most` bytes that have arrived from the broker.
+    /// Reads up to `most` bytes from the broker.
     pub(crate) fn take(&mut self, id: SocketId, most: usize) -> Vec<u8> {
         let outbound = &mut self.network.sockets[id.0].outbound;
         let count = most.min(outbound.len());
         let bytes = outbound.drain(..count).collect();
         self.network.progress += count as u64;
-        self.network.is_writable(id);
+        self.network.notify_writable(id);
         bytes
     }
 
-    /// When the broker closed the connection, if it has. What it sent before may still be to be taken.
+    /// When the broker closed the connection, if it has. Bytes that it sent before may still be unread.
     pub(crate) fn closed_at_ms(&self, socket: SocketId) -> Option<u64> {
         self.network.sockets[socket.0].closed_at_ms
     }
 
-    /// Whether something that clients have sent has not been taken.
+    /// Whether the broker has not read everything that clients have sent.
     pub(crate) fn has_unread(&self) -> bool {
         let is_unread = |socket: &Socket| !socket.inbound.is_empty() || !socket.rest.is_empty();
         self.network.sockets.iter().any(|socket| socket.place.is_some() && is_unread(socket))
     }
 
-    // The passage of time.
+    // Time.
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn advance(&mut self, ms: u64) {
         self.network.now_ms += ms;
     }
@@ -282,14 +282,14 @@ impl<M: Mode> SimulatedBroker<M> {
         self.network.wake(shard);
     }
 
-    /// Wakes all shards, as a journal does that has made progress.
+    /// Wakes all shards, as a journal does after progress.
     pub(crate) fn wake_all(&mut self) {
         for shard in 0..self.shards.len() {
             self.network.wake(shard);
         }
     }
 
-    /// Turns of all shards until all sleep. The clock stands still.
+    /// Runs turns of all shards until all sleep. The clock does not advance.
     pub(crate) fn settle(&mut self, choices: &mut impl Choices) {
         let mut idle_turns = 0;
         loop {
@@ -298,22 +298,25 @@ impl<M: Mode> SimulatedBroker<M> {
             for shard in 0..self.shards.len() {
                 is_awake |= self.turn(shard, choices);
             }
-            if self.network.cold.is_some() && (!is_awake || choices.chance(30)) && self.serve_cold(choices) {
+            if self.network.spill_store.is_some()
+                && (!is_awake || choices.chance(30))
+                && self.serve_spill_request(choices)
+            {
                 continue;
             }
             if !is_awake {
                 return;
             }
-            // A choice may leave something lie; for ever only by ill luck.
+            // Choices can delay an event, but hardly for so many turns.
             idle_turns = if self.network.progress == before { idle_turns + 1 } else { 0 };
-            assert!(idle_turns < IDLE_TURNS_MAX, "a shard does not sleep although nothing happens");
+            assert!(idle_turns < IDLE_TURNS_MAX, "a shard stays awake without progress for {IDLE_TURNS_MAX} turns");
         }
     }
 
-    /// One turn of a shard; false where it sleeps.
+    /// Runs one turn of a shard. Returns false if it sleeps.
     pub(crate) fn turn(&mut self, shard: usize, choices: &mut impl Choices) -> bool {
-        // An answer may wake another shard.
-        let serves = self.network.cold.is_some() && choices.chance(20) && self.serve_cold(choices);
+        // A response can wake another shard.
+        let serves = self.network.spill_store.is_some() && choices.chance(20) && self.serve_spill_request(choices);
         run_turn(&mut self.network, &mut self.shards, shard, choices) || serves
     }
 }

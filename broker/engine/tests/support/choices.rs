@@ -1,22 +1,22 @@
-//! Who decides what happens next.
+//! Sources of the decisions in a simulation.
 
 /// A source of decisions.
 pub(crate) trait Choices {
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound`, which must not be 0.
     fn below(&mut self, bound: usize) -> usize;
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true with a probability of `percent`.
     fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of `items`, which is not empty.
+    /// One of `items`, which must not be empty.
     fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 }
 
-/// Decisions that follow from a seed (SplitMix64).
+/// Pseudorandom decisions from a seed (SplitMix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -37,7 +37,7 @@ impl Choices for Random {
     }
 }
 
-/// Nothing is cut and nothing waits.
+/// Decisions under which nothing is split or delayed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoDelays;
 

@@ -1,14 +1,15 @@
-//! A broker without sockets, threads or a clock, for tests and fuzzing: everything that can happen on a network and between
-//! threads is a choice of the caller, so that what went wrong once goes wrong again.
+//! A broker without sockets, threads or a clock, for tests and fuzzing.
+//!
+//! The caller decides everything that happens on the network and between threads, so that failures can be reproduced.
 
 mod broker;
 mod choices;
-#[allow(dead_code, reason = "only the tests of a cluster use it")]
+#[allow(dead_code, reason = "only the cluster tests use it")]
 mod cluster;
 mod network;
 mod slow_store;
 mod socket;
-mod turning;
+mod turn;
 
 pub(crate) use broker::SimulatedBroker;
 pub(crate) use choices::{Choices, NoDelays, Random};

@@ -1,4 +1,4 @@
-//! What surrounds the shards of a simulated broker: sockets, the channels between shards, and who sleeps.
+//! The environment of the shards of a simulated broker: sockets, shard channels, and sleeping threads.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,67 +8,67 @@ use tautwire_router::Batch;
 use super::slow_store::SlowStore;
 use super::socket::{Socket, SocketId};
 
-/// Everything but the shards.
+/// The simulation without the shards.
 pub(super) struct Network {
     pub(super) sockets: Vec<Socket>,
     /// One for each shard.
-    pub(super) nodes: Vec<Node>,
+    pub(super) threads: Vec<ShardThread>,
     /// By sender, then by receiver.
     pub(super) channels: Vec<Vec<ShardChannel>>,
     pub(super) now_ms: u64,
-    /// Counts everything that moves.
+    /// The number of events.
     pub(super) progress: u64,
-    /// While one shard sends, others may make turns.
+    /// Whether other shards can run turns while one sends.
     pub(super) interleaves: bool,
-    /// Of every byte that was sent, where that is asked for.
+    /// The digest of all bytes sent, if requested.
     pub(super) digest: Option<u64>,
-    /// The node's lease in its cluster holds.
+    /// Whether the node's lease in its cluster is valid.
     pub(super) holds_lease: bool,
-    /// Where messages go that need not be in memory.
-    pub(super) cold: Option<SlowStore>,
+    /// The spill store, if one is connected.
+    pub(super) spill_store: Option<SlowStore>,
 }
 
-/// What a thread has beside its shard.
+/// The state of the thread of one shard.
 #[derive(Default)]
-pub(super) struct Node {
-    /// `Some` while it sleeps, with the moment at which it wakes by itself.
+pub(super) struct ShardThread {
+    /// `Some` while it sleeps, with the time at which it wakes by itself.
     sleeping_until: Option<Option<u64>>,
-    /// Sockets that wait to be accepted.
+    /// Sockets to accept.
     pub(super) arriving: VecDeque<SocketId>,
-    /// Sockets that may have something to read. An event puts a socket here once; who does not read all must put it back.
+    /// Sockets that may be readable. An event adds a socket once; a partial read must add it again.
     pub(super) readable: VecDeque<SocketId>,
-    /// Sockets that waited for room and have it.
+    /// Sockets that have become writable.
     pub(super) writable: Vec<SocketId>,
     pub(super) owners: HashMap<ConnectionId, SocketId>,
-    /// Chunks to which output may still refer.
+    /// Chunks that output may still reference.
     pub(super) chunks: Vec<Chunk>,
-    /// What the cluster has told the shard, and it has not heard.
+    /// Events of the cluster that the shard has not handled.
     pub(super) events: VecDeque<ClusterEvent>,
-    /// What the shard asks of the cluster.
+    /// Requests of the shard to the cluster.
     pub(super) requests: VecDeque<ClusterRequest>,
 }
 
-/// What goes from one shard to another.
+/// The channel from one shard to another.
 pub(super) struct ShardChannel {
     pub(super) batches: Ring<Batch>,
-    /// Batches that the receiver has taken in the midst of its turn, while the sender was in the midst of its own.
-    pub(super) in_hand: VecDeque<Batch>,
+    /// Batches that the receiver has taken during its turn, while the sender was in its own turn.
+    pub(super) received: VecDeque<Batch>,
     pub(super) adoptions: Ring<SocketId>,
-    /// Sockets that wait for room in `adoptions`.
+    /// Sockets that wait for a free slot in `adoptions`.
     pub(super) moves: VecDeque<SocketId>,
 }
 
-/// A bounded queue whose sender can wait for room.
+/// A bounded queue whose sender can wait for a free slot.
 pub(super) struct Ring<T> {
     pub(super) items: VecDeque<T>,
     capacity: usize,
-    /// The sender wants to be woken.
-    is_awaited: bool,
+    /// Whether the sender waits for a free slot.
+    sender_waits: bool,
 }
 
 impl<T> Ring<T> {
     fn new(capacity: usize) -> Ring<T> {
-        Ring { items: VecDeque::new(), capacity, is_awaited: false }
+        Ring { items: VecDeque::new(), capacity, sender_waits: false }
     }
 
     pub(super) fn room(&self) -> usize {
@@ -76,46 +76,46 @@ impl<T> Ring<T> {
     }
 
     pub(super) fn push(&mut self, item: T) {
-        assert!(self.room() > 0, "no more is sent than there is room for");
+        assert!(self.room() > 0, "the shard channel is full");
         self.items.push_back(item);
     }
 
     pub(super) fn has_room_or_waits(&mut self) -> bool {
-        self.is_awaited = self.room() == 0;
-        !self.is_awaited
+        self.sender_waits = self.room() == 0;
+        !self.sender_waits
     }
 
-    /// Whether the sender is to be woken. To be asked after something has been taken.
+    /// Whether the sender must be woken. Call this after an item is removed.
     fn take_waiter(&mut self) -> bool {
-        let wakes = self.is_awaited && self.room() > 0;
-        self.is_awaited &= !wakes;
+        let wakes = self.sender_waits && self.room() > 0;
+        self.sender_waits &= !wakes;
         wakes
     }
 }
 
 impl Network {
     pub(super) fn new(shards: usize, channel_capacity: usize, now_ms: u64, digest: Option<u64>) -> Network {
-        let way = |_| ShardChannel {
+        let channel = |_| ShardChannel {
             batches: Ring::new(channel_capacity),
-            in_hand: VecDeque::new(),
+            received: VecDeque::new(),
             adoptions: Ring::new(channel_capacity),
             moves: VecDeque::new(),
         };
         Network {
             sockets: Vec::new(),
-            nodes: (0..shards).map(|_| Node::default()).collect(),
-            channels: (0..shards).map(|_| (0..shards).map(way).collect()).collect(),
+            threads: (0..shards).map(|_| ShardThread::default()).collect(),
+            channels: (0..shards).map(|_| (0..shards).map(channel).collect()).collect(),
             now_ms,
             progress: 0,
             interleaves: false,
             digest,
             holds_lease: true,
-            cold: None,
+            spill_store: None,
         }
     }
 
-    /// Adds bytes to the digest, and who sent them: FNV-1a, of eight bytes at a time.
-    pub(super) fn note_sent(&mut self, sender: u64, bytes: &[u8]) {
+    /// Adds bytes and their sender to the digest: FNV-1a over eight bytes at a time.
+    pub(super) fn record_sent(&mut self, sender: u64, bytes: &[u8]) {
         let Some(digest) = &mut self.digest else { return };
         let mut add = |part: u64| *digest = (*digest ^ part).wrapping_mul(0x0100_0000_01B3).rotate_left(32);
         add(sender);
@@ -128,40 +128,40 @@ impl Network {
     // Sleeping and waking.
 
     pub(super) fn is_asleep(&self, shard: usize) -> bool {
-        self.nodes[shard].sleeping_until.is_some_and(|until_ms| until_ms.is_none_or(|at_ms| at_ms > self.now_ms))
+        self.threads[shard].sleeping_until.is_some_and(|until_ms| until_ms.is_none_or(|at_ms| at_ms > self.now_ms))
     }
 
     pub(super) fn sleep(&mut self, shard: usize, until_ms: Option<u64>) {
-        let node = &mut self.nodes[shard];
-        node.sleeping_until = Some(until_ms);
-        for mut chunk in node.chunks.drain(..) {
-            assert!(chunk.get_mut().is_some(), "no output refers to a chunk while its shard sleeps");
+        let thread = &mut self.threads[shard];
+        thread.sleeping_until = Some(until_ms);
+        for mut chunk in thread.chunks.drain(..) {
+            assert!(chunk.get_mut().is_some(), "output references a chunk while its shard sleeps");
         }
     }
 
     pub(super) fn wake(&mut self, shard: usize) {
-        self.nodes[shard].sleeping_until = None;
+        self.threads[shard].sleeping_until = None;
     }
 
-    /// `to` has taken something that `from` sent.
+    /// Wakes `from` if it waits for the slot that `to` has freed.
     pub(super) fn notify_room(&mut self, from: usize, to: usize) {
-        let way = &mut self.channels[from][to];
-        let wakes = [way.batches.take_waiter(), way.adoptions.take_waiter()];
+        let channel = &mut self.channels[from][to];
+        let wakes = [channel.batches.take_waiter(), channel.adoptions.take_waiter()];
         if wakes.contains(&true) {
             self.wake(from);
         }
     }
 
-    // What the kernel tells a thread.
+    // Socket events.
 
-    pub(super) fn arrive(&mut self, shard: usize, socket: SocketId) {
+    pub(super) fn connect(&mut self, shard: usize, socket: SocketId) {
         self.progress += 1;
-        self.nodes[shard].arriving.push_back(socket);
+        self.threads[shard].arriving.push_back(socket);
         self.wake(shard);
     }
 
-    /// There is something to read.
-    pub(super) fn is_readable(&mut self, socket: SocketId) {
+    /// Reports that a socket is readable.
+    pub(super) fn notify_readable(&mut self, socket: SocketId) {
         self.progress += 1;
         if let Some((shard, _)) = self.sockets[socket.0].place {
             self.list_readable(shard, socket);
@@ -171,18 +171,18 @@ impl Network {
 
     pub(super) fn list_readable(&mut self, shard: usize, id: SocketId) {
         if !std::mem::replace(&mut self.sockets[id.0].listed, true) {
-            self.nodes[shard].readable.push_back(id);
+            self.threads[shard].readable.push_back(id);
         }
     }
 
-    /// There may be room to write.
-    pub(super) fn is_writable(&mut self, id: SocketId) {
+    /// Reports that a socket may be writable.
+    pub(super) fn notify_writable(&mut self, id: SocketId) {
         let socket = &self.sockets[id.0];
         if let Some((shard, _)) = socket.place
             && socket.write_waits
             && socket.room() > 0
         {
-            self.nodes[shard].writable.push(id);
+            self.threads[shard].writable.push(id);
             self.wake(shard);
         }
     }

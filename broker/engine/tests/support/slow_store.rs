@@ -1,4 +1,4 @@
-//! A store for cold messages whose answers come later.
+//! A spill store that answers late.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,12 +9,12 @@ use tautwire_message::{FreedSlots, SpillAccount, SpillClient, SpillRequest, Spil
 
 use super::choices::Choices;
 
-/// Small, so that files are rewritten all the time.
+/// Small, so that files are compacted often.
 const FILE_BYTES: u32 = 16 << 10;
-/// Orders of a shard that wait.
-const ORDERS_MAX: usize = 256;
+/// The limit of pending requests of a shard.
+const REQUESTS_MAX: usize = 256;
 
-/// The store of one broker. Clones are the same store.
+/// The spill store of one broker. Clones share it.
 #[derive(Clone)]
 pub(crate) struct SlowStore {
     inner: Arc<Mutex<Inner>>,
@@ -29,12 +29,12 @@ struct Inner {
 
 #[derive(Default)]
 struct StoreChannel {
-    orders: VecDeque<SpillRequest>,
-    answers: VecDeque<SpillResponse>,
+    requests: VecDeque<SpillRequest>,
+    responses: VecDeque<SpillResponse>,
 }
 
 impl SlowStore {
-    /// A store for so many shards.
+    /// Creates a store for `shards` shards.
     pub(crate) fn new(shards: usize) -> SlowStore {
         let files = FaultyFiles::default();
         let settings = Settings { limit_bytes: 1 << 30, file_bytes: FILE_BYTES };
@@ -43,77 +43,78 @@ impl SlowStore {
         SlowStore { inner: Arc::new(Mutex::new(Inner { store, channels })), files, freed: Arc::default() }
     }
 
-    /// The way of one shard.
+    /// The client of one shard.
     pub(crate) fn port(&self, shard: usize, memory: &Memory) -> Box<dyn SpillClient> {
-        let shelf = Arc::new(SpillAccount::new(memory.ledger(shard).clone(), self.freed.clone()));
-        Box::new(SlowPort { store: self.clone(), shard, shelf })
+        let account = Arc::new(SpillAccount::new(memory.ledger(shard).clone(), self.freed.clone()));
+        Box::new(SlowPort { store: self.clone(), shard, account })
     }
 
-    /// From now on these faults.
+    /// Replaces the faults of the disk.
     pub(crate) fn set_faults(&self, faults: Faults) {
         self.files.set_faults(faults);
     }
 
-    /// Serves one order; gives the shard that is to be woken.
+    /// Serves one request. Returns the shard to wake.
     pub(crate) fn serve(&self, choices: &mut impl Choices) -> Option<usize> {
         let mut inner = self.inner();
         let Inner { store, channels } = &mut *inner;
         self.freed.take(Vec::new()).into_iter().for_each(|slot| store.free(slot));
         let _ = store.compact_step();
         store.remove_dead_files();
-        let waiting: Vec<usize> = (0..channels.len()).filter(|shard| !channels[*shard].orders.is_empty()).collect();
+        let waiting: Vec<usize> = (0..channels.len()).filter(|shard| !channels[*shard].requests.is_empty()).collect();
         let shard = *waiting.get(choices.below(waiting.len().max(1)))?;
-        let order = channels[shard].orders.pop_front()?;
-        let answer = store.answer(order);
-        channels[shard].answers.push_back(answer);
+        let request = channels[shard].requests.pop_front()?;
+        let response = store.answer(request);
+        channels[shard].responses.push_back(response);
         Some(shard)
     }
 
-    /// Messages that it has, has written and has read.
+    /// The number of messages stored, written and read.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let stats = self.inner().store.stats();
         (stats.messages, stats.written, stats.read)
     }
 
-    /// The payload of a message, whatever the faults.
-    pub(crate) fn payload(&self, cold: &Spilled) -> Vec<u8> {
+    /// Clears all faults and reads the payload of a message.
+    pub(crate) fn payload(&self, spilled: &Spilled) -> Vec<u8> {
         self.set_faults(Faults::default());
         let mut bytes = Vec::new();
-        let range = self.inner().store.read(&[cold.slot()], &mut bytes).pop().flatten().expect("it can be read");
-        cold.read(&bytes[range]).expect("it is the one").payload.to_vec()
+        let range =
+            self.inner().store.read(&[spilled.slot()], &mut bytes).pop().flatten().expect("the message is readable");
+        spilled.read(&bytes[range]).expect("the slot holds this message").payload.to_vec()
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().expect("nobody panics with it")
+        self.inner.lock().expect("the lock is not poisoned")
     }
 }
 
 struct SlowPort {
     store: SlowStore,
     shard: usize,
-    shelf: Arc<SpillAccount>,
+    account: Arc<SpillAccount>,
 }
 
 impl SpillClient for SlowPort {
-    fn post(&mut self, order: SpillRequest) -> Result<(), SpillRequest> {
+    fn post(&mut self, request: SpillRequest) -> Result<(), SpillRequest> {
         let mut inner = self.store.inner();
-        let orders = &mut inner.channels[self.shard].orders;
-        if orders.len() >= ORDERS_MAX {
-            return Err(order);
+        let requests = &mut inner.channels[self.shard].requests;
+        if requests.len() >= REQUESTS_MAX {
+            return Err(request);
         }
-        orders.push_back(order);
+        requests.push_back(request);
         Ok(())
     }
 
     fn has_answer(&self) -> bool {
-        !self.store.inner().channels[self.shard].answers.is_empty()
+        !self.store.inner().channels[self.shard].responses.is_empty()
     }
 
     fn next_answer(&mut self) -> Option<SpillResponse> {
-        self.store.inner().channels[self.shard].answers.pop_front()
+        self.store.inner().channels[self.shard].responses.pop_front()
     }
 
     fn spill_account(&self) -> &Arc<SpillAccount> {
-        &self.shelf
+        &self.account
     }
 }

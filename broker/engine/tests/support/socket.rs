@@ -1,37 +1,37 @@
-//! The network of a simulated broker.
+//! The sockets of a simulated broker.
 
 use std::collections::VecDeque;
 
 use tautwire_engine::ConnectionId;
 
-/// A simulated socket, in the order of connecting.
+/// The index of a simulated socket, in the order of connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SocketId(pub(crate) usize);
 
 /// Both ends of a network connection.
 #[derive(Debug)]
 pub(super) struct Socket {
-    /// Where the broker's end is; `None` while it moves between shards and when it is closed.
+    /// The broker's end; `None` while it moves between shards and after it is closed.
     pub(super) place: Option<(usize, ConnectionId)>,
-    /// Sent by the client and not yet read.
+    /// Bytes from the client that the broker has not read.
     pub(super) inbound: VecDeque<u8>,
-    /// Read and not consumed.
+    /// Bytes that were read and not consumed.
     pub(super) rest: Vec<u8>,
-    /// The client sends nothing after what is in `inbound`.
+    /// The client has closed its sending side.
     pub(super) finished: bool,
-    /// The client is gone: what the broker sends vanishes.
+    /// The client has closed the connection: bytes from the broker are discarded.
     pub(super) is_abandoned: bool,
-    /// The network has lost the connection.
+    /// The connection is broken.
     pub(super) broken: bool,
-    /// The broker writes what is pending, then closes, at this moment at the latest.
+    /// The broker closes the connection after the pending output, at this time at the latest.
     pub(super) draining_until_ms: Option<u64>,
-    /// The broker waits for room.
+    /// The broker waits until the socket is writable.
     pub(super) write_waits: bool,
-    /// In the broker's list of sockets that may have something to read.
+    /// The socket is in the broker's list of sockets that may be readable.
     pub(super) listed: bool,
-    /// Arrived at the client.
+    /// Bytes from the broker that the client has not read.
     pub(super) outbound: Vec<u8>,
-    /// Most bytes that `outbound` takes.
+    /// The limit of bytes in `outbound`.
     pub(super) room_bytes: usize,
     /// When the broker closed its end.
     pub(super) closed_at_ms: Option<u64>,

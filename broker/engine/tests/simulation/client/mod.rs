@@ -1,4 +1,4 @@
-//! An MQTT client that keeps the rules, and checks that the broker does.
+//! An MQTT client that conforms to the specification, and checks that the broker does.
 
 mod receiving;
 
@@ -11,12 +11,12 @@ use tautwire_protocol::{
     PubRec, Publish, QoS, TopicFilter, TopicName, Unsubscribe,
 };
 
-use crate::ledger::{MemoryLedger, Request};
+use crate::ledger::{DeliveryLedger, Request};
 use crate::packets::{ConnectOptions, connect_bytes, subscribe_bytes};
 use crate::support::{Choices, SimulatedBroker, SocketId};
 
-/// A session that is kept longer than this is there when a CONNECT sent now takes effect.
-const SURELY_MS: u64 = 1_000_000;
+/// A session with at least this time to its expiry still exists when a CONNECT sent now takes effect.
+const EXPIRY_MARGIN_MS: u64 = 1_000_000;
 
 /// The highest Packet Identifier that any client uses.
 pub(crate) const PACKET_IDS_MAX: u16 = 300;
@@ -31,7 +31,7 @@ pub(crate) enum Phase {
     Leaving,
 }
 
-/// What the client knows of whether the broker holds a session for it.
+/// Whether the client expects Session Present in CONNACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Present,
@@ -39,17 +39,17 @@ enum Expected {
     Unknown,
 }
 
-/// A message that the client has sent and that is not acknowledged to the end.
+/// A message that the client has sent and that is not completely acknowledged.
 #[derive(Debug)]
 struct Outgoing {
     id: PacketId,
     number: usize,
     qos: QoS,
-    /// PUBREC has come.
+    /// PUBREC was received.
     received: bool,
 }
 
-/// An answer that the client owes.
+/// An acknowledgement that the client has not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PendingAnswer {
     /// PUBACK.
@@ -66,12 +66,12 @@ enum PendingRequest {
     Unsubscribe(Vec<String>),
 }
 
-/// An acknowledgement that came, for tests that look at when it may.
+/// A received acknowledgement, for tests that check whether it was too early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Acknowledged {
-    /// CONNACK came.
+    /// CONNACK.
     Connected,
-    /// A QoS 2 message came, for the first time.
+    /// A QoS 2 message, for the first time.
     Delivered(usize),
     Message(usize),
     Release(PacketId),
@@ -86,38 +86,37 @@ pub(crate) struct Client {
     pub(crate) version: ProtocolVersion,
     pub(crate) phase: Phase,
     pub(crate) session: Option<usize>,
-    pub(crate) terms: Option<ConnectOptions>,
-    /// What the broker has acknowledged since this was last emptied.
+    pub(crate) options: Option<ConnectOptions>,
+    /// The acknowledgements since this was last taken.
     pub(crate) acknowledged: Vec<Acknowledged>,
     socket: Option<SocketId>,
-    /// A connection given up before CONNACK. Its CONNECT may still take effect while it is not closed.
-    lingering: Option<SocketId>,
+    /// A connection abandoned before CONNACK. Its CONNECT can take effect until the connection is closed.
+    abandoned_socket: Option<SocketId>,
     input: Vec<u8>,
     last_packet_id: u16,
-    /// It takes the lowest that is free, not the next one.
+    /// Whether the client uses the lowest free Packet Identifier, not the next one.
     pub(crate) reuses_packet_ids: bool,
     outgoing: Vec<Outgoing>,
-    asked: BTreeMap<u16, PendingRequest>,
-    /// In the order in which answers are due, by the packet identifier.
+    pending_requests: BTreeMap<u16, PendingRequest>,
+    /// The Packet Identifiers of sent messages, in the order in which acknowledgements are due.
     awaited_acks: VecDeque<(QoS, u16)>,
     /// QoS 2 messages received and not released.
-    held: BTreeMap<u16, usize>,
-    /// QoS 1 and 2 messages of this connection that are not answered to the end.
+    unreleased: BTreeMap<u16, usize>,
+    /// QoS 1 and 2 messages of this connection that are not completely acknowledged.
     in_flight: BTreeMap<u16, QoS>,
-    owed: VecDeque<PendingAnswer>,
+    pending_answers: VecDeque<PendingAnswer>,
     aliases_in: BTreeMap<u16, String>,
     aliases_out: BTreeMap<String, u16>,
     broker_receive_maximum: usize,
     broker_alias_maximum: u16,
     expected: Expected,
-    /// The client does not know whether it got the clean start that it asked for, or to which session it would come back: it asks for
-    /// a clean start until it gets one.
+    /// Whether the client requests a clean start until it gets one, because it does not know whether an earlier one took effect.
     must_start_clean: bool,
-    /// How long the broker surely keeps the session of the last connection.
-    kept_until_ms: u64,
-    /// The broker has so little memory that it may refuse things, and end connections, for want of it.
+    /// Until when the session of the last connection certainly exists.
+    expires_at_ms: u64,
+    /// Whether the broker has so little memory that it may refuse requests and close connections.
     pub(crate) may_be_refused: bool,
-    /// How often it did.
+    /// The number of refusals.
     pub(crate) refusals: usize,
 }
 
@@ -131,26 +130,26 @@ impl Client {
             version,
             phase: Phase::Offline,
             session: None,
-            terms: None,
+            options: None,
             acknowledged: Vec::new(),
             socket: None,
-            lingering: None,
+            abandoned_socket: None,
             input: Vec::new(),
             last_packet_id: 0,
             reuses_packet_ids: false,
             outgoing: Vec::new(),
-            asked: BTreeMap::new(),
+            pending_requests: BTreeMap::new(),
             awaited_acks: VecDeque::new(),
-            held: BTreeMap::new(),
+            unreleased: BTreeMap::new(),
             in_flight: BTreeMap::new(),
-            owed: VecDeque::new(),
+            pending_answers: VecDeque::new(),
             aliases_in: BTreeMap::new(),
             aliases_out: BTreeMap::new(),
             broker_receive_maximum: 0,
             broker_alias_maximum: 0,
             expected: Expected::Absent,
             must_start_clean: false,
-            kept_until_ms: 0,
+            expires_at_ms: 0,
             may_be_refused: false,
             refusals: 0,
         }
@@ -160,12 +159,15 @@ impl Client {
         self.version == ProtocolVersion::V5
     }
 
-    /// Nothing is owed by or to the client.
+    /// Whether no acknowledgement or response is pending on either side.
     pub(crate) fn is_idle(&self) -> bool {
-        self.outgoing.is_empty() && self.owed.is_empty() && self.asked.is_empty() && self.in_flight.is_empty()
+        self.outgoing.is_empty()
+            && self.pending_answers.is_empty()
+            && self.pending_requests.is_empty()
+            && self.in_flight.is_empty()
     }
 
-    /// It is away and has a session to come back to.
+    /// Whether the client is offline and has a session.
     pub(crate) fn is_offline(&self) -> bool {
         self.phase == Phase::Offline && self.session.is_some()
     }
@@ -177,39 +179,39 @@ impl Client {
     pub(crate) fn connect<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         shard: usize,
-        mut terms: ConnectOptions,
+        mut options: ConnectOptions,
     ) {
         self.allow_will(ledger);
         self.drop_connection();
-        if self.must_start_clean && !terms.clean_start {
-            terms.clean_start = true;
-            terms.expiry_interval_s = if self.is_v5() { terms.expiry_interval_s } else { 0 };
+        if self.must_start_clean && !options.clean_start {
+            options.clean_start = true;
+            options.expiry_interval_s = if self.is_v5() { options.expiry_interval_s } else { 0 };
         }
-        if terms.clean_start {
+        if options.clean_start {
             self.expected = Expected::Absent;
         }
-        let will = terms.will.map(|number| &ledger.publications[number]);
-        let bytes = connect_bytes(&self.id, self.version, &terms, will);
-        let socket = broker.connect(shard, terms.room_bytes);
+        let will = options.will.map(|number| &ledger.publications[number]);
+        let bytes = connect_bytes(&self.id, self.version, &options, will);
+        let socket = broker.connect(shard, options.room_bytes);
         broker.send(socket, &bytes);
         self.socket = Some(socket);
         self.phase = Phase::Connecting;
-        self.terms = Some(terms);
-        // It counts from when CONNECT takes effect, even if the client never hears of that.
+        self.options = Some(options);
+        // It applies from when CONNECT takes effect, even if the client never receives CONNACK.
         if let Some(session) = self.session {
-            self.note_maximum(ledger, session);
+            self.update_maximum_packet_bytes(ledger, session);
         }
     }
 
-    fn note_maximum(&self, ledger: &mut MemoryLedger, session: usize) {
-        let maximum = self.terms.as_ref().and_then(|terms| terms.maximum_packet_bytes).filter(|_| self.is_v5());
-        let least = &mut ledger.incarnations[session].maximum_packet_bytes;
+    fn update_maximum_packet_bytes(&self, ledger: &mut DeliveryLedger, session: usize) {
+        let maximum = self.options.as_ref().and_then(|options| options.maximum_packet_bytes).filter(|_| self.is_v5());
+        let least = &mut ledger.sessions[session].maximum_packet_bytes;
         *least = [*least, maximum].into_iter().flatten().min();
     }
 
-    /// Gives the present connection up, without a word and without waiting.
+    /// Abandons the current connection without DISCONNECT.
     fn drop_connection(&mut self) {
         self.phase = Phase::Offline;
         self.socket = None;
@@ -217,17 +219,17 @@ impl Client {
         self.aliases_in.clear();
         self.aliases_out.clear();
         self.in_flight.clear();
-        self.owed.clear();
-        self.asked.clear();
+        self.pending_answers.clear();
+        self.pending_requests.clear();
         self.awaited_acks.clear();
     }
 
-    /// The connection is gone, or the client lets it go.
-    fn left(&mut self, now_ms: u64, ledger: &mut MemoryLedger) {
+    /// Handles the end of the connection.
+    fn handle_disconnected(&mut self, now_ms: u64, ledger: &mut DeliveryLedger) {
         let established = self.phase != Phase::Connecting;
-        let persistent = self.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
+        let persistent = self.options.as_ref().is_some_and(|options| options.expiry_interval_s > 0);
         self.expected = match (established, persistent) {
-            // The connection may have ended earlier than the client saw it end.
+            // The broker may have closed the connection earlier.
             (true, true) if self.may_be_refused => Expected::Unknown,
             (true, true) => Expected::Present,
             (true, false) => Expected::Absent,
@@ -235,58 +237,64 @@ impl Client {
             (false, _) => Expected::Unknown,
         };
         if self.phase != Phase::Leaving {
-            self.kept_until(now_ms);
+            self.update_expiry(now_ms);
         }
         if self.phase != Phase::Leaving {
             self.allow_will(ledger);
         }
         self.drop_connection();
         if established && !persistent {
-            // The session ends on both sides.
+            // The session ends.
             self.outgoing.clear();
-            self.held.clear();
+            self.unreleased.clear();
             if let Some(session) = self.session.take() {
                 ledger.end(session);
             }
         }
     }
 
-    /// The broker's end of the connection may end from now on.
-    fn kept_until(&mut self, now_ms: u64) {
-        let kept_s = self.terms.as_ref().map_or(0, |terms| terms.expiry_interval_s);
-        let kept_until_ms = now_ms + u64::from(kept_s) * 1000;
-        self.kept_until_ms = match self.phase {
+    /// Computes the earliest expiry of the session: the broker may close the connection from now on.
+    fn update_expiry(&mut self, now_ms: u64) {
+        let expiry_s = self.options.as_ref().map_or(0, |options| options.expiry_interval_s);
+        let expires_at_ms = now_ms + u64::from(expiry_s) * 1000;
+        self.expires_at_ms = match self.phase {
             // The broker may not have seen this CONNECT.
-            Phase::Connecting => self.kept_until_ms.min(kept_until_ms),
-            _ => kept_until_ms,
+            Phase::Connecting => self.expires_at_ms.min(expires_at_ms),
+            _ => expires_at_ms,
         };
     }
 
-    /// From now on the broker may publish the will.
-    fn allow_will(&self, ledger: &mut MemoryLedger) {
-        if let Some(will) = self.terms.as_ref().and_then(|terms| terms.will) {
+    /// Allows the broker to publish the will from now on.
+    fn allow_will(&self, ledger: &mut DeliveryLedger) {
+        if let Some(will) = self.options.as_ref().and_then(|options| options.will) {
             ledger.forbidden_wills.remove(&will);
         }
     }
 
     pub(crate) fn may_connect<M: Mode>(&self, broker: &SimulatedBroker<M>) -> bool {
-        self.phase == Phase::Offline && self.lingering.is_none_or(|socket| broker.closed_at_ms(socket).is_some())
+        self.phase == Phase::Offline && self.abandoned_socket.is_none_or(|socket| broker.closed_at_ms(socket).is_some())
     }
 
-    /// A connection may only be lost before CONNACK where that leaves no doubt about the session.
+    /// Whether the connection can break now. Before CONNACK it can only if the state of the session stays certain.
     pub(crate) fn may_be_cut(&self, now_ms: u64) -> bool {
         match self.phase {
             Phase::Offline | Phase::Leaving => false,
             Phase::Connected => true,
             Phase::Connecting => {
-                let lasts = self.terms.as_ref().is_some_and(|terms| !terms.clean_start && terms.expiry_interval_s > 0);
-                lasts && (self.session.is_none() || now_ms + SURELY_MS < self.kept_until_ms)
+                let is_persistent =
+                    self.options.as_ref().is_some_and(|options| !options.clean_start && options.expiry_interval_s > 0);
+                is_persistent && (self.session.is_none() || now_ms + EXPIRY_MARGIN_MS < self.expires_at_ms)
             }
         }
     }
 
-    /// Loses the connection; `finished`: what the client has sent still arrives.
-    pub(crate) fn cut<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, ledger: &mut MemoryLedger, finished: bool) {
+    /// Breaks the connection. If `finished`, bytes already sent still arrive.
+    pub(crate) fn cut<M: Mode>(
+        &mut self,
+        broker: &mut SimulatedBroker<M>,
+        ledger: &mut DeliveryLedger,
+        finished: bool,
+    ) {
         if let Some(socket) = self.socket {
             if finished {
                 broker.abandon(socket)
@@ -294,31 +302,31 @@ impl Client {
                 broker.cut(socket)
             }
             if self.phase == Phase::Connecting {
-                self.lingering = Some(socket);
+                self.abandoned_socket = Some(socket);
             }
-            self.left(broker.now_ms(), ledger);
+            self.handle_disconnected(broker.now_ms(), ledger);
         }
     }
 
     /// The broker has crashed.
-    pub(crate) fn lose_broker(&mut self, now_ms: u64, ledger: &mut MemoryLedger) {
-        self.lingering = None;
+    pub(crate) fn lose_broker(&mut self, now_ms: u64, ledger: &mut DeliveryLedger) {
+        self.abandoned_socket = None;
         if self.phase != Phase::Offline {
             self.must_start_clean |= self.phase == Phase::Connecting && !self.may_be_cut(now_ms);
-            self.left(now_ms, ledger);
+            self.handle_disconnected(now_ms, ledger);
         }
     }
 
-    /// Turns to another connection; this one stays open.
-    pub(crate) fn abandon<M: Mode>(&mut self, broker: &SimulatedBroker<M>, ledger: &mut MemoryLedger) {
-        self.left(broker.now_ms(), ledger);
+    /// Abandons the connection, which stays open.
+    pub(crate) fn abandon<M: Mode>(&mut self, broker: &SimulatedBroker<M>, ledger: &mut DeliveryLedger) {
+        self.handle_disconnected(broker.now_ms(), ledger);
     }
 
-    /// DISCONNECT; the client then waits for the broker to close.
+    /// Sends DISCONNECT and waits until the broker closes the connection.
     pub(crate) fn disconnect<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         reason: DisconnectReason,
     ) {
         let reason = if self.is_v5() { reason } else { DisconnectReason::NormalDisconnection };
@@ -329,7 +337,7 @@ impl Client {
         if let Some(socket) = self.socket {
             broker.finish(socket);
         }
-        self.kept_until(broker.now_ms());
+        self.update_expiry(broker.now_ms());
         self.phase = Phase::Leaving;
     }
 
@@ -341,7 +349,7 @@ impl Client {
     pub(crate) fn publish<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         number: usize,
     ) {
         let qos = ledger.publications[number].qos;
@@ -355,7 +363,7 @@ impl Client {
     fn send_publish<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         number: usize,
         packet_id: Option<PacketId>,
         dup: bool,
@@ -402,11 +410,11 @@ impl Client {
         self.send_bytes(broker, &bytes);
     }
 
-    /// Sends the first bytes of a PUBLISH, behind which nothing comes.
+    /// Sends a part of a PUBLISH, and nothing after it.
     pub(crate) fn publish_in_part<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         number: usize,
         choices: &mut impl Choices,
     ) {
@@ -428,7 +436,7 @@ impl Client {
     pub(crate) fn subscribe<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         mut requests: Vec<Request>,
     ) {
         let identifier = requests.first().and_then(|request| request.identifier).filter(|_| self.is_v5());
@@ -445,14 +453,14 @@ impl Client {
                 ledger.subscribing(session, request);
             }
         }
-        self.asked.insert(id.get(), PendingRequest::Subscribe(requests));
+        self.pending_requests.insert(id.get(), PendingRequest::Subscribe(requests));
         self.send_bytes(broker, &bytes);
     }
 
     pub(crate) fn unsubscribe<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         filters: Vec<String>,
     ) {
         let id = self.next_packet_id();
@@ -465,22 +473,22 @@ impl Client {
                 ledger.unsubscribing(session, filter);
             }
         }
-        self.asked.insert(id.get(), PendingRequest::Unsubscribe(filters));
+        self.pending_requests.insert(id.get(), PendingRequest::Unsubscribe(filters));
         self.send_bytes(broker, &bytes);
     }
 
     pub(crate) fn is_asking_about(&self, filter: &str) -> bool {
-        self.asked.values().any(|asked| match asked {
+        self.pending_requests.values().any(|request| match request {
             PendingRequest::Subscribe(requests) => requests.iter().any(|request| request.filter == filter),
             PendingRequest::Unsubscribe(filters) => filters.iter().any(|held| held == filter),
         })
     }
 
-    /// Sends up to `most` answers that are owed, now and then one twice.
+    /// Sends up to `most` pending acknowledgements, sometimes one twice.
     pub(crate) fn answer<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, most: usize, choices: &mut impl Choices) {
         for _ in 0..most {
-            let Some(owed) = self.owed.pop_front() else { return };
-            let packet = match owed {
+            let Some(answer) = self.pending_answers.pop_front() else { return };
+            let packet = match answer {
                 PendingAnswer::Published(id) => {
                     self.in_flight.remove(&id.get());
                     Packet::PubAck(PubAck::success(id))
@@ -520,7 +528,8 @@ impl Client {
         loop {
             self.last_packet_id = self.last_packet_id % PACKET_IDS_MAX + 1;
             let id = self.last_packet_id;
-            let taken = self.asked.contains_key(&id) || self.outgoing.iter().any(|outgoing| outgoing.id.get() == id);
+            let taken =
+                self.pending_requests.contains_key(&id) || self.outgoing.iter().any(|outgoing| outgoing.id.get() == id);
             if let Some(id) = PacketId::new(id).filter(|_| !taken) {
                 return id;
             }

@@ -1,4 +1,4 @@
-//! What a client makes of the packets that come, and what is wrong with them.
+//! How a client handles and checks received packets.
 
 use std::num::NonZeroU16;
 
@@ -9,27 +9,28 @@ use tautwire_protocol::{
 };
 
 use super::{Acknowledged, Client, Expected, Outcome, PendingAnswer, PendingRequest, Phase};
-use crate::ledger::{Arrival, MemoryLedger};
+use crate::ledger::{Arrival, DeliveryLedger};
 use crate::support::SimulatedBroker;
 
 impl Client {
-    /// All packets in `bytes`, as they are.
+    /// Decodes all packets in `bytes`.
     pub(crate) fn decode_all(&self, bytes: &[u8]) -> Vec<OwnedPacket> {
         let mut packets = Vec::new();
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (packet, length) = decode(rest, &DecodeOptions::new(self.version)).expect("whole valid packets");
-            packets.push(packet.to_owned_packet().expect("what was decoded can be kept"));
+            let (packet, length) =
+                decode(rest, &DecodeOptions::new(self.version)).expect("the bytes are whole valid packets");
+            packets.push(packet.to_owned_packet().expect("a decoded packet can be owned"));
             rest = &rest[length..];
         }
         packets
     }
 
-    /// Takes up to `most` bytes and handles all whole packets.
+    /// Reads up to `most` bytes and handles all whole packets.
     pub(crate) fn read<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         most: usize,
     ) -> Outcome {
         let Some(socket) = self.socket else { return Ok(()) };
@@ -42,20 +43,24 @@ impl Client {
             let (packet, length) = match decode(&input[at..], &options) {
                 Ok(decoded) => decoded,
                 Err(error) if error.is_incomplete() => break,
-                Err(error) => return Err(format!("client {} got bytes that are no packet: {error}", self.index)),
+                Err(error) => return Err(format!("client {} received an invalid packet: {error}", self.index)),
             };
-            let maximum = self.terms.as_ref().and_then(|terms| terms.maximum_packet_bytes).filter(|_| self.is_v5());
+            let maximum =
+                self.options.as_ref().and_then(|options| options.maximum_packet_bytes).filter(|_| self.is_v5());
             if maximum.is_some_and(|maximum| length > maximum as usize) {
-                return Err(format!("{length} bytes of {:?}, accepted {maximum:?}", packet.packet_type()));
+                return Err(format!(
+                    "{:?} of {length} bytes exceeds the Maximum Packet Size {maximum:?}",
+                    packet.packet_type()
+                ));
             }
             self.on_packet(broker, ledger, &packet)
-                .map_err(|wrong| format!("client {} ({}): {wrong}", self.index, self.version))?;
+                .map_err(|error| format!("client {} ({}): {error}", self.index, self.version))?;
             at += length;
         }
         self.input = input[at..].to_vec();
         let drained = bytes.len() < most;
         if drained && self.socket == Some(socket) && broker.closed_at_ms(socket).is_some() {
-            self.left(broker.now_ms(), ledger);
+            self.handle_disconnected(broker.now_ms(), ledger);
         }
         Ok(())
     }
@@ -63,7 +68,7 @@ impl Client {
     fn on_packet<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         packet: &Packet<'_>,
     ) -> Outcome {
         match (self.phase, packet) {
@@ -89,8 +94,8 @@ impl Client {
             }
             (_, Packet::PubRel(release)) => {
                 self.acknowledged.push(Acknowledged::Received(release.packet_id));
-                self.held.remove(&release.packet_id.get());
-                self.owed.push_back(PendingAnswer::Complete(release.packet_id));
+                self.unreleased.remove(&release.packet_id.get());
+                self.pending_answers.push_back(PendingAnswer::Complete(release.packet_id));
                 Ok(())
             }
             (_, Packet::PubComp(complete)) => {
@@ -99,8 +104,9 @@ impl Client {
                 Ok(())
             }
             (_, Packet::SubAck(suback)) => {
-                let Some(PendingRequest::Subscribe(requests)) = self.asked.remove(&suback.packet_id.get()) else {
-                    return Err("a SUBACK for nothing".into());
+                let Some(PendingRequest::Subscribe(requests)) = self.pending_requests.remove(&suback.packet_id.get())
+                else {
+                    return Err("SUBACK without a SUBSCRIBE".into());
                 };
                 let granted: Vec<u8> = suback.reasons.iter().map(|reason| reason.as_u8()).collect();
                 let wanted: Vec<u8> = requests.iter().map(|request| request.qos.as_u8()).collect();
@@ -109,7 +115,7 @@ impl Client {
                 if granted.len() != wanted.len()
                     || granted.iter().zip(&wanted).any(|(granted, wanted)| granted != wanted && !is_refused(*granted))
                 {
-                    return Err(format!("{wanted:?} wanted, {granted:?} granted"));
+                    return Err(format!("requested QoS {wanted:?}, granted {granted:?}"));
                 }
                 let made = requests.iter().zip(&granted).filter(|(_, granted)| !is_refused(**granted));
                 if let Some(session) = self.session {
@@ -120,8 +126,10 @@ impl Client {
                 Ok(())
             }
             (_, Packet::UnsubAck(unsuback)) => {
-                let Some(PendingRequest::Unsubscribe(filters)) = self.asked.remove(&unsuback.packet_id.get()) else {
-                    return Err("an UNSUBACK for nothing".into());
+                let Some(PendingRequest::Unsubscribe(filters)) =
+                    self.pending_requests.remove(&unsuback.packet_id.get())
+                else {
+                    return Err("UNSUBACK without an UNSUBSCRIBE".into());
                 };
                 if let Some(session) = self.session {
                     filters.iter().for_each(|filter| ledger.unsubscribed(session, filter));
@@ -130,7 +138,7 @@ impl Client {
                 Ok(())
             }
             (_, Packet::PingResp) => Ok(()),
-            // The client may have come back on another connection, which ends this one.
+            // The client may have opened another connection, which ends this one.
             (_, Packet::Disconnect(disconnect)) => Err(format!("disconnected: {:?}", disconnect.reason)),
             (_, other) => Err(format!("{:?} from a server", other.packet_type())),
         }
@@ -139,13 +147,13 @@ impl Client {
     fn on_connack<M: Mode>(
         &mut self,
         broker: &mut SimulatedBroker<M>,
-        ledger: &mut MemoryLedger,
+        ledger: &mut DeliveryLedger,
         connack: &ConnAck<'_>,
     ) -> Outcome {
         if self.may_be_refused
             && matches!(connack.reason, ConnectReason::QuotaExceeded | ConnectReason::ServerUnavailable)
         {
-            // The connection ends before it has begun.
+            // The broker refuses the connection.
             self.refusals += 1;
             return Ok(());
         }
@@ -153,16 +161,16 @@ impl Client {
             return Err(format!("refused: {:?}", connack.reason));
         }
         match (self.expected, connack.session_present) {
-            (Expected::Present, false) if broker.now_ms() < self.kept_until_ms => {
+            (Expected::Present, false) if broker.now_ms() < self.expires_at_ms => {
                 return Err("the session is lost".into());
             }
-            (Expected::Absent, true) => return Err("a session that cannot be".into()),
+            (Expected::Absent, true) => return Err("an unexpected session is present".into()),
             _ => {}
         }
         self.phase = Phase::Connected;
         self.must_start_clean = false;
         self.acknowledged.push(Acknowledged::Connected);
-        ledger.forbidden_wills.extend(self.terms.as_ref().and_then(|terms| terms.will));
+        ledger.forbidden_wills.extend(self.options.as_ref().and_then(|options| options.will));
         self.broker_receive_maximum =
             connack.properties.receive_maximum().map_or(65_535, |maximum| maximum.get().into());
         self.broker_alias_maximum = connack.properties.topic_alias_maximum().unwrap_or(0);
@@ -171,17 +179,18 @@ impl Client {
                 ledger.end(session);
             }
             self.outgoing.clear();
-            self.held.clear();
+            self.unreleased.clear();
         }
         let session = *self.session.get_or_insert_with(|| ledger.begin(self.index));
-        ledger.incarnations[session].lasts = self.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
-        self.note_maximum(ledger, session);
+        ledger.sessions[session].is_persistent =
+            self.options.as_ref().is_some_and(|options| options.expiry_interval_s > 0);
+        self.update_maximum_packet_bytes(ledger, session);
         self.resend(broker, ledger);
         Ok(())
     }
 
     /// [MQTT-4.4.0-1]
-    fn resend<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, ledger: &mut MemoryLedger) {
+    fn resend<M: Mode>(&mut self, broker: &mut SimulatedBroker<M>, ledger: &mut DeliveryLedger) {
         let outgoing: Vec<_> =
             self.outgoing.iter().map(|outgoing| (outgoing.id, outgoing.number, outgoing.received)).collect();
         for (id, number, received) in outgoing {
@@ -194,20 +203,26 @@ impl Client {
     }
 
     /// PUBACK and PUBREC come in the order of the messages [MQTT-4.6.0-2], [MQTT-4.6.0-3].
-    fn on_acknowledgement(&mut self, ledger: &mut MemoryLedger, qos: QoS, id: PacketId, reason: ReasonCode) -> Outcome {
+    fn on_acknowledgement(
+        &mut self,
+        ledger: &mut DeliveryLedger,
+        qos: QoS,
+        id: PacketId,
+        reason: ReasonCode,
+    ) -> Outcome {
         let is_refused = self.may_be_refused && reason == ReasonCode::QuotaExceeded;
         if reason.as_u8() >= 0x80 && !is_refused {
             return Err(format!("message refused, packet {}: {reason:?}", id.get()));
         }
         let Some(at) = self.awaited_acks.iter().position(|(awaited, _)| *awaited == qos) else {
-            return Err(format!("an acknowledgement of {} that nobody waits for", id.get()));
+            return Err(format!("unexpected acknowledgement of packet {}", id.get()));
         };
         match self.awaited_acks.remove(at) {
             Some((_, awaited)) if awaited == id.get() => {}
-            other => return Err(format!("packet {} acknowledged, {other:?} was the next", id.get())),
+            other => return Err(format!("packet {} is acknowledged before {other:?}", id.get())),
         }
         let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| outgoing.id == id && outgoing.qos == qos) else {
-            return Err(format!("an acknowledgement of {}, which is not in flight", id.get()));
+            return Err(format!("packet {} is acknowledged and not in flight", id.get()));
         };
         outgoing.received = true;
         let number = outgoing.number;
@@ -225,11 +240,11 @@ impl Client {
         Ok(())
     }
 
-    fn on_publish(&mut self, ledger: &mut MemoryLedger, publish: &Publish<'_>) -> Outcome {
+    fn on_publish(&mut self, ledger: &mut DeliveryLedger, publish: &Publish<'_>) -> Outcome {
         let alias = publish.properties.topic_alias().map(NonZeroU16::get);
-        let accepted = self.terms.as_ref().map_or(0, |terms| terms.topic_alias_maximum);
+        let accepted = self.options.as_ref().map_or(0, |options| options.topic_alias_maximum);
         if alias.is_some_and(|alias| alias > accepted) {
-            return Err(format!("topic alias {alias:?}, accepted {accepted}"));
+            return Err(format!("topic alias {alias:?} exceeds the maximum {accepted}"));
         }
         let topic = match (publish.topic, alias) {
             (Some(topic), Some(alias)) => {
@@ -237,10 +252,10 @@ impl Client {
                 topic.as_str().to_owned()
             }
             (Some(topic), None) => topic.as_str().to_owned(),
-            (None, Some(alias)) => self.aliases_in.get(&alias).cloned().ok_or("an alias that stands for nothing")?,
+            (None, Some(alias)) => self.aliases_in.get(&alias).cloned().ok_or("an unknown topic alias")?,
             (None, None) => return Err("a PUBLISH without a topic".into()),
         };
-        let repeated = self.take_on(publish, ledger)?;
+        let repeated = self.track_packet_id(publish, ledger)?;
         let arrival = Arrival {
             topic: &topic,
             payload: publish.payload,
@@ -257,28 +272,28 @@ impl Client {
         }
     }
 
-    /// Keeps account of packet identifiers; true where QoS 2 says that the message is here already.
-    fn take_on(&mut self, publish: &Publish<'_>, ledger: &MemoryLedger) -> Result<bool, String> {
+    /// Tracks the Packet Identifier. Returns true if it is a QoS 2 message that the client already has.
+    fn track_packet_id(&mut self, publish: &Publish<'_>, ledger: &DeliveryLedger) -> Result<bool, String> {
         let Some(id) = publish.packet_id() else { return Ok(false) };
         if self.in_flight.insert(id.get(), publish.qos()).is_some() {
             return Err(format!("packet identifier {} is in use", id.get()));
         }
-        let terms = self.terms.as_ref();
-        let maximum = terms.and_then(|terms| terms.receive_maximum).filter(|_| self.is_v5()).unwrap_or(65_535);
+        let options = self.options.as_ref();
+        let maximum = options.and_then(|options| options.receive_maximum).filter(|_| self.is_v5()).unwrap_or(65_535);
         if self.in_flight.len() > usize::from(maximum) {
-            return Err(format!("{} messages in flight, accepted {maximum}", self.in_flight.len()));
+            return Err(format!("{} messages in flight exceed the Receive Maximum {maximum}", self.in_flight.len()));
         }
         if publish.qos() == QoS::AtLeastOnce {
-            self.owed.push_back(PendingAnswer::Published(id));
+            self.pending_answers.push_back(PendingAnswer::Published(id));
             return Ok(false);
         }
-        self.owed.push_back(PendingAnswer::Received(id));
+        self.pending_answers.push_back(PendingAnswer::Received(id));
         let number = ledger.publications.iter().position(|held| held.payload == publish.payload);
-        match (self.held.get(&id.get()), number) {
+        match (self.unreleased.get(&id.get()), number) {
             (Some(held), Some(number)) if *held == number => Ok(true),
-            (Some(_), _) => Err(format!("packet identifier {} is of a message not released", id.get())),
+            (Some(_), _) => Err(format!("packet identifier {} belongs to an unreleased message", id.get())),
             (None, _) => {
-                self.held.insert(id.get(), number.unwrap_or(usize::MAX));
+                self.unreleased.insert(id.get(), number.unwrap_or(usize::MAX));
                 if let Some(number) = number.filter(|number| !ledger.publications[*number].retain) {
                     self.acknowledged.push(Acknowledged::Delivered(number));
                 }

@@ -1,4 +1,4 @@
-//! Shards with a desk at which clients are asked who they are: a network without delays, and verdicts by hand.
+//! Shards with authentication: a network without delays. Tests make the authentication decisions.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
@@ -16,10 +16,10 @@ use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
 
 pub(crate) const NOW_MS: u64 = 1_700_000_000_000;
 const LIMITS: RetainedLimits = RetainedLimits { messages: 1_000, bytes: 1 << 20 };
-/// More turns than anything here takes.
-const DISPATCHES_MAX: usize = 10_000;
+/// No test needs so many turns.
+const TURNS_MAX: usize = 10_000;
 
-/// A client, wherever its connection is.
+/// The number of a client; its connection can be on any shard.
 pub(crate) type Client = usize;
 
 /// The shards and the clients.
@@ -30,34 +30,34 @@ pub(crate) struct World {
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) now_ms: u64,
     clients: usize,
-    /// Turns of the first shard.
+    /// The number of turns of the first shard.
     pub(crate) turns: usize,
 }
 
-/// What is around one shard.
+/// The environment of one shard.
 #[derive(Default)]
 struct Node {
     now_ms: u64,
     sockets: HashMap<ConnectionId, Socket>,
-    fresh: Vec<Socket>,
+    accepted: Vec<Socket>,
     batches: VecDeque<(ShardIndex, Batch)>,
     sent: Vec<(ShardIndex, Batch)>,
     moved: Vec<(ShardIndex, Socket)>,
-    questions: Vec<(Client, AuthRequest)>,
+    auth_requests: Vec<(Client, AuthRequest)>,
     closed: Vec<Socket>,
-    /// Connections that have sent something since the last turn.
+    /// Connections that have sent bytes since the last turn.
     readable: Vec<ConnectionId>,
-    /// Is done in the next turn where orders are taken.
-    order: Option<Order>,
+    /// Runs in the next turn with the other commands.
+    command: Option<Command>,
 }
 
-type Order = Box<dyn FnOnce(&mut Node, &mut Shard<Volatile>)>;
+type Command = Box<dyn FnOnce(&mut Node, &mut Shard<Volatile>)>;
 
 struct Socket {
     client: Client,
     input: Vec<u8>,
     output: Vec<u8>,
-    standing: Option<Box<AuthState>>,
+    auth_state: Option<Box<AuthState>>,
 }
 
 impl World {
@@ -81,22 +81,22 @@ impl World {
         }
     }
 
-    /// The rules that hold from now on.
+    /// Applies access rules.
     pub(crate) fn set_rules(&mut self, rules: &str) {
         self.config_cell.change(|next| next.policy = policy(rules));
         self.run();
     }
 
-    /// In the midst of a turn something else holds, and then the client, which waits for it, is let in.
+    /// Changes the configuration during a turn, then accepts the waiting client in the same turn.
     pub(crate) fn change_and_admit(
         &mut self,
         client: Client,
         user: &str,
         change: impl FnOnce(&mut ConfigSnapshot) + 'static,
     ) {
-        let (shard, id) = self.find(client).expect("it is connected");
+        let (shard, id) = self.find(client).expect("the client is connected");
         let (config_cell, now_ms, user) = (self.config_cell.clone(), self.now_ms, user.to_owned());
-        self.nodes[shard].order = Some(Box::new(move |_, shard| {
+        self.nodes[shard].command = Some(Box::new(move |_, shard| {
             config_cell.change(change);
             shard.apply_auth_decision(
                 id,
@@ -107,39 +107,39 @@ impl World {
         self.run();
     }
 
-    /// In the midst of a turn something else holds, and then somebody comes and says this.
-    pub(crate) fn change_and_let_in(
+    /// Changes the configuration during a turn, then connects a client that has sent `bytes`.
+    pub(crate) fn change_and_connect(
         &mut self,
         bytes: &[u8],
         change: impl FnOnce(&mut ConfigSnapshot) + 'static,
     ) -> Client {
         self.clients += 1;
-        let socket = Socket { client: self.clients, input: bytes.into(), output: Vec::new(), standing: None };
+        let socket = Socket { client: self.clients, input: bytes.into(), output: Vec::new(), auth_state: None };
         let config_cell = self.config_cell.clone();
-        self.nodes[0].order = Some(Box::new(move |node, shard| {
+        self.nodes[0].command = Some(Box::new(move |node, shard| {
             config_cell.change(change);
-            node.fresh.push(socket);
+            node.accepted.push(socket);
             assert!(node.adopt(shard));
         }));
         self.run();
         self.clients
     }
 
-    /// A connection, by the first shard.
+    /// Opens a connection on the first shard.
     pub(crate) fn connection(&mut self) -> Client {
         self.clients += 1;
-        self.nodes[0].fresh.push(Socket {
+        self.nodes[0].accepted.push(Socket {
             client: self.clients,
             input: Vec::new(),
             output: Vec::new(),
-            standing: None,
+            auth_state: None,
         });
         self.run();
         self.clients
     }
 
     /// The client sends bytes.
-    pub(crate) fn say_bytes(&mut self, client: Client, bytes: &[u8]) {
+    pub(crate) fn send_bytes(&mut self, client: Client, bytes: &[u8]) {
         if let Some((shard, id)) = self.find(client) {
             let World { shards, nodes, now_ms, .. } = self;
             if let Some(socket) = nodes[shard].sockets.get_mut(&id) {
@@ -151,71 +151,71 @@ impl World {
         self.run();
     }
 
-    /// New rules hold, and in the turn in which its shard sees them it reads bytes of the client.
-    pub(crate) fn set_rules_and_say(&mut self, rules: &str, client: Client, bytes: &[u8]) {
-        let (shard, id) = self.find(client).expect("it is connected");
+    /// Applies new rules. The shard reads bytes of the client in the turn in which it applies them.
+    pub(crate) fn set_rules_and_send(&mut self, rules: &str, client: Client, bytes: &[u8]) {
+        let (shard, id) = self.find(client).expect("the client is connected");
         let node = &mut self.nodes[shard];
-        node.sockets.get_mut(&id).expect("it is connected").input.extend(bytes);
+        node.sockets.get_mut(&id).expect("the client is connected").input.extend(bytes);
         node.readable.push(id);
         self.set_rules(rules);
     }
 
     /// The client sends a packet of 5.0.
-    pub(crate) fn say(&mut self, client: Client, packet: &Packet<'_>) {
-        self.say_in(ProtocolVersion::V5, client, packet);
+    pub(crate) fn send(&mut self, client: Client, packet: &Packet<'_>) {
+        self.send_in_version(ProtocolVersion::V5, client, packet);
     }
 
-    pub(crate) fn say_in(&mut self, version: ProtocolVersion, client: Client, packet: &Packet<'_>) {
+    pub(crate) fn send_in_version(&mut self, version: ProtocolVersion, client: Client, packet: &Packet<'_>) {
         let mut bytes = Vec::new();
-        packet.append_to(version, &mut bytes).expect("a packet that can be said");
-        self.say_bytes(client, &bytes);
+        packet.append_to(version, &mut bytes).expect("a valid packet");
+        self.send_bytes(client, &bytes);
     }
 
-    /// The question that has been asked of a client.
-    pub(crate) fn question(&mut self, client: Client) -> Option<AuthRequest> {
+    /// Takes the authentication request of a client.
+    pub(crate) fn auth_request(&mut self, client: Client) -> Option<AuthRequest> {
         self.nodes.iter_mut().find_map(|node| {
-            let at = node.questions.iter().position(|(asked, _)| *asked == client)?;
-            Some(node.questions.remove(at).1)
+            let at = node.auth_requests.iter().position(|(owner, _)| *owner == client)?;
+            Some(node.auth_requests.remove(at).1)
         })
     }
 
-    pub(crate) fn apply_auth_decision(&mut self, client: Client, verdict: AuthDecision) {
+    pub(crate) fn apply_auth_decision(&mut self, client: Client, decision: AuthDecision) {
         if let Some((shard, id)) = self.find(client) {
-            self.shards[shard].apply_auth_decision(id, verdict, self.now_ms);
+            self.shards[shard].apply_auth_decision(id, decision, self.now_ms);
         }
         self.run();
     }
 
-    /// The client is let in, and the rules change in the midst of what comes of it.
+    /// Accepts the client, and changes the rules one turn later.
     pub(crate) fn admit_and_change(&mut self, client: Client, user: &str, rules: &str) {
-        let (shard, id) = self.find(client).expect("it is connected");
-        let verdict = AuthDecision::Admitted { identity: Arc::new(identity(user)), data: None };
-        self.shards[shard].apply_auth_decision(id, verdict, self.now_ms);
+        let (shard, id) = self.find(client).expect("the client is connected");
+        let decision = AuthDecision::Admitted { identity: Arc::new(identity(user)), data: None };
+        self.shards[shard].apply_auth_decision(id, decision, self.now_ms);
         let _ = turn(&mut self.shards[shard], &mut self.nodes[shard], self.now_ms);
         self.set_rules(rules);
     }
 
-    /// The client says something, and the rules change one turn later.
-    pub(crate) fn say_and_change(&mut self, client: Client, packet: &Packet<'_>, rules: &str) {
-        let (shard, id) = self.find(client).expect("it is connected");
-        let socket = self.nodes[shard].sockets.get_mut(&id).expect("it is connected");
-        packet.append_to(ProtocolVersion::V5, &mut socket.input).expect("a packet that can be said");
+    /// Sends a packet of the client, and changes the rules one turn later.
+    pub(crate) fn send_and_change(&mut self, client: Client, packet: &Packet<'_>, rules: &str) {
+        let (shard, id) = self.find(client).expect("the client is connected");
+        let socket = self.nodes[shard].sockets.get_mut(&id).expect("the client is connected");
+        packet.append_to(ProtocolVersion::V5, &mut socket.input).expect("a valid packet");
         self.nodes[shard].readable.push(id);
         let _ = turn(&mut self.shards[shard], &mut self.nodes[shard], self.now_ms);
         self.set_rules(rules);
     }
 
-    /// The client is let in as this user.
+    /// Accepts the client as this user.
     pub(crate) fn admit(&mut self, client: Client, user: &str) {
         self.apply_auth_decision(client, AuthDecision::Admitted { identity: Arc::new(identity(user)), data: None });
     }
 
-    /// What the client has received and not looked at yet, as `look` shows it.
-    pub(crate) fn heard<T>(
+    /// Takes the packets that the client has received, mapped by `map`.
+    pub(crate) fn received<T>(
         &mut self,
         version: ProtocolVersion,
         client: Client,
-        look: impl Fn(&Packet<'_>) -> T,
+        map: impl Fn(&Packet<'_>) -> T,
     ) -> Vec<T> {
         let Some(socket) = self.socket(client) else { return Vec::new() };
         let bytes = std::mem::take(&mut socket.output);
@@ -224,13 +224,13 @@ impl World {
         while !rest.is_empty() {
             let (packet, length) =
                 decode(rest, &DecodeOptions { version, max_packet_size: 1 << 20 }).expect("whole packets");
-            seen.push(look(&packet));
+            seen.push(map(&packet));
             rest = &rest[length..];
         }
         seen
     }
 
-    pub(crate) fn heard_bytes(&mut self, client: Client) -> Vec<u8> {
+    pub(crate) fn received_bytes(&mut self, client: Client) -> Vec<u8> {
         self.socket(client).map(|socket| std::mem::take(&mut socket.output)).unwrap_or_default()
     }
 
@@ -244,7 +244,7 @@ impl World {
         self.nodes.iter().any(|node| node.closed.iter().any(|socket| socket.client == client))
     }
 
-    /// The shard on which the client's connection is.
+    /// The shard of the client's connection.
     pub(crate) fn shard_of(&self, client: Client) -> Option<usize> {
         self.find(client).map(|(shard, _)| shard)
     }
@@ -253,7 +253,7 @@ impl World {
         self.shards[shard].counters()
     }
 
-    /// The network of a client fails.
+    /// Breaks the connection of a client.
     pub(crate) fn lose(&mut self, client: Client) {
         if let Some((shard, id)) = self.find(client) {
             self.shards[shard].connection_lost(id, self.now_ms);
@@ -267,14 +267,14 @@ impl World {
         self.run();
     }
 
-    /// What the account of memory has for clients.
+    /// The bytes that are charged for clients.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.shards[0].held_bytes()
     }
 
-    /// All turns until all shards sleep.
+    /// Runs turns until all shards sleep.
     pub(crate) fn run(&mut self) {
-        for _ in 0..DISPATCHES_MAX {
+        for _ in 0..TURNS_MAX {
             let mut is_busy = false;
             self.turns += 1;
             for at in 0..self.shards.len() {
@@ -285,7 +285,7 @@ impl World {
                     is_busy = true;
                 }
                 for (to, socket) in std::mem::take(&mut self.nodes[at].moved) {
-                    self.nodes[usize::from(to.0)].fresh.push(socket);
+                    self.nodes[usize::from(to.0)].accepted.push(socket);
                     is_busy = true;
                 }
             }
@@ -293,7 +293,7 @@ impl World {
                 return;
             }
         }
-        panic!("the shards do not come to rest");
+        panic!("a shard is busy after {TURNS_MAX} turns");
     }
 
     fn find(&self, client: Client) -> Option<(usize, ConnectionId)> {
@@ -312,11 +312,11 @@ impl World {
 }
 
 pub(crate) fn policy(rules: &str) -> Arc<Policy> {
-    Arc::new(Policy::parse("access.toml", rules).expect("good rules"))
+    Arc::new(Policy::parse("access.toml", rules).expect("valid rules"))
 }
 
 pub(crate) fn identity(user: &str) -> Identity {
-    Identity { user: Some(user.into()), ..Identity::anonymous("desk".into()) }
+    Identity { user: Some(user.into()), ..Identity::anonymous("test".into()) }
 }
 
 impl Node {
@@ -344,10 +344,10 @@ impl Io<Volatile> for Node {
     }
 
     fn adopt(&mut self, shard: &mut Shard<Volatile>) -> bool {
-        let Some(mut socket) = self.fresh.pop() else { return false };
-        let id = shard.accept(self.now_ms).expect("there is room");
-        if let Some(standing) = socket.standing.take() {
-            shard.adopt_auth_state(id, standing);
+        let Some(mut socket) = self.accepted.pop() else { return false };
+        let id = shard.accept(self.now_ms).expect("the connection is accepted");
+        if let Some(auth_state) = socket.auth_state.take() {
+            shard.adopt_auth_state(id, auth_state);
         }
         self.sockets.insert(id, socket);
         self.feed(shard, id);
@@ -370,8 +370,8 @@ impl Io<Volatile> for Node {
     fn accept(&mut self, _: &mut Shard<Volatile>) {}
 
     fn run_commands(&mut self, shard: &mut Shard<Volatile>) {
-        if let Some(order) = self.order.take() {
-            order(self, shard);
+        if let Some(command) = self.command.take() {
+            command(self, shard);
         }
     }
 
@@ -380,7 +380,7 @@ impl Io<Volatile> for Node {
             Action::Close(id) | Action::Drop(id) => self.close(shard, id),
             Action::Move(id, to) => {
                 if let Some(mut socket) = self.sockets.remove(&id) {
-                    socket.standing = shard.release_auth_state(id);
+                    socket.auth_state = shard.release_auth_state(id);
                     self.moved.push((to, socket));
                 }
                 shard.connection_closed(id);
@@ -388,8 +388,8 @@ impl Io<Volatile> for Node {
             Action::Resume(id) => self.feed(shard, id),
             Action::ReadFirst(_, then) => self.feed(shard, then),
             Action::Ask(id) => {
-                if let (Some(question), Some(socket)) = (shard.take_auth_request(id), self.sockets.get(&id)) {
-                    self.questions.push((socket.client, question));
+                if let (Some(auth_request), Some(socket)) = (shard.take_auth_request(id), self.sockets.get(&id)) {
+                    self.auth_requests.push((socket.client, auth_request));
                 }
             }
         }
@@ -411,7 +411,7 @@ impl Io<Volatile> for Node {
     }
 
     fn end_turn(&mut self, _: &mut Shard<Volatile>) -> NextTurn {
-        if self.fresh.is_empty() && self.batches.is_empty() { NextTurn::Until(None) } else { NextTurn::Busy }
+        if self.accepted.is_empty() && self.batches.is_empty() { NextTurn::Until(None) } else { NextTurn::Busy }
     }
 
     fn has_room_or_arm_waker(&mut self, _: ShardIndex) -> bool {

@@ -1,5 +1,6 @@
-//! One turn of a simulated thread. It does what a reactor does, but for what is left to choices: how much is read and written,
-//! what is left for later, and what other threads do meanwhile.
+//! One turn of a simulated thread.
+//!
+//! It does what a reactor does, but choices decide how much is read and written, what is delayed, and what other threads do meanwhile.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -12,33 +13,33 @@ use super::choices::Choices;
 use super::network::Network;
 use super::socket::SocketId;
 
-/// How long a client may take to read the last bytes of a connection that the broker ends.
+/// How long a client has to read the last bytes of a connection that the broker closes.
 const DRAIN_MS: u64 = 2_000;
 
 pub(super) struct SimulatedIo<'a, M: Mode, C> {
     network: &'a mut Network,
-    /// The shards before this one and behind it, which may make turns meanwhile; empty in such a turn.
+    /// The shards before and after this one, which can run turns meanwhile; empty during such a turn.
     others: [&'a mut [Shard<M>]; 2],
-    /// Whose turn it is.
-    own: usize,
+    /// The shard whose turn it is.
+    current: usize,
     choices: &'a mut C,
-    /// Sockets that were listed when the turn began and have not been read from.
+    /// The number of sockets that were listed when the turn began and that are not read yet.
     reads_left: usize,
 }
 
-/// A turn of shard `own`. False where it sleeps.
+/// Runs a turn of shard `current`. Returns false if it sleeps.
 pub(super) fn run_turn<M: Mode, C: Choices>(
     network: &mut Network,
     shards: &mut [Shard<M>],
-    own: usize,
+    current: usize,
     choices: &mut C,
 ) -> bool {
-    if network.is_asleep(own) {
+    if network.is_asleep(current) {
         return false;
     }
-    let (before, rest) = shards.split_at_mut(own);
-    let Some((shard, behind)) = rest.split_first_mut() else { return false };
-    SimulatedIo::new(network, [before, behind], own, choices).make(shard);
+    let (before, rest) = shards.split_at_mut(current);
+    let Some((shard, after)) = rest.split_first_mut() else { return false };
+    SimulatedIo::new(network, [before, after], current, choices).run(shard);
     true
 }
 
@@ -46,80 +47,80 @@ impl<'a, M: Mode, C: Choices> SimulatedIo<'a, M, C> {
     fn new(
         network: &'a mut Network,
         others: [&'a mut [Shard<M>]; 2],
-        own: usize,
+        current: usize,
         choices: &'a mut C,
     ) -> SimulatedIo<'a, M, C> {
-        let reads_left = network.nodes[own].readable.len();
-        SimulatedIo { network, others, own, choices, reads_left }
+        let reads_left = network.threads[current].readable.len();
+        SimulatedIo { network, others, current, choices, reads_left }
     }
 
-    fn make(mut self, shard: &mut Shard<M>) {
+    fn run(mut self, shard: &mut Shard<M>) {
         let now_ms = self.network.now_ms;
         if let NextTurn::Until(at_ms) = turn(shard, &mut self, now_ms) {
-            self.network.sleep(self.own, at_ms);
+            self.network.sleep(self.current, at_ms);
         }
     }
 
-    /// While this shard is in the midst of its turn, another one may make a whole turn.
+    /// Lets another shard run a whole turn during this one.
     fn run_other_turn(&mut self, other: usize) {
-        let [before, behind] = &mut self.others;
-        let at = other.checked_sub(self.own + 1);
-        let shard = at.map_or_else(|| before.get_mut(other), |at| behind.get_mut(at));
+        let [before, after] = &mut self.others;
+        let at = other.checked_sub(self.current + 1);
+        let shard = at.map_or_else(|| before.get_mut(other), |at| after.get_mut(at));
         if let Some(shard) = shard
             && self.network.interleaves
             && !self.network.is_asleep(other)
             && self.choices.chance(10)
         {
-            SimulatedIo::new(self.network, [&mut [], &mut []], other, self.choices).make(shard);
+            SimulatedIo::new(self.network, [&mut [], &mut []], other, self.choices).run(shard);
         }
     }
 
     fn others(&self) -> impl Iterator<Item = usize> + use<M, C> {
-        let (own, count) = (self.own, self.network.nodes.len());
-        (0..count).filter(move |other| *other != own)
+        let (current, count) = (self.current, self.network.threads.len());
+        (0..count).filter(move |other| *other != current)
     }
 
-    /// While this shard is in the midst of its turn, another one that is awake may take what is for it.
+    /// Lets another shard that is awake receive its batches during this turn.
     fn receive_on_other(&mut self, to: usize) {
         if self.network.is_asleep(to) || !self.choices.chance(40) {
             return;
         }
-        let way = &mut self.network.channels[self.own][to];
-        let count = self.choices.below(way.batches.items.len() + 1);
-        way.in_hand.extend(way.batches.items.drain(..count));
-        self.network.notify_room(self.own, to);
+        let channel = &mut self.network.channels[self.current][to];
+        let count = self.choices.below(channel.batches.items.len() + 1);
+        channel.received.extend(channel.batches.items.drain(..count));
+        self.network.notify_room(self.current, to);
     }
 
-    /// While this shard is in the midst of its turn, the store may answer it or another one. Who is awake is not woken.
+    /// Lets the store answer a shard during this turn. The current shard needs no wake-up.
     fn run_store(&mut self) {
-        let Some(store) = self.network.cold.as_ref().filter(|_| self.choices.chance(20)) else { return };
+        let Some(store) = self.network.spill_store.as_ref().filter(|_| self.choices.chance(20)) else { return };
         if let Some(shard) = store.serve(self.choices) {
             self.network.progress += 1;
-            if shard != self.own {
+            if shard != self.current {
                 self.network.wake(shard);
             }
         }
     }
 
-    fn admit(&mut self, shard: &mut Shard<M>, id: SocketId) {
+    fn accept_socket(&mut self, shard: &mut Shard<M>, id: SocketId) {
         self.network.progress += 1;
         match shard.accept(self.network.now_ms) {
             Some(connection) => {
-                self.network.sockets[id.0].place = Some((self.own, connection));
-                self.network.nodes[self.own].owners.insert(connection, id);
-                self.network.list_readable(self.own, id);
+                self.network.sockets[id.0].place = Some((self.current, connection));
+                self.network.threads[self.current].owners.insert(connection, id);
+                self.network.list_readable(self.current, id);
             }
             None => self.network.sockets[id.0].closed_at_ms = Some(self.network.now_ms),
         }
     }
 
-    /// The connection here whose socket this is.
+    /// The connection of a socket, if it is on this shard.
     fn connection(&self, id: SocketId) -> Option<ConnectionId> {
-        self.network.sockets[id.0].place.filter(|(shard, _)| *shard == self.own).map(|(_, connection)| connection)
+        self.network.sockets[id.0].place.filter(|(shard, _)| *shard == self.current).map(|(_, connection)| connection)
     }
 
     fn socket(&self, connection: ConnectionId) -> Option<SocketId> {
-        self.network.nodes[self.own].owners.get(&connection).copied()
+        self.network.threads[self.current].owners.get(&connection).copied()
     }
 
     fn read_from(&mut self, shard: &mut Shard<M>, id: SocketId) {
@@ -129,12 +130,12 @@ impl<'a, M: Mode, C: Choices> SimulatedIo<'a, M, C> {
         if is_draining {
             socket.inbound.clear();
         } else if shard.is_reading_paused(connection) && !shard.should_read_ahead(connection, &socket.rest) {
-            // It is listed again when it is heard again.
+            // Resuming lists it again.
             return;
         }
         let available = socket.inbound.len();
         if available > 0 {
-            // Often all, sometimes nothing, otherwise cut anywhere.
+            // Mostly all bytes, sometimes none, otherwise a random part.
             let count = match self.choices.below(8) {
                 0 => 0,
                 1 => self.choices.below(available.min(8) + 1),
@@ -149,7 +150,7 @@ impl<'a, M: Mode, C: Choices> SimulatedIo<'a, M, C> {
         }
         let socket = &self.network.sockets[id.0];
         if !socket.inbound.is_empty() {
-            self.network.list_readable(self.own, id);
+            self.network.list_readable(self.current, id);
         } else if socket.broken
             || (socket.finished
                 && (is_draining
@@ -160,7 +161,7 @@ impl<'a, M: Mode, C: Choices> SimulatedIo<'a, M, C> {
         }
     }
 
-    /// Brings the engine what is kept of a connection and `count` bytes more.
+    /// Passes the unconsumed bytes of a connection and `count` more to the engine.
     fn consume(&mut self, shard: &mut Shard<M>, id: SocketId, count: usize, headroom: usize) {
         let Some(connection) = self.connection(id) else { return };
         let socket = &mut self.network.sockets[id.0];
@@ -175,14 +176,14 @@ impl<'a, M: Mode, C: Choices> SimulatedIo<'a, M, C> {
         let range = headroom..bytes.len();
         let chunk = Chunk::from(bytes);
         let consumed = shard.receive(connection, &chunk, range.clone(), self.network.now_ms);
-        assert!(consumed <= range.len(), "no more is consumed than was brought");
+        assert!(consumed <= range.len(), "the engine consumed {consumed} of {} bytes", range.len());
         self.network.progress += consumed as u64;
         let mut rest = chunk.bytes()[range.start + consumed..].to_vec();
         if (had_rest || !rest.is_empty()) && !shard.can_buffer_input(connection, &rest, rest.len()) {
             rest.clear();
         }
         self.network.sockets[id.0].rest = rest;
-        self.network.nodes[self.own].chunks.push(chunk);
+        self.network.threads[self.current].chunks.push(chunk);
     }
 
     fn lose(&mut self, shard: &mut Shard<M>, id: SocketId) {
@@ -199,28 +200,28 @@ impl<'a, M: Mode, C: Choices> SimulatedIo<'a, M, C> {
 
     /// Closes the socket.
     fn remove(&mut self, id: SocketId) -> Option<ConnectionId> {
-        let connection = self.take_out(id)?;
+        let connection = self.detach(id)?;
         self.network.sockets[id.0].closed_at_ms = Some(self.network.now_ms);
         Some(connection)
     }
 
-    fn take_out(&mut self, id: SocketId) -> Option<ConnectionId> {
+    fn detach(&mut self, id: SocketId) -> Option<ConnectionId> {
         let connection = self.connection(id)?;
         self.network.progress += 1;
         let socket = &mut self.network.sockets[id.0];
         (socket.place, socket.listed) = (None, false);
-        self.network.nodes[self.own].owners.remove(&connection);
+        self.network.threads[self.current].owners.remove(&connection);
         Some(connection)
     }
 
-    /// Puts connections on their way as far as there is room.
+    /// Sends moving connections while the channel has free slots.
     fn send_moves(&mut self, to: usize) {
-        let way = &mut self.network.channels[self.own][to];
+        let channel = &mut self.network.channels[self.current][to];
         let mut wakes = false;
-        while way.adoptions.room() > 0
-            && let Some(id) = way.moves.pop_front()
+        while channel.adoptions.room() > 0
+            && let Some(id) = channel.moves.pop_front()
         {
-            way.adoptions.push(id);
+            channel.adoptions.push(id);
             self.network.progress += 1;
             wakes = true;
         }
@@ -234,19 +235,19 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
     fn room(&mut self, to: ShardIndex) -> usize {
         let to = usize::from(to.0);
         self.receive_on_other(to);
-        self.network.channels[self.own][to].batches.room()
+        self.network.channels[self.current][to].batches.room()
     }
 
     fn adopt(&mut self, shard: &mut Shard<M>) -> bool {
         for from in self.others() {
-            let adoptions = &mut self.network.channels[from][self.own].adoptions;
+            let adoptions = &mut self.network.channels[from][self.current].adoptions;
             if adoptions.items.is_empty() || self.choices.chance(20) {
                 continue;
             }
             let id = adoptions.items.pop_front();
-            self.network.notify_room(from, self.own);
+            self.network.notify_room(from, self.current);
             if let Some(id) = id {
-                self.admit(shard, id);
+                self.accept_socket(shard, id);
                 self.consume(shard, id, 0, 0);
                 return true;
             }
@@ -255,17 +256,17 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
     }
 
     fn next_batch(&mut self, from: ShardIndex) -> Option<Batch> {
-        let way = &mut self.network.channels[usize::from(from.0)][self.own];
-        let is_there = !way.in_hand.is_empty() || !way.batches.items.is_empty();
-        if !is_there || self.choices.chance(20) {
+        let channel = &mut self.network.channels[usize::from(from.0)][self.current];
+        let has_batch = !channel.received.is_empty() || !channel.batches.items.is_empty();
+        if !has_batch || self.choices.chance(20) {
             return None;
         }
         self.network.progress += 1;
-        way.in_hand.pop_front().or_else(|| way.batches.items.pop_front())
+        channel.received.pop_front().or_else(|| channel.batches.items.pop_front())
     }
 
     fn batches_taken(&mut self, from: ShardIndex) {
-        self.network.notify_room(usize::from(from.0), self.own);
+        self.network.notify_room(usize::from(from.0), self.current);
     }
 
     fn read(&mut self, shard: &mut Shard<M>) -> bool {
@@ -273,7 +274,7 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
             return false;
         }
         self.reads_left -= 1;
-        let Some(id) = self.network.nodes[self.own].readable.pop_front() else { return false };
+        let Some(id) = self.network.threads[self.current].readable.pop_front() else { return false };
         if self.connection(id).is_some() {
             self.network.sockets[id.0].listed = false;
             self.read_from(shard, id);
@@ -282,13 +283,13 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
     }
 
     fn accept(&mut self, shard: &mut Shard<M>) {
-        while let Some(id) = self.network.nodes[self.own].arriving.pop_front() {
-            self.admit(shard, id);
+        while let Some(id) = self.network.threads[self.current].arriving.pop_front() {
+            self.accept_socket(shard, id);
         }
     }
 
     fn run_commands(&mut self, shard: &mut Shard<M>) {
-        while let Some(event) = self.network.nodes[self.own].events.pop_front() {
+        while let Some(event) = self.network.threads[self.current].events.pop_front() {
             self.network.progress += 1;
             shard.handle_event(event, self.network.now_ms);
         }
@@ -300,7 +301,7 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
 
     fn send_requests(&mut self, requests: &mut VecDeque<ClusterRequest>) {
         self.network.progress += requests.len() as u64;
-        self.network.nodes[self.own].requests.append(requests);
+        self.network.threads[self.current].requests.append(requests);
     }
 
     fn perform(&mut self, shard: &mut Shard<M>, action: Action) {
@@ -319,19 +320,19 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
             }
             Action::Move(connection, to) => {
                 if let Some(id) = self.socket(connection) {
-                    self.take_out(id);
+                    self.detach(id);
                     shard.connection_closed(connection);
-                    self.network.channels[self.own][usize::from(to.0)].moves.push_back(id);
+                    self.network.channels[self.current][usize::from(to.0)].moves.push_back(id);
                     self.send_moves(usize::from(to.0));
                 }
             }
             Action::Resume(connection) => {
                 if let Some(id) = self.socket(connection) {
                     self.consume(shard, id, 0, 3);
-                    self.network.list_readable(self.own, id);
+                    self.network.list_readable(self.current, id);
                 }
             }
-            // Nobody is asked here.
+            // The simulation has no authentication.
             Action::Ask(_) => {}
             Action::ReadFirst(first, then) => {
                 if let Some(id) = self.socket(first)
@@ -351,7 +352,7 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
         let to = usize::from(to.0);
         for batch in batches {
             self.network.progress += 1;
-            self.network.channels[self.own][to].batches.push(batch);
+            self.network.channels[self.current][to].batches.push(batch);
         }
         self.network.wake(to);
         self.run_other_turn(to);
@@ -359,9 +360,9 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
 
     fn write_ready(&mut self, shard: &mut Shard<M>) {
         self.run_store();
-        for id in std::mem::take(&mut self.network.nodes[self.own].writable) {
+        for id in std::mem::take(&mut self.network.threads[self.current].writable) {
             if self.choices.chance(10) {
-                self.network.nodes[self.own].writable.push(id);
+                self.network.threads[self.current].writable.push(id);
                 continue;
             }
             if let Some(connection) = self.connection(id) {
@@ -391,13 +392,16 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
                 }
             }
             if let Some(single) = output.single() {
-                assert_eq!(single.len(), pending, "one piece is all there is");
+                assert_eq!(single.len(), pending, "a single slice is not the whole output");
                 assert!(
                     socket.broken || socket.is_abandoned || single.starts_with(&socket.outbound[before..]),
-                    "both views agree"
+                    "the single slice differs from the slices"
                 );
             }
-            assert!(written <= pending && (written > 0 || pending == 0 || room == 0), "what is pending can be had");
+            assert!(
+                written <= pending && (written > 0 || pending == 0 || room == 0),
+                "{written} of {pending} bytes were written"
+            );
             self.network.progress += written as u64;
             let more = shard.sent(connection, written, self.network.now_ms);
             if !more {
@@ -406,7 +410,7 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
             socket.write_waits = socket.room() == 0;
         }
         let written = std::mem::take(&mut socket.outbound);
-        self.network.note_sent(2 * id.0 as u64 + 1, &written[all_before..]);
+        self.network.record_sent(2 * id.0 as u64 + 1, &written[all_before..]);
         let socket = &mut self.network.sockets[id.0];
         socket.outbound = written;
         if socket.write_waits {
@@ -417,7 +421,7 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
     }
 
     fn end_turn(&mut self, shard: &mut Shard<M>) -> NextTurn {
-        let mut drained: Vec<(u64, SocketId)> = self.network.nodes[self.own]
+        let mut drained: Vec<(u64, SocketId)> = self.network.threads[self.current]
             .owners
             .values()
             .filter_map(|id| Some((self.network.sockets[id.0].draining_until_ms?, *id)))
@@ -430,22 +434,22 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
         let mut is_busy = false;
         for other in self.others() {
             self.send_moves(other);
-            let outgoing = &mut self.network.channels[self.own][other];
+            let outgoing = &mut self.network.channels[self.current][other];
             is_busy |= !outgoing.moves.is_empty() && outgoing.adoptions.has_room_or_waits();
-            let incoming = &self.network.channels[other][self.own];
-            let has_batches = !incoming.in_hand.is_empty() || !incoming.batches.items.is_empty();
+            let incoming = &self.network.channels[other][self.current];
+            let has_batches = !incoming.received.is_empty() || !incoming.batches.items.is_empty();
             is_busy |= has_batches && shard.accepts_batches();
             is_busy |= !incoming.adoptions.items.is_empty();
         }
-        let node = &mut self.network.nodes[self.own];
-        node.chunks.retain_mut(|chunk| chunk.get_mut().is_none());
-        if is_busy || !node.readable.is_empty() || !node.writable.is_empty() || !node.arriving.is_empty() {
+        let thread = &mut self.network.threads[self.current];
+        thread.chunks.retain_mut(|chunk| chunk.get_mut().is_none());
+        if is_busy || !thread.readable.is_empty() || !thread.writable.is_empty() || !thread.arriving.is_empty() {
             return NextTurn::Busy;
         }
         NextTurn::Until(drained.iter().map(|(until_ms, _)| *until_ms).filter(|until_ms| *until_ms > now_ms).min())
     }
 
     fn has_room_or_arm_waker(&mut self, to: ShardIndex) -> bool {
-        self.network.channels[self.own][usize::from(to.0)].batches.has_room_or_waits()
+        self.network.channels[self.current][usize::from(to.0)].batches.has_room_or_waits()
     }
 }

@@ -1,4 +1,4 @@
-//! Messages that leave memory and come back later: order is kept and nothing is lost, whatever the disk does.
+//! Messages that are spilled and loaded again: their order is kept and none is lost, even if the disk fails.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,20 +13,20 @@ use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
 
 use crate::ledger::Request;
 use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};
-use crate::random_clients::{Named, seeds};
+use crate::random_clients::{SeedReporter, seeds};
 use crate::support::{Choices, NoDelays, Random, SimulatedBroker, SocketId};
 use crate::world::{Plan, RETAINED, World, returning, settings};
 
-/// A log that is always safe, unless it stalls, and keeps nothing in memory, as its disk has it.
+/// A journal whose records are durable at once, unless it stalls. It holds no messages in memory.
 pub(crate) struct PromptLog {
     sessions: Rc<Cell<u64>>,
     ended: u64,
-    /// It is safe up to here, where it stalls.
+    /// While it stalls, it is durable up to this position.
     stalls_at: Rc<Cell<Option<u64>>>,
 }
 
 impl PromptLog {
-    pub(crate) fn of_all_shards() -> impl FnMut(usize) -> PromptLog {
+    pub(crate) fn for_all_shards() -> impl FnMut(usize) -> PromptLog {
         PromptLog::stalling(Rc::default())
     }
 
@@ -48,7 +48,7 @@ impl Journal for PromptLog {
         if let Record::Changed { change, .. } = record {
             use tautwire_session::Change::{Queued, Started};
             if let Queued(delivery) | Started(delivery) = change {
-                assert!(delivery.message.loaded().is_some(), "what is written down is in memory");
+                assert!(delivery.message.loaded().is_some(), "a recorded message is spilled");
             }
         }
         LogPosition(self.ended + 1)
@@ -86,27 +86,27 @@ fn plan(random: &mut Random) -> Plan {
 fn what_leaves_memory_arrives_as_promised() {
     let (mut written, mut read) = (0, 0);
     for seed in seeds() {
-        let _named = Named(seed);
+        let _reporter = SeedReporter(seed);
         let mut random = Random::new(!seed);
         let settings = Settings { spill_threshold_bytes: random.pick(&[0, 0, 5_000, 50_000]), ..settings(&mut random) };
         let plan = plan(&mut random);
-        let mut world = World::new(seed, plan.clone(), settings, PromptLog::of_all_shards());
+        let mut world = World::new(seed, plan.clone(), settings, PromptLog::for_all_shards());
         let store = world.broker.connect_spill_store();
-        world.run().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
+        world.run().unwrap_or_else(|error| panic!("{plan:?}: {error}"));
         let counts = store.counts();
         (written, read) = (written + counts.1, read + counts.2);
         assert_eq!(world.broker.totals().spill_lost, 0);
     }
     if seeds().count() >= 200 {
-        assert!(written > 1_000 && read > 1_000, "{written} were written and {read} read");
+        assert!(written > 1_000 && read > 1_000, "{written} messages were written and {read} were read");
     }
 }
 
-/// Reading and writing fail now and then. Who needs what cannot be read waits, and gets it when the disk is well again.
+/// Reads and writes sometimes fail. A client waits for an unreadable message and receives it when the disk works again.
 #[test]
 fn a_disk_that_fails_for_a_while_loses_nothing() {
     for seed in seeds() {
-        let _named = Named(seed);
+        let _reporter = SeedReporter(seed);
         let mut random = Random::new(!seed ^ 0xFA17);
         let settings = Settings {
             spill_threshold_bytes: random.pick(&[0, 5_000]),
@@ -116,7 +116,7 @@ fn a_disk_that_fails_for_a_while_loses_nothing() {
             ..settings(&mut random)
         };
         let plan = plan(&mut random);
-        let mut world = World::new(seed, plan.clone(), settings, PromptLog::of_all_shards());
+        let mut world = World::new(seed, plan.clone(), settings, PromptLog::for_all_shards());
         let store = world.broker.connect_spill_store();
         for _ in 0..plan.steps {
             if random.chance(3) {
@@ -127,20 +127,20 @@ fn a_disk_that_fails_for_a_while_loses_nothing() {
                     flipping: random.chance(30),
                 });
             }
-            world.step().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
+            world.step().unwrap_or_else(|error| panic!("{plan:?}: {error}"));
         }
         store.set_faults(Faults::default());
-        // What has failed is tried again each second, and some of it is only come to then.
+        // Failed operations are retried each second, and others wait for them.
         for _ in 0..20 {
             world.broker.advance(2_000);
-            world.exchange_all().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
+            world.exchange_all().unwrap_or_else(|error| panic!("{plan:?}: {error}"));
         }
-        world.finish().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
+        world.finish().unwrap_or_else(|error| panic!("{plan:?}: {error}"));
         assert_eq!(world.broker.totals().spill_lost, 0);
     }
 }
 
-/// Clients that read and do not acknowledge, with a window for everything or for one message, so that the rest waits.
+/// The clients read and do not acknowledge. Their Receive Maximum is large, or 1, so that the other messages are queued.
 #[test]
 fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
     const CLIENTS: usize = 20;
@@ -152,13 +152,13 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
     {
         let settings =
             Settings { sys_interval_s: 0, spill_threshold_bytes: SPILL_THRESHOLD_BYTES, ..Settings::default() };
-        let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::of_all_shards());
+        let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::for_all_shards());
         broker.connect_spill_store();
         let connect = |broker: &mut SimulatedBroker<PromptLog>, number: usize, receive_maximum| {
             let socket = broker.connect(0, 1 << 30);
-            let terms =
+            let options =
                 ConnectOptions { expiry_interval_s: 3_600, receive_maximum: Some(receive_maximum), ..returning() };
-            broker.send(socket, &connect_bytes(&number.to_string(), ProtocolVersion::V5, &terms, None));
+            broker.send(socket, &connect_bytes(&number.to_string(), ProtocolVersion::V5, &options, None));
             socket
         };
         let slow: Vec<SocketId> = (0..CLIENTS).map(|number| connect(&mut broker, number, receive_maximum)).collect();
@@ -201,10 +201,10 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
             broker.wake_all();
             broker.settle(&mut NoDelays);
         }
-        let hot_bytes = broker.memory().held(Kind::Message);
+        let loaded_bytes = broker.memory().held(Kind::Message);
         assert!(
-            hot_bytes <= SPILL_THRESHOLD_BYTES as u64 + 2 * PAYLOAD_BYTES as u64,
-            "{hot_bytes} of {qos:?}, {receive_maximum}"
+            loaded_bytes <= SPILL_THRESHOLD_BYTES as u64 + 2 * PAYLOAD_BYTES as u64,
+            "{loaded_bytes} bytes of {qos:?} are in memory, Receive Maximum {receive_maximum}"
         );
         for number in 0..CLIENTS {
             let back = connect(&mut broker, number, 65_535);
@@ -220,7 +220,7 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
     }
 }
 
-/// However many messages are retained: those that come are not looked for among them.
+/// New retained messages are spilled at once, however many others there are.
 #[test]
 fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     const SMALL: usize = 50_000;
@@ -229,7 +229,7 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     const SPILL_THRESHOLD_BYTES: usize = 4 << 20;
     let settings = Settings { sys_interval_s: 0, spill_threshold_bytes: SPILL_THRESHOLD_BYTES, ..Settings::default() };
     let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
-    let mut broker = SimulatedBroker::new(1, settings, limits, PromptLog::of_all_shards());
+    let mut broker = SimulatedBroker::new(1, settings, limits, PromptLog::for_all_shards());
     let store = broker.connect_spill_store();
     let socket = broker.connect(0, 1 << 30);
     broker.send(socket, &connect_bytes("p", ProtocolVersion::V5, &returning(), None));
@@ -240,12 +240,12 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
         publish.append_to(ProtocolVersion::V5, &mut bytes).expect("a valid packet");
         broker.send(socket, &bytes);
     };
-    // Too small to leave memory.
+    // Too small to be spilled.
     (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), &[0; 80]));
     broker.settle(&mut NoDelays);
     let before = broker.exchange().retained_loaded_bytes();
     assert!(before > SPILL_THRESHOLD_BYTES as u64, "{before}");
-    // One is replaced before it has left.
+    // One is replaced before it is spilled.
     (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[1; PAYLOAD_BYTES]));
     retain(&mut broker, "z/0", &[2; PAYLOAD_BYTES]);
     for _ in 0..4 {
@@ -254,13 +254,13 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
             broker.wake(shard);
         }
     }
-    let hot_bytes = broker.exchange().retained_loaded_bytes();
-    assert!(hot_bytes <= before + PAYLOAD_BYTES as u64, "{} bytes more are in memory", hot_bytes - before);
-    let replaced = broker.exchange().retained_message("z/0").expect("it is retained");
-    assert_eq!(store.payload(replaced.spilled().expect("it has left")), [2; PAYLOAD_BYTES]);
+    let loaded_bytes = broker.exchange().retained_loaded_bytes();
+    assert!(loaded_bytes <= before + PAYLOAD_BYTES as u64, "{} more bytes are in memory", loaded_bytes - before);
+    let replaced = broker.exchange().retained_message("z/0").expect("the message is retained");
+    assert_eq!(store.payload(replaced.spilled().expect("the message is spilled")), [2; PAYLOAD_BYTES]);
     drop(replaced);
 
-    // Nothing stays of what is cleared before it has left.
+    // Messages that are cleared before they are spilled are freed.
     (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[3; PAYLOAD_BYTES]));
     (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), b""));
     (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), b""));
@@ -268,7 +268,7 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     assert_eq!((broker.exchange().retained().0, broker.memory().held(Kind::Message)), (0, 0));
 }
 
-/// Messages of QoS 2 are in the window and have not been sent while the log stalls, however long that takes.
+/// QoS 2 messages are in flight and not sent while the log stalls, however long that takes.
 #[test]
 fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
     const MESSAGES: u16 = 20;
@@ -310,7 +310,7 @@ fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
         broker.advance(1_000);
         broker.wake_all();
     }
-    assert!(broker.take(subscriber, usize::MAX).is_empty(), "nothing is sent while the log stalls");
+    assert!(broker.take(subscriber, usize::MAX).is_empty(), "a message was sent while the log stalls");
     stalls_at.set(None);
     broker.wake_all();
     broker.settle(&mut NoDelays);

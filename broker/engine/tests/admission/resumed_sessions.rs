@@ -1,8 +1,8 @@
-//! A client comes back to a session that has been granted more than its client may have now.
+//! A client resumes a session with subscriptions that the rules no longer allow.
 
 use tautwire_protocol::{ConnectReason, Packet, Property, QoS};
 
-use crate::desk::World;
+use crate::world::World;
 use crate::{V5, connack, connect, member, publish, subscribe, subscribe_at, topics};
 
 const BEFORE: &str = r##"
@@ -19,7 +19,7 @@ writer = "writer"
 
 #[test]
 fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
-    // A few are looked at at once, many over several turns.
+    // A few are checked in one turn, many over several turns.
     for filters in [2, 400] {
         let mut world = World::new(2);
         world.set_rules(BEFORE);
@@ -36,16 +36,16 @@ fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
 
         let reader = world.connection();
         let expiry = [Property::SessionExpiryInterval(3_600)];
-        world.say(reader, &Packet::Connect(connect("r", &expiry)));
+        world.send(reader, &Packet::Connect(connect("r", &expiry)));
         world.admit(reader, "reader");
-        let mut seen = world.heard(V5, reader, |packet| match packet {
+        let mut seen = world.received(V5, reader, |packet| match packet {
             Packet::Publish(publish) => publish.topic.map(|topic| topic.as_str().to_owned()),
             packet => {
                 assert_eq!(connack(packet), (true, ConnectReason::Success));
                 None
             }
         });
-        assert_eq!(seen.remove(0), None, "CONNACK comes first");
+        assert_eq!(seen.remove(0), None, "the first packet is not CONNACK");
         assert_eq!(seen, [Some("b/0".to_owned()), Some("b/1".to_owned())]);
         let dropped = (0..2).map(|shard| world.counters(shard).dropped_not_authorized.get()).sum::<u64>();
         assert_eq!(dropped, 2);
@@ -53,13 +53,13 @@ fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
         publish(&mut world, writer, "a/0", QoS::AtMostOnce, false);
         publish(&mut world, writer, "b/1", QoS::AtMostOnce, false);
         assert_eq!(topics(&mut world, reader), ["b/1"]);
-        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
-        assert_eq!(taken, filters);
+        let revoked = (0..2).map(|shard| world.counters(shard).subscriptions_revoked.get()).sum::<u64>();
+        assert_eq!(revoked, filters);
     }
 }
 
-/// The session is that of the Client Identifier, and another user may come under it. What the user of before has been sent and has not
-/// acknowledged may be nothing for it.
+/// A session belongs to a Client Identifier, which another user can use. That user may not be allowed to receive
+/// the messages that the previous user has not acknowledged.
 #[test]
 fn a_message_that_another_user_has_been_sent_is_not_sent_again_to_who_may_not_have_it() {
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
@@ -73,12 +73,12 @@ fn a_message_that_another_user_has_been_sent_is_not_sent_again_to_who_may_not_ha
             assert_eq!(topics(&mut world, reader), ["a/0"]);
             world.lose(reader);
 
-            let back = world.connection();
-            world.say(back, &Packet::Connect(connect("r", &[Property::SessionExpiryInterval(3_600)])));
-            world.admit(back, user);
-            let seen = world.heard(V5, back, |packet| match packet {
+            let resumed = world.connection();
+            world.send(resumed, &Packet::Connect(connect("r", &[Property::SessionExpiryInterval(3_600)])));
+            world.admit(resumed, user);
+            let seen = world.received(V5, resumed, |packet| match packet {
                 Packet::Publish(publish) => publish.topic.map_or(String::new(), |topic| topic.as_str().to_owned()),
-                // The client may hold the Packet Identifier, and lets go of it by this.
+                // The client may hold the Packet Identifier. PUBREL releases it.
                 Packet::PubRel(_) => String::new(),
                 packet => {
                     assert_eq!(connack(packet), (true, ConnectReason::Success));
@@ -92,7 +92,7 @@ fn a_message_that_another_user_has_been_sent_is_not_sent_again_to_who_may_not_ha
     }
 }
 
-/// Looking at many subscriptions takes some turns. What the rules say at its end counts.
+/// The check of many subscriptions takes several turns. The rules at its end count.
 #[test]
 fn rules_that_change_while_a_session_is_looked_at_count() {
     let mut world = World::new(1);
@@ -105,9 +105,9 @@ fn rules_that_change_while_a_session_is_looked_at_count() {
     let writer = member(&mut world, "w", "writer");
     let reader = world.connection();
     let expiry = [Property::SessionExpiryInterval(3_600)];
-    world.say(reader, &Packet::Connect(connect("r", &expiry)));
+    world.send(reader, &Packet::Connect(connect("r", &expiry)));
     world.admit_and_change(reader, "reader", &BEFORE.replace("[\"a/#\", \"b/#\"]", "\"b/#\""));
-    assert_eq!(world.heard(V5, reader, connack), [(true, ConnectReason::Success)]);
+    assert_eq!(world.received(V5, reader, connack), [(true, ConnectReason::Success)]);
     for topic in ["a/0", "a/3999"] {
         publish(&mut world, writer, topic, QoS::AtMostOnce, false);
     }
@@ -124,6 +124,6 @@ fn another_user_of_the_same_client_identifier_gets_what_it_may() {
     world.lose(reader);
     let writer = member(&mut world, "w", "writer");
     publish(&mut world, writer, "a/x", QoS::AtLeastOnce, false);
-    let thief = member(&mut world, "r", "writer");
-    assert!(topics(&mut world, thief).is_empty());
+    let other_user = member(&mut world, "r", "writer");
+    assert!(topics(&mut world, other_user).is_empty());
 }

@@ -1,5 +1,6 @@
-//! A session ends while it is owed many messages of a shared subscription, and the broker crashes on the way, perhaps more than once:
-//! each message that was acknowledged reaches another member, and what has QoS 2 reaches nobody twice.
+//! A session ends with many pending messages of a shared subscription, and the broker crashes meanwhile, perhaps more than once.
+//!
+//! Each acknowledged message reaches another member, and no QoS 2 message arrives twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use tautwire_session::{Change, Record, Replay, SessionNumber};
 use crate::journal::{SharedLog, SlowJournal};
 use crate::ledger::Request;
 use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};
-use crate::random_clients::{Named, seeds};
+use crate::random_clients::{SeedReporter, seeds};
 use crate::support::{Choices, Random, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
@@ -23,14 +24,14 @@ const ENDING: &str = "ending";
 /// How the session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EndCause {
-    /// Its client begins a new one.
+    /// The client connects with Clean Start.
     CleanStart,
-    /// Its client has been away for too long.
+    /// The session expires.
     Expiry,
-    /// Its client says goodbye for ever.
+    /// The client sends DISCONNECT with Session Expiry Interval 0.
     Disconnect,
-    /// It has come to end with its connection, and that is lost.
-    Loss,
+    /// The session is no longer persistent, and the connection breaks.
+    ConnectionLoss,
 }
 
 struct World {
@@ -39,10 +40,10 @@ struct World {
     random: Random,
     /// The QoS of each message of the shared subscription.
     published: Vec<QoS>,
-    /// Those that were sent to the client before its session ended.
+    /// The messages that were sent to the client before its session ended.
     sent: BTreeSet<String>,
     client: Option<SocketId>,
-    terms: ConnectOptions,
+    options: ConnectOptions,
     others: Vec<String>,
 }
 
@@ -50,31 +51,31 @@ impl World {
     fn new(seed: u64) -> World {
         let mut random = Random::new(seed ^ 0xE7D);
         let log = SharedLog::default();
-        log.become_instant();
-        let is_cold = random.chance(30);
+        log.sync_immediately();
+        let has_spill_store = random.chance(30);
         let settings = Settings {
             sys_interval_s: 0,
             in_flight_per_client: 10_000,
             receive_maximum: 65_535,
-            spill_threshold_bytes: if is_cold { 0 } else { 1 << 30 },
+            spill_threshold_bytes: if has_spill_store { 0 } else { 1 << 30 },
             shard_queue_batches: 2 + random.below(8),
             ..Settings::default()
         };
         let shards = 1 + random.below(3);
         let mut broker = SimulatedBroker::new(shards, settings, RETAINED, |shard| log.journal(shard));
-        if is_cold {
+        if has_spill_store {
             broker.connect_spill_store();
         }
-        let terms = ConnectOptions { receive_maximum: Some(1 + random.below(40) as u16), ..returning() };
+        let options = ConnectOptions { receive_maximum: Some(1 + random.below(40) as u16), ..returning() };
         let others = (0..1 + random.below(3)).map(|n| format!("other-{n}")).collect();
         let (published, sent) = (Vec::new(), BTreeSet::new());
-        World { broker, log, random, published, sent, client: None, terms, others }
+        World { broker, log, random, published, sent, client: None, options, others }
     }
 
-    fn connect(&mut self, name: &str, terms: &ConnectOptions) -> SocketId {
+    fn connect(&mut self, name: &str, options: &ConnectOptions) -> SocketId {
         let shard = self.random.below(self.broker.shards());
         let socket = self.broker.connect(shard, 1 << 30);
-        self.broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, terms, None));
+        self.broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, options, None));
         socket
     }
 
@@ -94,10 +95,10 @@ impl World {
         self.broker.settle(&mut self.random);
     }
 
-    /// The client is the only member, and is owed all that is published, with some that is for itself alone.
-    fn owe(&mut self, way: EndCause) {
-        let terms = self.terms.clone();
-        let socket = self.connect(ENDING, &terms);
+    /// Publishes messages while the client is the only member. Some of them match only the client's own subscription.
+    fn queue_messages(&mut self, cause: EndCause) {
+        let options = self.options.clone();
+        let socket = self.connect(ENDING, &options);
         self.subscribe(socket, SHARED);
         self.subscribe(socket, "own/#");
         self.settle();
@@ -105,19 +106,19 @@ impl World {
             self.broker.cut(socket);
         }
         self.publish();
-        self.note_sent(socket);
-        let comes_back = matches!(way, EndCause::Disconnect | EndCause::Loss) || self.random.chance(50);
+        self.record_sent(socket);
+        let comes_back = matches!(cause, EndCause::Disconnect | EndCause::ConnectionLoss) || self.random.chance(50);
         self.broker.cut(socket);
         self.settle();
         if comes_back {
-            let expiry_interval_s = if way == EndCause::Loss { 0 } else { terms.expiry_interval_s };
-            let socket = self.connect(ENDING, &ConnectOptions { expiry_interval_s, ..terms });
+            let expiry_interval_s = if cause == EndCause::ConnectionLoss { 0 } else { options.expiry_interval_s };
+            let socket = self.connect(ENDING, &ConnectOptions { expiry_interval_s, ..options });
             self.settle();
-            self.note_sent(socket);
+            self.record_sent(socket);
             self.client = Some(socket);
         }
         for name in self.others.clone() {
-            let socket = self.connect(&name, &for_ever());
+            let socket = self.connect(&name, &without_expiry());
             self.subscribe(socket, SHARED);
             self.settle();
             self.broker.cut(socket);
@@ -159,17 +160,17 @@ impl World {
         let answers = each_packet(&self.broker.take(publisher, usize::MAX), |packet| {
             matches!(packet, Packet::PubAck(_) | Packet::PubRec(_)).then_some(())
         });
-        assert_eq!(answers.len(), all, "all has been acknowledged");
+        assert_eq!(answers.len(), all, "some messages are not acknowledged");
         self.broker.cut(publisher);
     }
 
-    fn note_sent(&mut self, socket: SocketId) {
+    fn record_sent(&mut self, socket: SocketId) {
         let sent = payloads(&self.broker.take(socket, usize::MAX));
         self.sent.extend(sent);
     }
 
-    fn end(&mut self, way: EndCause) {
-        match way {
+    fn end(&mut self, cause: EndCause) {
+        match cause {
             EndCause::CleanStart => {
                 let socket = self.connect(ENDING, &ConnectOptions { clean_start: true, ..returning() });
                 if self.random.chance(30) {
@@ -181,27 +182,29 @@ impl World {
                     self.broker.cut(client);
                     self.settle();
                 }
-                self.broker.advance(u64::from(self.terms.expiry_interval_s) * 1_000 + 1_000);
+                self.broker.advance(u64::from(self.options.expiry_interval_s) * 1_000 + 1_000);
             }
             EndCause::Disconnect => {
                 let properties = [Property::SessionExpiryInterval(0)];
                 let properties = Properties::from_list(&properties);
                 let goodbye = Disconnect { reason: DisconnectReason::NormalDisconnection, properties };
                 let mut bytes = Vec::new();
-                Packet::Disconnect(goodbye).append_to(ProtocolVersion::V5, &mut bytes).expect("it is valid");
-                self.broker.send(self.client.expect("it is connected"), &bytes);
+                Packet::Disconnect(goodbye)
+                    .append_to(ProtocolVersion::V5, &mut bytes)
+                    .expect("our DISCONNECT is valid");
+                self.broker.send(self.client.expect("the client is connected"), &bytes);
             }
-            EndCause::Loss => self.broker.cut(self.client.expect("it is connected")),
+            EndCause::ConnectionLoss => self.broker.cut(self.client.expect("the client is connected")),
         }
     }
 
-    fn go_on_for_a_while(&mut self) {
+    fn run_some_turns(&mut self) {
         for _ in 0..self.random.below(40) {
             let shard = self.random.below(self.broker.shards());
             self.broker.turn(shard, &mut self.random);
             if self.random.chance(10) {
-                let takes_none = self.random.chance(50);
-                self.log.take_no_frames(takes_none);
+                let holds = self.random.chance(50);
+                self.log.hold_frames(holds);
                 self.broker.wake_all();
             }
             if self.random.chance(40) {
@@ -211,19 +214,19 @@ impl World {
         }
     }
 
-    /// The broker is gone, and goes on with another number of threads from what was safe. What it reads may be a snapshot.
+    /// Crashes the broker and restarts it with another number of shards from the durable records, or from a snapshot of them.
     fn crash(&mut self) {
         self.broker.cut_all_but(&[]);
         self.log.crash();
-        self.log.take_no_frames(false);
+        self.log.hold_frames(false);
         let shards = 1 + self.random.below(3);
         let log = self.log.clone();
-        let replay = if self.random.chance(50) { through_snapshot(&log.replay()) } else { log.replay() };
+        let replay = if self.random.chance(50) { replay_through_snapshot(&log.replay()) } else { log.replay() };
         self.broker.restart(shards, RETAINED, replay, |shard| log.journal(shard));
     }
 
     fn received(&mut self, name: &str) -> Vec<String> {
-        let socket = self.connect(name, &for_ever());
+        let socket = self.connect(name, &without_expiry());
         self.settle();
         payloads(&self.broker.take(socket, usize::MAX))
     }
@@ -232,8 +235,8 @@ impl World {
         let mut clients = BTreeSet::new();
         for replayed in self.log.replay().sessions() {
             let session = &replayed.session;
-            assert!(session.expiry_interval_s() > 0, "the session of {} has ended", session.client_id());
-            assert!(clients.insert(session.client_id().to_owned()), "{} has one session", session.client_id());
+            assert!(session.expiry_interval_s() > 0, "the ended session of {} still exists", session.client_id());
+            assert!(clients.insert(session.client_id().to_owned()), "{} has two sessions", session.client_id());
         }
         let mut counts = BTreeMap::<String, usize>::new();
         for name in self.others.clone() {
@@ -242,11 +245,14 @@ impl World {
                 *counts.entry(payload).or_default() += 1;
             }
         }
-        // What was started is for nobody else [MQTT-4.8.2-5].
+        // A QoS 2 message that was sent to one member must not go to another [MQTT-4.8.2-5].
         let was_sent = |number: usize| self.sent.contains(&number.to_string());
         for (number, qos) in self.published.iter().enumerate() {
             let is_elsewhere = counts.contains_key(&number.to_string());
-            assert!(*qos == QoS::AtLeastOnce || !was_sent(number) || !is_elsewhere, "message {number} was not to move");
+            assert!(
+                *qos == QoS::AtLeastOnce || !was_sent(number) || !is_elsewhere,
+                "message {number} was sent to two members"
+            );
         }
         for payload in self.received(ENDING) {
             *counts.entry(payload).or_default() += 1;
@@ -259,12 +265,12 @@ impl World {
                 _ => count >= 1,
             };
             let all = self.published.len();
-            assert!(is_right, "message {number} of {all}, {qos:?}, has come {count} times");
+            assert!(is_right, "message {number} of {all}, {qos:?}, arrived {count} times");
         }
     }
 }
 
-fn for_ever() -> ConnectOptions {
+fn without_expiry() -> ConnectOptions {
     ConnectOptions { expiry_interval_s: u32::MAX, ..returning() }
 }
 
@@ -275,39 +281,46 @@ fn payloads(bytes: &[u8]) -> Vec<String> {
     })
 }
 
-fn through_snapshot(replay: &Replay) -> Replay {
+fn replay_through_snapshot(replay: &Replay) -> Replay {
     let mut read = Replay::default();
-    let all = replay
-        .describe(|_| None, |record| read.apply(record).unwrap_or_else(|error| panic!("a snapshot says so: {error}")));
-    all.expect("everything is in memory");
+    let all = replay.describe(
+        |_| None,
+        |record| read.apply(record).unwrap_or_else(|error| panic!("the snapshot has an invalid record: {error}")),
+    );
+    all.expect("no message is spilled");
     read
 }
 
 #[test]
 fn what_an_ended_session_was_owed_reaches_other_members_whenever_the_broker_crashes() {
     for seed in seeds() {
-        let _named = Named(seed);
+        let _reporter = SeedReporter(seed);
         let mut world = World::new(seed);
-        let way = world.random.pick(&[EndCause::CleanStart, EndCause::Expiry, EndCause::Disconnect, EndCause::Loss]);
-        world.owe(way);
-        world.log.fall_behind();
-        world.end(way);
+        let cause = world.random.pick(&[
+            EndCause::CleanStart,
+            EndCause::Expiry,
+            EndCause::Disconnect,
+            EndCause::ConnectionLoss,
+        ]);
+        world.queue_messages(cause);
+        world.log.stop_syncing();
+        world.end(cause);
         for _ in 0..1 + world.random.below(3) {
-            world.go_on_for_a_while();
+            world.run_some_turns();
             world.crash();
         }
-        world.log.become_instant();
+        world.log.sync_immediately();
         world.broker.wake_all();
         world.settle();
         world.check();
     }
 }
 
-/// The clock was ahead when it left, by so much that no interval can be added. Its session lasts from the start on.
+/// The clock was so far ahead that adding the interval overflows. The session expires counted from the restart.
 #[test]
 fn a_session_whose_client_left_in_the_future_ends() {
     let log = SharedLog::default();
-    log.become_instant();
+    log.sync_immediately();
     let settings = Settings { sys_interval_s: 0, ..Settings::default() };
     let mut broker = SimulatedBroker::new(1, settings, RETAINED, |shard| log.journal(shard));
     let session = SessionNumber(1);
@@ -317,7 +330,7 @@ fn a_session_whose_client_left_in_the_future_ends() {
         Record::Changed { session, change: &Change::ExpiryInterval(60), packet_id: None },
         Record::Left { session, at_ms: u64::MAX },
     ] {
-        replay.apply(&record).expect("it fits");
+        replay.apply(&record).expect("a valid record");
     }
     broker.restart(1, RETAINED, replay, |shard| log.journal(shard));
     for (ms, sessions) in [(59_000, 1), (2_000, 0)] {
