@@ -1,5 +1,4 @@
-//! What is counted. Each shard has its own counters and is their only writer, so that counting costs a plain addition;
-//! anyone may read them.
+//! The counters. Each shard has its own and is their only writer, so that counting costs a plain addition; any thread can read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +19,7 @@ impl Counter {
         self.add(n.wrapping_neg());
     }
 
-    /// Adds from any thread, to a counter that nobody changes in another way.
+    /// Adds from any thread. No other method may change this counter.
     pub fn add_from_any_thread(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -47,7 +46,7 @@ macro_rules! counters {
         }
 
         impl Totals {
-            /// Sums up.
+            /// Sums the counters of these shards.
             pub fn of<'a>(shards: impl IntoIterator<Item = &'a Counters>) -> Totals {
                 let mut totals = Totals::default();
                 for shard in shards {
@@ -56,10 +55,10 @@ macro_rules! counters {
                 totals
             }
 
-            /// Every name with its meaning, in one order with [`Totals::each`].
+            /// Each name with its description, in the order of [`Totals::each`].
             pub const DESCRIPTIONS: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+).trim_ascii()),)*];
 
-            /// Every name with its value, for reports.
+            /// Visits each name with its value.
             pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {
                 $(visit(stringify!($name), self.$name);)*
             }
@@ -347,7 +346,7 @@ counters! {
 }
 
 impl Totals {
-    /// All messages that were dropped for want of room.
+    /// All messages dropped because a buffer, a queue or memory was full.
     pub fn dropped(&self) -> u64 {
         self.dropped_output_full + self.dropped_queue_full + self.dropped_memory_full + self.dropped_shard_queue_full
     }

@@ -1,16 +1,16 @@
-//! How connections and sessions are named within a shard, so that the two cannot be mixed up; and moments.
+//! Indices of connections and sessions within a shard, as distinct types; and times.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-/// A moment that takes no more room in an `Option`.
+/// A time in milliseconds; an `Option` of it takes no more space.
 pub(crate) type NonZeroMs = NonZeroU64;
 
-/// When the timer of a place comes up. It belongs to the place and survives who has it.
+/// The deadline of a slot's timer, if it is armed. The slot keeps it when its occupant changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TimerState(Option<NonZeroMs>);
 
 impl TimerState {
-    /// Sets the timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
+    /// Arms the timer for `at_ms` unless it fires sooner. Returns whether the timer wheel must be set.
     pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
         let sooner = self.0.is_none_or(|armed| armed.get() > at_ms);
         if sooner {
@@ -19,7 +19,7 @@ impl TimerState {
         sooner
     }
 
-    /// The timer has come up; false where a sooner one has made it superfluous.
+    /// Disarms the timer when it fires. Returns false for a timer that an earlier one has replaced.
     pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
         let due = self.0.is_some_and(|armed| armed.get() <= now_ms);
         if due {
@@ -29,12 +29,12 @@ impl TimerState {
     }
 }
 
-/// A connection's place in its shard. The generation tells it from a later one in the same place.
+/// A connection's slot in its shard, and a generation that tells the slot's occupants apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
-    /// The place.
+    /// The index of the slot.
     pub index: u32,
-    /// How often the place has been taken.
+    /// How often the slot has been used.
     pub generation: u32,
 }
 
@@ -51,12 +51,12 @@ macro_rules! index_type {
         }
 
         impl $name {
-            /// The place with this number, from 0; `None` past the last that can be numbered.
+            /// The slot with this number, from 0. Returns `None` above the largest number.
             pub(crate) fn new(number: usize) -> Option<$name> {
                 u32::try_from(number).ok()?.checked_add(1).and_then(NonZeroU32::new).map($name)
             }
 
-            /// Its number, from 0.
+            /// The slot's number, from 0.
             #[inline]
             pub(crate) fn number(self) -> usize {
                 self.0.get() as usize - 1
@@ -66,30 +66,29 @@ macro_rules! index_type {
 }
 
 index_type! {
-    /// A connection's place, by those who know that the same connection is still there.
+    /// A connection's slot. Valid only while the same connection is known to be in it.
     ConnectionIndex
 }
 
 index_type! {
-    /// A session's place, by those who know that the same session is still there.
+    /// A session's slot. Valid only while the same session is known to be in it.
     SessionIndex
 }
 
-/// Where terms are among those of a shard.
+/// The index of an entry in a shard's table of server limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServerLimitsIndex(pub(crate) u16);
 
 impl ServerLimitsIndex {
-    /// Of those who have been told nothing.
+    /// For connections that have not received CONNACK.
     pub(crate) const NONE: ServerLimitsIndex = ServerLimitsIndex(0);
 }
 
-/// So many bytes of address space a large table takes from the start. An allocator maps such a block by itself: pages that nobody has
-/// touched take no memory, and what is larger later is mapped to another place instead of being copied. A table that grows in the heap
-/// leaves the places behind where it has been.
+/// Bytes of address space that a large table reserves from the start. The allocator maps a block of this size by itself: untouched pages
+/// take no memory, and a larger block is remapped instead of copied. A table that grows in the heap would leave its old blocks behind.
 const TABLE_RESERVED_BYTES: usize = 4 << 20;
 
-/// How many places a large table has room for from the start.
+/// How many slots a large table reserves from the start.
 pub const fn reserved_slots<T>() -> usize {
     TABLE_RESERVED_BYTES.div_ceil(size_of::<T>())
 }

@@ -1,8 +1,7 @@
-//! One shard of the broker as a machine without I/O: bytes and time go in, bytes and actions come out.
+//! One shard of the broker, without I/O: bytes and the time go in, bytes and actions come out.
 //!
-//! [`Shard`] is the whole of it, and [`turn`](turn()) drives it. A reactor does so with sockets, a fuzzer or a test without. The
-//! connections of a shard and their sessions belong to it alone, so nothing of them is locked; what shards must agree on is in
-//! [`tautwire_router::Exchange`] and [`ConfigCell`].
+//! A [`Shard`] is driven by [`turn`](turn()): by a reactor with sockets, or by a fuzzer or a test without. A shard owns its connections and
+//! their sessions, so they need no locks. State that shards share is in [`tautwire_router::Exchange`] and [`ConfigCell`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a shard has in common with the others of its broker, and which of them it is.
+//! A shard's index, and the state that it shares with the other shards.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::routing::transcoding::RequestedFormats;
 use crate::shared::Shared;
 use crate::storage::spill::Backlog;
 
-/// This shard among all shards.
+/// A shard's index and its references to shared state.
 pub(crate) struct ShardContext {
     shard: ShardIndex,
     exchange: Arc<Exchange>,
     all_counters: Arc<[Counters]>,
     latencies: Arc<[LatencyCounts]>,
-    /// Whether anybody has wanted payloads in a format of their own.
+    /// Whether any client has ever requested a payload format.
     requested_formats: Arc<RequestedFormats>,
     backlog: Arc<Backlog>,
     message_ids: MessageIds,
@@ -36,18 +36,18 @@ impl ShardContext {
         }
     }
 
-    /// Messages are numbered in another run from now on. To be called before any is.
+    /// Changes the run number in message identifiers. Call it before any identifier is assigned.
     pub(crate) fn move_run(&mut self, to: impl FnOnce(u64) -> u64) {
         self.message_ids = MessageIds::new(to(self.message_ids.run()));
     }
 
-    /// Which of them this shard is.
+    /// This shard's index.
     #[inline]
     pub(crate) fn shard(&self) -> ShardIndex {
         self.shard
     }
 
-    /// Whether this shard does what one does for all.
+    /// Whether this shard does the work that one shard does for all.
     #[inline]
     pub(crate) fn is_first(&self) -> bool {
         self.shard == ShardIndex(0)
@@ -58,13 +58,13 @@ impl ShardContext {
         &self.exchange
     }
 
-    /// Those of this shard.
+    /// This shard's counters.
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
         &self.all_counters[usize::from(self.shard.0)]
     }
 
-    /// Where this shard counts how long it takes.
+    /// This shard's latency histograms.
     #[inline]
     pub(crate) fn latencies(&self) -> &LatencyCounts {
         &self.latencies[usize::from(self.shard.0)]
@@ -85,13 +85,13 @@ impl ShardContext {
         &self.requested_formats
     }
 
-    /// What the store of cold messages has been given to write by all shards.
+    /// The bytes that all shards have queued for the spill store to write.
     #[inline]
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
     }
 
-    /// An identity for a message that has none.
+    /// Returns a new message identifier.
     #[inline]
     pub(crate) fn next_message_id(&self) -> MessageId {
         self.message_ids.next_id()

@@ -1,4 +1,4 @@
-//! What all shards of a broker have in common.
+//! The state that all shards of a broker share.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use crate::settings::config::ConfigCell;
 use crate::settings::values::Settings;
 use crate::storage::spill::Backlog;
 
-/// What all shards of a broker have in common.
+/// The state that all shards of a broker share.
 #[derive(Clone)]
 pub struct Shared {
     /// Settings, access rules and contracts.
     pub config_cell: Arc<ConfigCell>,
-    /// Interest, shared subscriptions, retained messages.
+    /// Interest, shared subscriptions and retained messages.
     pub exchange: Arc<Exchange>,
-    /// The counters of each shard, by its number, and behind them others for what no shard counts.
+    /// The counters of each shard by its index, then one set for events that belong to no shard.
     pub counters: Arc<[Counters]>,
-    /// How long messages and acknowledgements take on each shard, by its number.
+    /// The latencies of messages and acknowledgements on each shard, by its index.
     pub latencies: Arc<[LatencyCounts]>,
-    /// What the clients of each shard hold, and what they may hold.
+    /// The memory that the clients of each shard use, and its limits.
     pub memory: Arc<Memory>,
-    /// Filters that are closed for the sake of sessions that hold too much.
+    /// Filters that are blocked because a session is full.
     pub(crate) throttle: Arc<Throttle>,
-    /// What the clients of each user hold together.
+    /// The usage of each user, over all of the user's clients.
     pub(crate) users: Arc<UserUsageTable>,
-    /// Whether anybody has wanted payloads in a format of their own.
+    /// Whether any client has ever requested a payload format.
     pub(crate) requested_formats: Arc<RequestedFormats>,
-    /// What the store of cold messages has been given to write.
+    /// The bytes queued for the spill store to write.
     pub(crate) backlog: Arc<Backlog>,
-    /// Tells messages of this run of the broker from those of others.
+    /// Distinguishes the messages of this run of the broker from those of other runs.
     pub(crate) run: u64,
 }
 
 impl Shared {
-    /// What the shards of `exchange` have in common at the start.
+    /// Creates the shared state for the shards of `exchange`.
     pub fn new(settings: Settings, exchange: Exchange) -> Shared {
         let exchange = Arc::new(exchange);
         let shards = exchange.shards();
@@ -59,8 +59,8 @@ impl Shared {
         }
     }
 
-    /// Has messages numbered as those of this run, instead of one drawn at random: for simulations that are to be repeated. Other runs
-    /// whose messages may still be there have numbers that differ by more than there are shards.
+    /// Sets the run number in message identifiers, which is random otherwise. For simulations that must be repeatable. The number must
+    /// differ from that of any run whose messages may still exist by more than the number of shards.
     #[must_use]
     pub fn of_run(self, run: u64) -> Shared {
         Shared { run, ..self }

@@ -1,6 +1,6 @@
-//! Texts of clients, shortened before they are kept or told.
+//! Truncates text from clients, and formats times.
 
-/// The whole characters among the first `max_bytes` bytes.
+/// The longest prefix of `text` of at most `max_bytes` bytes that ends at a character boundary.
 pub(crate) fn beginning(text: &str, max_bytes: usize) -> &str {
     let mut end = text.len().min(max_bytes);
     while !text.is_char_boundary(end) {
@@ -9,7 +9,7 @@ pub(crate) fn beginning(text: &str, max_bytes: usize) -> &str {
     &text[..end]
 }
 
-/// A moment in milliseconds since the Unix epoch, by RFC 3339 to the second.
+/// Formats milliseconds since the Unix epoch as an RFC 3339 time, to the second.
 pub(crate) fn rfc3339(at_ms: u64) -> String {
     let at_s = at_ms / 1_000;
     let (days, second) = (at_s / 86_400, at_s % 86_400);

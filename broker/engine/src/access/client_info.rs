@@ -1,35 +1,35 @@
-//! Somebody who has been let in, and what becomes of it.
+//! A connected client, and the result of rechecking it.
 
 use core::net::IpAddr;
 use std::sync::Arc;
 
 use tautwire_access::Identity;
 
-/// Says whether somebody who has been let in is still to be.
+/// Checks whether a connected client is still accepted.
 pub type ClientCheck = Arc<dyn Fn(&ClientInfo<'_>) -> RecheckOutcome + Send + Sync>;
 
-/// Somebody who has been let in.
+/// A connected client.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientInfo<'v> {
-    /// Nothing is known of those who came before anybody was asked.
+    /// `None` for a client that connected before authentication was required.
     pub identity: Option<&'v Identity>,
     /// The Client Identifier.
     pub client_id: &'v str,
-    /// The listener by which it has come; empty where that is not known.
+    /// The listener; empty if it is unknown.
     pub listener: &'v str,
-    /// Its address, where that has not been forgotten.
+    /// The client's address, if it is stored.
     pub address: Option<IpAddr>,
 }
 
-/// What becomes of somebody who has been let in.
+/// The result of rechecking a connected client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecheckOutcome {
-    /// It stays.
+    /// The client stays connected.
     Accepted,
-    /// It depends on the address, which has been forgotten. The surroundings are asked for it.
+    /// The address is needed for the decision, but is not stored. The reactor is asked for it.
     DependsOnAddress,
-    /// It is not known any more.
+    /// The credentials or the user are no longer valid.
     Unknown,
-    /// It has been banned.
+    /// The client is banned.
     Banned,
 }

@@ -1,7 +1,7 @@
-//! What clients may do by the access rules.
+//! Authorization: what the access rules allow clients to do.
 //!
-//! A publish is looked at with the match cache's entry of its topic at hand, a subscription when it is made. Deliveries need no
-//! look, but for what has waited since before the rules changed or the client came back.
+//! A publish is checked with the match cache's entry for its topic, a subscription when it is made. A delivery is only checked if its
+//! message was queued before the rules changed or the client reconnected.
 
 mod check_budget;
 mod client_info;
@@ -22,21 +22,21 @@ use crate::index::ConnectionId;
 use crate::routing::retained_publisher::LastPublisher;
 use crate::settings::config::ConfigSnapshot;
 
-/// The rules as a shard has them.
+/// The access rules that a shard applies.
 pub(crate) struct AccessRules {
     policy: Arc<Policy>,
     /// The number of the config with which it came.
     policy_version: u64,
-    /// Says whether clients are known, where that has ever changed.
+    /// Rechecks connected clients; `None` if that was never needed.
     client_check: Option<ClientCheck>,
     /// The number of the config with which it came.
     client_check_version: u64,
-    /// There are rules.
+    /// Whether there are rules.
     has_rules: bool,
-    /// Clients are asked who they are.
+    /// Whether clients must authenticate.
     requires_auth: bool,
     auth_progress: Arc<AuthProgress>,
-    /// Connections whose address decides whether they stay, and has been forgotten.
+    /// Connections that can only be rechecked with their address, which is not stored.
     unknown_address: Vec<ConnectionId>,
     last_publisher: LastPublisher,
 }
@@ -56,24 +56,24 @@ impl AccessRules {
         }
     }
 
-    /// Whether clients are asked who they are.
+    /// Whether clients must authenticate.
     #[inline]
     pub(crate) fn requires_auth(&self) -> bool {
         self.requires_auth
     }
 
-    /// How much has been done to find out who clients are.
+    /// The progress of authentication, over all clients.
     pub(crate) fn auth_progress(&self) -> u64 {
         self.auth_progress.count()
     }
 
-    /// Whether there are rules: without any, everything is allowed.
+    /// Whether there are rules. Without rules, everything is allowed.
     #[inline]
     pub(crate) fn has_rules(&self) -> bool {
         self.has_rules
     }
 
-    /// Takes on what holds now; gives what has to be looked at again because it is new.
+    /// Applies a configuration. Returns what must be reviewed because of it.
     pub(crate) fn apply(&mut self, config: &ConfigSnapshot) -> AccessReviews {
         self.requires_auth = config.asks;
         self.auth_progress.clone_from(&config.auth_progress);
@@ -90,31 +90,31 @@ impl AccessRules {
         AccessReviews { rules, clients }
     }
 
-    /// `listener`: that of a client without an identity.
+    /// `listener`: the listener of a client without an identity.
     fn resolve(&self, identity: Option<&Arc<Identity>>, listener: &str, client_id: &str) -> Permissions {
         match identity {
             Some(identity) => identity.as_subject(client_id, |subject| self.policy.resolve(subject)),
-            // It came before anybody was asked.
+            // It connected before authentication was required.
             None => {
-                let nobody = Subject { client_id, user: None, listener, claims: &[], roles: &[] };
-                self.policy.resolve(&nobody)
+                let anonymous = Subject { client_id, user: None, listener, claims: &[], roles: &[] };
+                self.policy.resolve(&anonymous)
             }
         }
     }
 
-    /// What the publisher of a retained message may do, by what is kept of it.
+    /// The permissions of a retained message's publisher, given the stored description of it.
     pub(crate) fn permissions_of_publisher(&mut self, publisher: &str) -> Option<&Permissions> {
         self.last_publisher.permissions(&self.policy, publisher)
     }
 
-    /// Whether somebody who is no client may publish.
+    /// Whether an operator may publish.
     pub(crate) fn can_operator_publish(&self, message: &MessageRef<'_>) -> bool {
         let permissions = || self.policy.resolve(&Subject::ADMIN);
         !self.has_rules || permissions().may_publish(message.topic, message.qos, message.retain).is_allowed()
     }
 }
 
-/// Numbers for the entries of a shard's match cache, so that a [`PublishCache`](tautwire_access::PublishCache) knows topics again.
+/// Numbers the entries of a shard's match cache, so that a [`PublishCache`](tautwire_access::PublishCache) recognizes topics.
 #[derive(Debug, Default)]
 pub(crate) struct TopicStamps(u64);
 

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! The steps of [`super`] that need several parts of a shard.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::mode::Mode;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// What the client of a connection may do, as `client_id`; `None` where there are no rules.
+    /// The permissions of a connection's client with this client identifier; `None` if there are no rules.
     pub(crate) fn permissions_of(&self, index: ConnectionIndex, client_id: &str) -> Option<Permissions> {
         let connection = &self.connections[index];
         let identity = identity_of(connection.auth_state());
@@ -23,12 +23,12 @@ impl<M: Mode> ShardState<M> {
         self.config.access().has_rules().then(|| self.config.access().resolve(identity, listener(), client_id))
     }
 
-    /// The roles of a session's client: those that the rules give it, and those that its authentication gives it.
+    /// The roles of a session's client: from the rules, and from its authentication.
     pub(crate) fn roles_of(&self, session: SessionIndex) -> Vec<Box<str>> {
         let client_id = self.sessions[session].client_id();
         let connection = self.sessions.connection(session);
-        let bound = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
-        let identity = bound.or_else(|| self.sessions.identity(session));
+        let connected = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
+        let identity = connected.or_else(|| self.sessions.identity(session));
         let access = self.config.access();
         let permissions = match connection {
             Some(index) => self.permissions_of(index, client_id),
@@ -46,7 +46,7 @@ impl<M: Mode> ShardState<M> {
         roles
     }
 
-    /// The gate of a connection that serves a session, by the rules that hold now; `None` where there are none.
+    /// The publish cache of a connection with a session, for the current rules; `None` if there are no rules.
     fn publish_gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishCache> {
         if !self.config.access().has_rules() {
             return None;
@@ -79,7 +79,7 @@ impl<M: Mode> ShardState<M> {
         allowed
     }
 
-    /// Whether the client of a connection may make a subscription; `None` where `checks` has too few steps left to know.
+    /// Whether the client of a connection may subscribe; `None` if the budget of `checks` ran out.
     pub(crate) fn may_subscribe(
         &mut self,
         index: ConnectionIndex,
@@ -98,28 +98,27 @@ impl<M: Mode> ShardState<M> {
         Some(allowed)
     }
 
-    /// Whether a message that has waited may be sent, where that is in doubt.
+    /// Whether a queued message may still be sent, if that must be rechecked.
     pub(crate) fn can_still_receive(&mut self, index: ConnectionIndex, delivery: &PendingMessage, topic: &str) -> bool {
-        let doubts = self.connections[index].auth_state().is_some_and(AuthState::must_recheck_queue);
-        if !doubts {
+        let must_recheck = self.connections[index].auth_state().is_some_and(AuthState::must_recheck_queue);
+        if !must_recheck {
             return true;
         }
         let Some(gate) = self.publish_gate_of(index) else { return true };
-        // The subscription's QoS may have been higher than what has come of it.
+        // The subscription's QoS may be higher than the message's.
         let levels = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
         let mut levels = levels.into_iter().filter(|level| *level >= delivery.qos);
         levels.any(|qos| gate.permissions().may_receive(topic, qos, delivery.share.is_some()).is_allowed())
     }
 
-    /// Whether a session's client may leave this will. The will of a session from before a restart has been allowed by the rules
-    /// of its CONNECT.
+    /// Whether a session's client may set this will. The will of a session from before a restart was checked when its CONNECT was accepted.
     pub(crate) fn can_set_will(&mut self, session: SessionIndex, will: &StoredWill) -> bool {
         if !self.config.access().has_rules() {
             return true;
         }
         let connection = self.sessions.connection(session);
-        let bound = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
-        let Some(identity) = bound.or_else(|| self.sessions.identity(session)) else { return true };
+        let connected = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
+        let Some(identity) = connected.or_else(|| self.sessions.identity(session)) else { return true };
         let message = will.message.as_ref();
         let permissions = self.config.access().resolve(Some(identity), "", self.sessions[session].client_id());
         let allowed = permissions.may_publish(message.topic, message.qos, message.retain).is_allowed();

@@ -1,4 +1,4 @@
-//! What the broker acknowledges, and what else may have to wait for the log.
+//! Acknowledgements, and other packets that may have to wait for the log.
 
 use std::borrow::Cow;
 
@@ -8,22 +8,21 @@ use tautwire_protocol::{
 };
 use tautwire_session::{AckLevel, LogPosition};
 
-/// When something was read, by the low 32 bits of a clock that counts microseconds: they wrap around after 71 minutes.
+/// A time in microseconds, in 32 bits: it wraps around after 71 minutes.
 pub(crate) type TimestampUs = u32;
 
 /// An acknowledgement that waits for the journal.
 #[derive(Debug)]
 pub(crate) struct DelayedAck {
-    /// The frame that must be as safe as `level` says.
+    /// The frame that must reach `level` first.
     pub(crate) until: LogPosition,
     pub(crate) level: AckLevel,
-    /// When what it answers was read.
+    /// When the acknowledged packet was read.
     pub(crate) since: TimestampUs,
     pub(crate) ack: Ack,
 }
 
-/// An acknowledgement. It tells the client that the broker remembers something, so it must not leave before that is
-/// true.
+/// An acknowledgement. It promises that the broker has stored something, so it must not be sent before that is true.
 #[derive(Debug)]
 pub(crate) enum Ack {
     /// PUBACK.
@@ -38,13 +37,13 @@ pub(crate) enum Ack {
     Subscribed(PacketId, Box<[SubscribeReason]>),
     /// UNSUBACK.
     Unsubscribed(PacketId, Box<[UnsubscribeReason]>),
-    /// PUBLISH of QoS 2, which promises that its identifier will stand for no other message until the client has released it.
-    /// Says too whether the message is on its way from its publisher, and has not waited in a queue.
+    /// PUBLISH of QoS 2, which promises that its identifier is used for no other message until the client has released it. The flag says
+    /// that the message comes directly from its publisher, not from a queue.
     Deliver(PacketId, bool),
 }
 
 impl Ack {
-    /// Whether the client may count its message as no longer in flight [MQTT-3.3.4-7] although no identifier is held.
+    /// Whether it frees a slot of the client's send quota [MQTT-3.3.4-7] without an identifier being held.
     pub(crate) fn completes_publish(&self) -> bool {
         match self {
             Ack::Published(..) => true,
@@ -53,12 +52,12 @@ impl Ack {
         }
     }
 
-    /// Whether it says what has become of a message of the client.
+    /// Whether it acknowledges a PUBLISH of the client.
     pub(crate) fn is_publish_ack(&self) -> bool {
         matches!(self, Ack::Published(..) | Ack::Received(..))
     }
 
-    /// The packet; `None` where it is a message of the session.
+    /// The packet; `None` if it is a message of the session.
     pub(crate) fn packet<'a>(&'a self, properties: Properties<'a>, v5: bool) -> Option<Packet<'a>> {
         let packet = match self {
             Ack::Published(packet_id, reason, _) => {

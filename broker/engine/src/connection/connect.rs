@@ -28,26 +28,26 @@ use crate::session::message_loss::{DROPPED_FROM, DROPPED_MESSAGES, DROPPED_UNTIL
 use crate::shard::{Handled, Shard};
 use crate::text::rfc3339;
 
-/// Receive Maximum where a client names none [MQTT 5.0 section 3.1.2.11.3].
+/// The default of Receive Maximum [MQTT 5.0 section 3.1.2.11.3].
 const RECEIVE_MAXIMUM_DEFAULT: u16 = 65_535;
-/// Topics of which clients may be told aliases, however many they would take.
+/// The most topic aliases that the broker sets for a client.
 const ALIASES_OUT_MAX: u16 = 64;
-/// Session Expiry Interval that never ends.
+/// The Session Expiry Interval of a session that does not expire.
 const NEVER_S: u32 = u32::MAX;
 
-/// Why a CONNECT is refused, and what to say of it.
+/// The reason code and reason string with which a CONNECT is refused.
 struct ConnectRefusal(ConnectReason, Cow<'static, str>);
 
 impl ConnectRefusal {
     fn too_many_sessions() -> ConnectRefusal {
-        ConnectRefusal(ConnectReason::QuotaExceeded, "the broker holds as many sessions as it may".into())
+        ConnectRefusal(ConnectReason::QuotaExceeded, "the limit on sessions is reached".into())
     }
 }
 
-/// The session of a CONNECT.
+/// The session of an accepted CONNECT.
 struct OpenedSession {
     session: SessionIndex,
-    /// What CONNACK says in Session Present [MQTT-3.2.2-2].
+    /// Session Present in CONNACK [MQTT-3.2.2-2].
     is_present: bool,
 }
 
@@ -84,7 +84,7 @@ impl<M: Mode> Shard<M> {
         self.accept_connect(index, &Connect { will: Some(Will { topic, properties, ..will }), ..*connect })
     }
 
-    /// Acts on a CONNECT of somebody who is known, its will's topic in full.
+    /// Processes a CONNECT from an authenticated client, with the full topic of its will.
     fn accept_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         let client_id = match self.validate_connect(index, connect) {
             Ok(client_id) => client_id,
@@ -96,13 +96,13 @@ impl<M: Mode> Shard<M> {
             let id = self.state.id(index);
             self.state.connections[index].begin_closing();
             self.state.connections.request_action(Action::Move(id, owner));
-            // The bytes of the CONNECT go along and are decoded there.
+            // The bytes of CONNECT move with the connection and are decoded there.
             return Handled::Later;
         }
         if let Err(refusal) = self.check_client(index, connect, &client_id, &name) {
             return self.refuse_with(index, connect, &refusal);
         }
-        let opened = match self.open_for(index, connect, &name) {
+        let opened = match self.open_session_for(index, connect, &name) {
             Ok(opened) => opened,
             Err(handled) => return handled,
         };
@@ -111,12 +111,12 @@ impl<M: Mode> Shard<M> {
         }
         self.bind_session(index, opened.session, connect, opened.is_present);
         M::pause_output(&mut self.state, index);
-        self.answer(index, connect, &client_id, opened.is_present);
+        self.send_connack(index, connect, &client_id, opened.is_present);
         self.state.send_pending(opened.session);
         Handled::Done
     }
 
-    /// Tells the client why its CONNECT is refused, in a packet of a size that it takes.
+    /// Refuses a CONNECT with a CONNACK that is not larger than the client accepts.
     #[cold]
     fn refuse_with(
         &mut self,
@@ -129,7 +129,7 @@ impl<M: Mode> Shard<M> {
         Handled::Ended
     }
 
-    /// Whether the client may have a session here, whatever that has.
+    /// Checks whether the client may have a session here, independently of the session.
     fn check_client(
         &mut self,
         index: ConnectionIndex,
@@ -151,21 +151,21 @@ impl<M: Mode> Shard<M> {
             return Err(ConnectRefusal(reason, why.into()));
         }
         if self.is_no_longer_allowed(index, client_id) {
-            let why = "the client is not known any more, or has been banned";
+            let why = "the client's credentials are no longer valid, or it has been banned";
             return Err(ConnectRefusal(ConnectReason::NotAuthorized, why.into()));
         }
         Ok(())
     }
 
-    /// The session that CONNECT names: the one that was there, or a new one. Otherwise says what is to be done with CONNECT.
-    fn open_for(
+    /// Opens the session of a CONNECT: the existing one, or a new one. The error says how CONNECT was handled.
+    fn open_session_for(
         &mut self,
         index: ConnectionIndex,
         connect: &Connect<'_>,
         name: &str,
     ) -> Result<OpenedSession, Handled> {
         if let Some(session) = self.state.sessions.find(name) {
-            // What the client had sent before it connected anew counts, a DISCONNECT above all.
+            // What the client sent on its previous connection is processed first, above all a DISCONNECT.
             if let Some(older) = self.state.sessions.connection(session)
                 && self.state.connections[index].read_previous_first()
             {
@@ -218,7 +218,7 @@ impl<M: Mode> Shard<M> {
         Ok(())
     }
 
-    /// Checks what the decoder cannot; gives the Client Identifier, an assigned one where the client left it empty.
+    /// Checks what the decoder cannot. Returns the Client Identifier, which is assigned if the client's is empty.
     fn validate_connect<'a>(
         &self,
         index: ConnectionIndex,
@@ -277,7 +277,7 @@ impl<M: Mode> Shard<M> {
             }
             if !M::has_room_for_will(&self.state, will) {
                 self.state.counters().wills_too_large.add(1);
-                let why = "the will is larger than the cluster can keep";
+                let why = "the will is larger than the cluster can store";
                 return Err(ConnectRefusal(ConnectReason::QuotaExceeded, why.into()));
             }
             if let Some(why) = self.will_contract_violation(will) {
@@ -287,10 +287,10 @@ impl<M: Mode> Shard<M> {
         let identity = identity_of(self.state.connections[index].auth_state());
         if let Some(client_id) = identity.and_then(|identity| identity.client_id.as_deref()) {
             if client_id.contains('\0') {
-                // It comes from elsewhere than the packet, and would name a session of another mount point.
+                // It does not come from the packet, and would name a session of another mount point.
                 return Err(ConnectRefusal(
                     ConnectReason::ClientIdentifierNotValid,
-                    "the client identifier that was found is none".into(),
+                    "the client identifier from authentication is not valid".into(),
                 ));
             }
             return Ok(Cow::Owned(client_id.into()));
@@ -298,8 +298,8 @@ impl<M: Mode> Shard<M> {
         if !connect.client_id.is_empty() {
             return Ok(Cow::Borrowed(connect.client_id));
         }
-        // In 3.1 an identifier is required; in 3.1.1 its absence asks for a clean session [MQTT-3.1.3-7]. A server need not accept its
-        // absence [MQTT-3.1.3-6].
+        // MQTT 3.1 requires an identifier; in 3.1.1 an empty one requires a clean session [MQTT-3.1.3-7]. A server may refuse an empty one
+        // [MQTT-3.1.3-6].
         let is_allowed = self.state.connections[index].overrides().allow_empty_client_id;
         let may_be_empty = is_allowed.unwrap_or(settings.allow_empty_client_id)
             && match connect.version {
@@ -311,17 +311,17 @@ impl<M: Mode> Shard<M> {
             let assigned = M::assigned_client_id(&self.state, index);
             Ok(Cow::Owned(assigned.unwrap_or_else(|| self.assign_client_id(index))))
         } else {
-            Err(ConnectRefusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
+            Err(ConnectRefusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is required".into()))
         }
     }
 
     /// Whether the client's listener accepts this version of the protocol.
     fn accepts_version(&self, index: ConnectionIndex, version: ProtocolVersion) -> bool {
-        let own = self.state.connections[index].overrides().protocol_versions;
-        own.unwrap_or(self.state.config.settings().protocol_versions).contains(version)
+        let overridden = self.state.connections[index].overrides().protocol_versions;
+        overridden.unwrap_or(self.state.config.settings().protocol_versions).contains(version)
     }
 
-    /// Whether the access rules allow the client to leave this will.
+    /// Whether the access rules allow the client's will.
     fn is_will_allowed(&self, index: ConnectionIndex, client_id: &str, will: &Will<'_>) -> bool {
         let permissions = self.state.permissions_of(index, client_id);
         let allowed = permissions
@@ -333,7 +333,7 @@ impl<M: Mode> Shard<M> {
         allowed
     }
 
-    /// A Client Identifier that no session uses [MQTT-3.2.2-16], and that lives on this shard.
+    /// Assigns a Client Identifier that no session uses [MQTT-3.2.2-16], and that belongs to this shard.
     fn assign_client_id(&self, index: ConnectionIndex) -> String {
         let prefix = self.state.connections[index].overrides().assigned_client_id_prefix;
         let prefix = prefix.unwrap_or_else(|| self.state.config.settings().assigned_client_id_prefix.clone());
@@ -348,7 +348,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// What the session of a connection's client is called.
+    /// The name of the session of a connection's client.
     fn session_name<'a>(&self, index: ConnectionIndex, client_id: &'a str) -> Cow<'a, str> {
         session_name(self.state.connections[index].mount_point().map(MountPoint::as_str), client_id)
     }
@@ -361,7 +361,7 @@ impl<M: Mode> Shard<M> {
         let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
         let in_flight = self.state.quota_state.quotas().in_flight;
         let in_flight = in_flight.min(M::in_flight_max(&self.state));
-        let agreement = ConnectParameters {
+        let parameters = ConnectParameters {
             version: connect.version,
             problem_information: properties.request_problem_information().unwrap_or(true),
             resumed,
@@ -372,7 +372,7 @@ impl<M: Mode> Shard<M> {
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
         self.state.audit_connect(index, session);
-        self.state.connections[index].bind_session(session, agreement, self.state.clock.now_ms());
+        self.state.connections[index].bind_session(session, parameters, self.state.clock.now_ms());
         self.state.connections.share_origin(index);
         self.state.start_rate_limit(index, session);
         self.state.count_for_user(index, session);
@@ -387,9 +387,9 @@ impl<M: Mode> Shard<M> {
         self.state.clear_neglect(session);
         M::record_connected(&mut self.state, session);
         self.state.clear_stuck(session);
-        let place = self.state.sessions.entry(session);
-        place.bind(index);
-        if let Some(outbound) = place.outbound() {
+        let entry = self.state.sessions.entry(session);
+        entry.bind(index);
+        if let Some(outbound) = entry.outbound() {
             outbound.rewind();
             if is(Mutant::ResendsFromSecond) {
                 outbound.resend();
@@ -413,7 +413,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    fn answer(&mut self, index: ConnectionIndex, connect: &Connect<'_>, client_id: &str, session_present: bool) {
+    fn send_connack(&mut self, index: ConnectionIndex, connect: &Connect<'_>, client_id: &str, session_present: bool) {
         let settings = self.state.config.settings().clone();
         let mut properties = Vec::new();
         let auth_state = self.state.connections[index].auth_state_mut();
@@ -471,19 +471,19 @@ impl<M: Mode> Shard<M> {
         // Session Present came with 3.1.1.
         let session_present = session_present && connect.version != ProtocolVersion::V3_1;
         let loss = self.loss_properties(index, connect.version);
-        let told = properties.len();
+        let required = properties.len();
         properties.extend(loss.iter().flatten().map(|(name, value)| Property::UserProperty(name, value)));
         let reason = ConnectReason::Success;
         let connack = ConnAck { session_present, reason, properties: Properties::from_list(&properties) };
-        let without = ConnAck { session_present, reason, properties: Properties::from_list(&properties[..told]) };
+        let connack_without_loss = ConnAck { session_present, reason, properties: Properties::from_list(&properties[..required]) };
         if self.state.write_packet(index, &Packet::ConnAck(connack)) {
             if loss.is_some()
                 && let Some(session) = self.state.connections[index].session()
             {
                 self.state.sessions.clear_reported_loss(session);
             }
-        } else if loss.is_none() || !self.state.write_packet(index, &Packet::ConnAck(without)) {
-            // A client that cannot take its CONNACK cannot be served, nor told so [MQTT-3.14.0-1].
+        } else if loss.is_none() || !self.state.write_packet(index, &Packet::ConnAck(connack_without_loss)) {
+            // A client that does not accept its CONNACK cannot be served, or notified [MQTT-3.14.0-1].
             self.log_disconnect(index, ReasonCode::PacketTooLarge, "CONNACK is larger than the client accepts");
             self.detach(index);
             self.close(index);
@@ -492,7 +492,7 @@ impl<M: Mode> Shard<M> {
         log::debug!("client {client_id:?} connected, {}", connect.version);
     }
 
-    /// User properties that tell a client how many messages it has lost because its queue was full, and when. They are left out where the
+    /// User properties for CONNACK: how many messages the client has lost because its queue was full, and when. They are omitted if the
     /// packet would be too large for the client [MQTT-3.2.2-20].
     fn loss_properties(&self, index: ConnectionIndex, version: ProtocolVersion) -> Option<[(&'static str, String); 3]> {
         let session = self.state.connections[index].session().filter(|_| version == ProtocolVersion::V5)?;
@@ -501,57 +501,56 @@ impl<M: Mode> Shard<M> {
         Some([(DROPPED_MESSAGES, count.to_string()), (DROPPED_FROM, from), (DROPPED_UNTIL, until)])
     }
 
-    /// The client's keep alive, or the server's where the client's is longer than allowed [MQTT-3.2.2-21]. Clients of
-    /// 3.1.1 cannot be told of another and keep theirs.
+    /// The client's keep alive, or the server's maximum if that is shorter [MQTT-3.2.2-21]. An MQTT 3.1.1 client keeps its own.
     fn keep_alive_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u16 {
-        let own_s = self.state.connections[index].overrides().max_keep_alive_s;
-        let max_s = own_s.unwrap_or(self.state.config.settings().max_keep_alive_s);
+        let override_s = self.state.connections[index].overrides().max_keep_alive_s;
+        let max_s = override_s.unwrap_or(self.state.config.settings().max_keep_alive_s);
         let too_long = max_s > 0 && (connect.keep_alive_s == 0 || connect.keep_alive_s > max_s);
         if too_long && connect.version == ProtocolVersion::V5 { max_s } else { connect.keep_alive_s }
     }
 
     pub(crate) fn expiry_interval_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u32 {
-        let wanted_s = match connect.version {
+        let requested_s = match connect.version {
             ProtocolVersion::V5 => connect.properties.session_expiry_interval().unwrap_or(0),
             _ if connect.clean_start => 0,
             _ => NEVER_S,
         };
-        wanted_s.min(self.max_session_expiry_s(index))
+        requested_s.min(self.max_session_expiry_s(index))
     }
 
-    /// The longest time that the session of a connection's client may outlive it.
+    /// The longest session expiry interval for a connection's client.
     pub(crate) fn max_session_expiry_s(&self, index: ConnectionIndex) -> u32 {
-        let own_s = self.state.connections[index].overrides().max_session_expiry_s;
-        own_s.unwrap_or(self.state.config.settings().max_session_expiry_s)
+        let override_s = self.state.connections[index].overrides().max_session_expiry_s;
+        override_s.unwrap_or(self.state.config.settings().max_session_expiry_s)
     }
 
-    /// The existing connection of the client ends [MQTT-3.1.4-3].
+    /// Ends the client's existing connection [MQTT-3.1.4-3].
     fn take_over(&mut self, session: SessionIndex) {
         if let Some(old) = self.state.sessions.connection(session) {
             self.state.counters().sessions_taken_over.add(1);
-            self.disconnect(old, DisconnectReason::SessionTakenOver, "the client has connected anew");
+            self.disconnect(old, DisconnectReason::SessionTakenOver, "the client identifier is in use by a new connection");
         }
     }
 }
 
-/// About what the will takes while it is kept.
+/// The approximate memory of a stored will.
 pub(crate) fn will_bytes(will: &Will<'_>) -> usize {
     let properties_bytes: usize =
         will.properties.raw().into_iter().flatten().map(|property| property.bytes.len()).sum();
     size_of::<StoredWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
 }
 
-/// `forwarded_properties`: properties in front of those of the client.
+/// `forwarded_properties`: properties to put before those of the client.
 fn will_of(will: &Will<'_>, mut forwarded_properties: Vec<u8>, ledger: &Arc<MemoryLedger>) -> StoredWill {
     for property in will.properties.raw().into_iter().flatten() {
-        let stays = matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval)
+        let is_stored = matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval)
             || (will.retain && is_publisher(&property));
-        if !stays {
+        if !is_stored {
             forwarded_properties.extend_from_slice(property.bytes);
         }
     }
     let message = MessageRef {
-        // It gets a name when it is published.
+        // It gets an identifier when it is published.
         id: MessageId::NONE,
         topic: will.topic.as_str(),
         properties: &forwarded_properties,

@@ -1,4 +1,4 @@
-//! How connections and sessions end, and what becomes of wills.
+//! The end of connections and sessions, and the publication of wills.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
@@ -17,16 +17,16 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 use crate::text::rfc3339;
 
-/// After a look that found no messages, the next one comes no sooner.
+/// The shortest interval between two checks for a stale session.
 const NEGLECT_CHECK_MIN_S: u32 = 60;
 
 impl<M: Mode> Shard<M> {
-    /// Ends a connection for a reason that the client is told, if its version has a way [MQTT 5.0 section 4.13].
+    /// Ends a connection. The client gets the reason if its version has DISCONNECT from the server [MQTT 5.0 section 4.13].
     pub(crate) fn disconnect(&mut self, index: ConnectionIndex, reason: DisconnectReason, why: &str) {
         self.disconnect_to(index, reason, why, "");
     }
 
-    /// The same, and says which other server takes the client [MQTT 5.0 section 3.14.2.2.5].
+    /// The same, with a Server Reference for the client [MQTT 5.0 section 3.14.2.2.5].
     pub(crate) fn disconnect_to(
         &mut self,
         index: ConnectionIndex,
@@ -36,15 +36,15 @@ impl<M: Mode> Shard<M> {
     ) {
         let connection = &self.state.connections[index];
         if connection.is_open() && connection.is_v5() {
-            let explained = connection.connect_parameters().problem_information;
+            let with_reason = connection.connect_parameters().problem_information;
             let reference = (!reference.is_empty()).then_some(Property::ServerReference(reference));
-            let why = explained.then_some(Property::ReasonString(why));
+            let why = with_reason.then_some(Property::ReasonString(why));
             let mut properties: Vec<_> = reference.into_iter().chain(why).collect();
-            // [MQTT-3.14.2-3]: the reason string is left out where it is too much.
+            // [MQTT-3.14.2-3]: the reason string is omitted if the packet would be too large.
             loop {
                 let disconnect = Disconnect { reason, properties: Properties::from_list(&properties) };
-                let is_said = self.state.write_packet(index, &Packet::Disconnect(disconnect));
-                if is_said || properties.pop().is_none() {
+                let is_written = self.state.write_packet(index, &Packet::Disconnect(disconnect));
+                if is_written || properties.pop().is_none() {
                     break;
                 }
             }
@@ -59,7 +59,7 @@ impl<M: Mode> Shard<M> {
         self.disconnect(index, DisconnectReason::ProtocolError, why);
     }
 
-    /// Has the connection closed once its output is written.
+    /// Closes the connection once its output is written.
     pub(crate) fn close(&mut self, index: ConnectionIndex) {
         self.state.connections[index].begin_closing();
         let id = self.state.id(index);
@@ -72,8 +72,8 @@ impl<M: Mode> Shard<M> {
             let expiry_s = expiry_s.min(self.max_session_expiry_s(index));
             let current_s = self.state.sessions[session].expiry_interval_s();
             if current_s == 0 && expiry_s > 0 {
-                // It cannot be raised from 0 [MQTT 5.0 section 3.14.2.2.2].
-                self.protocol_error(index, "a session that ends with its connection cannot be given an expiry");
+                // It cannot be changed from 0 [MQTT 5.0 section 3.14.2.2.2].
+                self.protocol_error(index, "the session expiry interval cannot be changed from 0");
                 return;
             }
             self.state.commit(session, Change::ExpiryInterval(expiry_s));
@@ -89,20 +89,20 @@ impl<M: Mode> Shard<M> {
         self.state.connections.request_action(Action::Drop(id));
     }
 
-    /// Parts a connection that has broken off from its session.
+    /// Detaches the session of a connection that was lost.
     pub(crate) fn detach(&mut self, index: ConnectionIndex) {
         self.state.record_connection_loss(index);
         self.disconnect_session(index);
     }
 
-    /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
+    /// Detaches a connection's session, which stays offline, or ends if it is not persistent.
     pub(crate) fn disconnect_session(&mut self, index: ConnectionIndex) {
         if M::is_output_blocked(&self.state, index) {
-            // What CONNACK says is not true yet.
+            // What CONNACK promises is not true yet.
             self.state.discard_output(index);
         }
         if M::is_write_suspended(&self.state, index) {
-            // Nothing is said to a client that another node may have.
+            // Nothing is sent to a client that another node may serve.
             self.state.discard_output(index);
         }
         self.state.stop_rate_limit(index);
@@ -113,15 +113,15 @@ impl<M: Mode> Shard<M> {
         {
             self.state.sessions.entry(session).set_identity(identity);
         }
-        let lasts = self.state.sessions[session].expiry_interval_s() > 0;
-        if lasts
+        let is_persistent = self.state.sessions[session].expiry_interval_s() > 0;
+        if is_persistent
             && !self.state.config.settings().slow_consumer.users.is_empty()
             && let Some(user) = self.state.user_of(session).cloned()
         {
             self.state.sessions.entry(session).set_user_name(user);
         }
         for replay in replays {
-            self.state.finish_replay(lasts.then_some(session), replay);
+            self.state.finish_replay(is_persistent.then_some(session), replay);
         }
         self.state.counters().sessions_connected.subtract(1);
         self.state.sessions.entry(session).unbind();
@@ -137,20 +137,20 @@ impl<M: Mode> Shard<M> {
         self.state.queue_all_for_spill(session);
         let now_ms = self.state.clock.now_ms();
         let mut offline = self.offline_since(session, now_ms);
-        // Where the will waits, a connection that takes over sets it aside again at once [MQTT-3.1.3-9].
+        // A new connection of the client cancels a delayed will [MQTT-3.1.3-9].
         if offline.will_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
             self.publish_will(session);
         }
         self.set_offline_deadlines(session, offline);
     }
 
-    /// What comes up for a session whose client has been away since `disconnected_at_ms`.
+    /// The deadlines of a session whose client has been offline since `disconnected_at_ms`.
     pub(crate) fn offline_since(&self, session: SessionIndex, disconnected_at_ms: u64) -> OfflineState {
         let state = &self.state.sessions[session];
         let expiry_s = state.expiry_interval_s();
         let after_s = |seconds: u32| disconnected_at_ms + u64::from(seconds) * 1000;
         OfflineState {
-            // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
+            // The will's delay ends when the session does, at the latest [MQTT-3.1.2-8].
             will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
             expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
             left_s: to_unix_seconds(disconnected_at_ms).max(1),
@@ -169,29 +169,29 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Publishes the will of a session that has one, and forgets it [MQTT-3.1.2-10].
+    /// Publishes and removes the will of a session, if it has one [MQTT-3.1.2-10].
     pub(crate) fn publish_will(&mut self, session: SessionIndex) {
         let Some(will) = self.state.sessions[session].will().cloned() else { return };
         if M::takes_over_will(&mut self.state, session) {
             return;
         }
-        let may_leave = self.state.can_set_will(session, &will);
+        let is_allowed = self.state.can_set_will(session, &will);
         self.state.commit(session, Change::Will(None));
-        if !may_leave {
+        if !is_allowed {
             return;
         }
         let StoredWill { message, message_expiry_s, .. } = will;
-        let mut parts = MessageRef { id: self.state.context.next_message_id(), ..message.as_ref() };
-        parts.expires_at_ms = message_expiry_s.map(|seconds| self.state.clock.now_ms() + u64::from(seconds) * 1000);
-        // No Local speaks of connections; a will has none any more, but its client's own subscriptions count as local.
-        // There was memory for it when it was accepted.
-        let mut outgoing = OutgoingPublish { is_admitted: true, ..OutgoingPublish::new(parts) };
+        let mut message = MessageRef { id: self.state.context.next_message_id(), ..message.as_ref() };
+        message.expires_at_ms = message_expiry_s.map(|seconds| self.state.clock.now_ms() + u64::from(seconds) * 1000);
+        // No Local applies to connections; a will has none, so it is also sent to its client's own subscriptions. There was memory for it
+        // when it was accepted.
+        let mut outgoing = OutgoingPublish { is_admitted: true, ..OutgoingPublish::new(message) };
         if self.publish(&mut outgoing, MessageSource::Session(session)).is_err() {
             self.state.counters().publishes_refused.add(1);
         }
     }
 
-    /// A connection's deadline may have come.
+    /// Handles a connection's timer.
     pub(crate) fn connection_timer(&mut self, index: ConnectionIndex) {
         let settings = self.state.config.settings();
         let now_ms = self.state.clock.now_ms();
@@ -206,10 +206,10 @@ impl<M: Mode> Shard<M> {
         let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
         let keep_alive_s = connection.connect_parameters().keep_alive_s;
         let Deadlines { last_received_ms, incomplete_since_ms, stalled_since_ms } = connection.deadlines();
-        // Of one whose message waits for memory, PINGREQ is heard.
+        // PINGREQ is still read while a message waits for memory.
         let is_reading = !connection.is_reading_paused() || connection.is_paused_only_for_memory();
         let keep_alive = (keep_alive_s > 0 && is_reading).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));
-        // A client that waits for others in a queue that moves is not late.
+        // A client in an authentication queue that makes progress is not late.
         let progress_ms =
             connection.auth_state_mut().map_or(0, |auth_state| auth_state.progress_ms(auth_progress, now_ms));
         let connect = awaiting_connect.then(|| last_received_ms.max(progress_ms) + connect_limit_ms);
@@ -224,7 +224,7 @@ impl<M: Mode> Shard<M> {
             self.time_out_connect(index);
         } else if is_due(identity) {
             counters.credentials_expired_disconnects.add(1);
-            self.disconnect(index, DisconnectReason::NotAuthorized, "what the client has shown holds no longer");
+            self.disconnect(index, DisconnectReason::NotAuthorized, "the client's credentials have expired");
         } else if is_due(incomplete) {
             counters.incomplete_packet_timeouts.add(1);
             self.disconnect(index, DisconnectReason::KeepAliveTimeout, "a packet was not complete in time");
@@ -234,27 +234,27 @@ impl<M: Mode> Shard<M> {
             self.disconnect(
                 index,
                 DisconnectReason::KeepAliveTimeout,
-                "nothing came for one and a half times Keep Alive",
+                "no packet arrived within one and a half times Keep Alive",
             );
         } else if is_due(stalled) {
             counters.write_stall_timeouts.add(1);
-            self.disconnect(index, DisconnectReason::UnspecifiedError, "output was not taken in time");
+            self.disconnect(index, DisconnectReason::UnspecifiedError, "the client did not read its output in time");
         } else if let Some(next_ms) = [connect, incomplete, keep_alive, stalled, identity].into_iter().flatten().min() {
             self.state.arm_connection(index, next_ms);
         } else if keep_alive_s > 0 {
-            // Not read from, which stops the clock: looked at again later.
+            // Keep alive is suspended while reading is paused: check again later.
             self.state.arm_connection(index, now_ms + keep_alive_limit_ms(1));
         }
     }
 
-    /// A session's deadline may have come.
+    /// Handles a session's timer.
     pub(crate) fn session_timer(&mut self, session: SessionIndex) {
         if self.state.sessions.entry(session).disarm(self.state.clock.now_ms()) {
             self.run_offline_deadlines(session);
         }
     }
 
-    /// Does what has come up for a session whose client is away.
+    /// Handles the deadlines of a session whose client is offline.
     pub(crate) fn run_offline_deadlines(&mut self, session: SessionIndex) {
         let now_ms = self.state.clock.now_ms();
         let mut offline = self.state.sessions.offline(session);
@@ -276,7 +276,7 @@ impl<M: Mode> Shard<M> {
 }
 
 impl<M: Mode> ShardState<M> {
-    /// The client of a session has been offline for long. Where messages wait, nobody fetches them.
+    /// Marks a session as stale if messages wait for a client that has been offline for long.
     #[cold]
     fn check_neglect(&self, session: SessionIndex, offline: &mut OfflineState) {
         let now_s = to_unix_seconds(self.clock.now_ms());
@@ -297,7 +297,7 @@ impl<M: Mode> ShardState<M> {
         );
     }
 
-    /// The client of a session is back, or the session ends.
+    /// Clears the stale mark: the client is back, or the session ends.
     pub(crate) fn clear_neglect(&self, session: SessionIndex) {
         if self.sessions.offline(session).is_neglected {
             self.counters().sessions_stale.subtract(1);
@@ -305,7 +305,7 @@ impl<M: Mode> ShardState<M> {
     }
 }
 
-/// Until 2106.
+/// Seconds since the Unix epoch; correct until 2106.
 fn to_unix_seconds(at_ms: u64) -> u32 {
     u32::try_from(at_ms / 1_000).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,7 @@
-//! Clients whose connections break off again and again are refused for a time: two devices with one identifier would otherwise take it from
-//! each other for ever, each time with all that ending and opening a session costs.
+//! Blocks clients whose connections are lost too often, for a time. Two devices with one identifier would otherwise take over each other's
+//! session forever, each time at the cost of ending and opening a session.
 //!
-//! A connection that ends by the client's DISCONNECT does not count, however often. An identifier has one shard, so nobody else need be asked.
+//! A connection that ends by the client's DISCONNECT does not count. An identifier belongs to one shard, so this needs no other shard.
 
 use tautwire_protocol::ConnectReason;
 
@@ -9,10 +9,10 @@ use crate::index::ConnectionIndex;
 use crate::mode::Mode;
 use crate::shard::ShardState;
 
-pub(crate) const FLAPPING_BLOCKED: &str = "connections of this client identifier break off too often";
+pub(crate) const FLAPPING_BLOCKED: &str = "connections of this client identifier are lost too often";
 
 impl<M: Mode> ShardState<M> {
-    /// Why the client of a session of that name stays outside for now, if it does.
+    /// The reason code if the client of the session with this name is blocked.
     pub(crate) fn is_blocked(&self, name: &str) -> Option<ConnectReason> {
         if !self.quota_state.is_blocked(name, self.clock.now_ms()) {
             return None;
@@ -21,15 +21,15 @@ impl<M: Mode> ShardState<M> {
         Some(ConnectReason::ConnectionRateExceeded)
     }
 
-    /// A connection ends, and not by its client's DISCONNECT.
+    /// Records that a connection ended without the client's DISCONNECT.
     pub(crate) fn record_connection_loss(&mut self, index: ConnectionIndex) {
         let Some(session) = self.connections[index].session() else { return };
-        let noted = self.quota_state.record_connection_loss(self.sessions[session].name(), self.clock.now_ms());
-        self.counters().flapping_entries_evicted.add(u64::from(noted.has_evicted));
-        if noted.is_blocked {
+        let update = self.quota_state.record_connection_loss(self.sessions[session].name(), self.clock.now_ms());
+        self.counters().flapping_entries_evicted.add(u64::from(update.has_evicted));
+        if update.is_blocked {
             let client_id = self.sessions[session].client_id();
-            let hold_s = self.config.settings().flapping_block_s;
-            log::warn!("client {client_id:?} is held back for {hold_s} s: its connections break off too often");
+            let block_s = self.config.settings().flapping_block_s;
+            log::warn!("client {client_id:?} is blocked for {block_s} s: its connections are lost too often");
             self.counters().clients_flapping_blocked.add(1);
             self.audit_flapping_blocked(index, client_id);
         }

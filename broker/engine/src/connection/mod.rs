@@ -1,4 +1,4 @@
-//! Connections: CONNECT and who a client is, pacing, acknowledgements that leave, output, and the end.
+//! Connections: CONNECT, authentication, rate limits, acknowledgements, output and disconnects.
 
 pub(crate) mod ack;
 pub(crate) mod auth_progress;

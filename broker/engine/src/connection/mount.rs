@@ -1,7 +1,7 @@
-//! Mount points: what stands in front of all topics of a listener's clients, and is kept from them.
+//! Mount points: a topic prefix for all clients of a listener, hidden from them.
 //!
-//! Topics and filters get the prefix when a packet comes in, and lose it when one is written to the client. All in between, and all
-//! that is kept, knows them in full.
+//! Topics and filters get the prefix when a packet arrives, and lose it when one is written to the client. Everything in between, and
+//! everything stored, uses full topics.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use std::sync::Arc;
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, Property, PropertyContext, PropertyId, ReasonCode, SubscribeReason, TopicName};
 
-/// What a topic may have [MQTT-4.7.3-3].
+/// The longest topic [MQTT-4.7.3-3].
 const TOPIC_MAX_BYTES: usize = 65_535;
 
-/// A prefix of topics.
+/// A topic prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountPoint(Arc<str>);
 
 impl MountPoint {
-    /// The longest there may be.
+    /// The longest mount point.
     pub const MAX_BYTES: usize = 256;
 
-    /// `None` where `prefix` is none: it ends with `/`, does not begin with `$`, has no wildcards and no more than
+    /// Returns `None` if `prefix` is not a mount point: it must end with `/`, must not begin with `$` or have wildcards, and has at most
     /// [`MountPoint::MAX_BYTES`].
     pub fn new(prefix: &str) -> Option<MountPoint> {
-        let is_one = TopicName::new(prefix).is_ok()
+        let is_valid = TopicName::new(prefix).is_ok()
             && prefix.ends_with('/')
             && !prefix.starts_with('$')
             && prefix.len() <= MountPoint::MAX_BYTES;
-        is_one.then(|| MountPoint(prefix.into()))
+        is_valid.then(|| MountPoint(prefix.into()))
     }
 
     /// The prefix.
@@ -35,53 +35,53 @@ impl MountPoint {
         &self.0
     }
 
-    /// The topic that a client means.
+    /// The full topic of a client's topic.
     ///
     /// # Errors
-    /// There is none: behind a mount point no topic begins with `$`, as such topics are not matched by wildcards [MQTT-4.7.2-1]; or it
-    /// would be too long.
+    /// The topic begins with `$`: no topic under a mount point does, as wildcards do not match such topics [MQTT-4.7.2-1]. Or the full
+    /// topic would be too long.
     pub(crate) fn topic(&self, topic: &str) -> Result<String, ReasonCode> {
         if topic.starts_with('$') {
             return Err(ReasonCode::NotAuthorized);
         }
-        self.before(topic).ok_or(ReasonCode::TopicNameInvalid)
+        self.prepend(topic).ok_or(ReasonCode::TopicNameInvalid)
     }
 
-    fn before(&self, topic: &str) -> Option<String> {
+    fn prepend(&self, topic: &str) -> Option<String> {
         let full = format!("{}{topic}", self.0);
         (full.len() <= TOPIC_MAX_BYTES).then_some(full)
     }
 
-    /// The filter that a client means by one without `$share/NAME/` and `$as/FORMAT/`.
+    /// The full filter of a client's filter without `$share/NAME/` and `$as/FORMAT/`.
     ///
     /// # Errors
-    /// There is none.
-    pub(crate) fn filter(&self, own: &str) -> Result<String, SubscribeReason> {
-        match own {
+    /// The filter is empty, or begins with `$`.
+    pub(crate) fn filter(&self, filter: &str) -> Result<String, SubscribeReason> {
+        match filter {
             "" => Err(SubscribeReason::TopicFilterInvalid),
-            own if own.starts_with('$') => Err(SubscribeReason::NotAuthorized),
-            own => Ok(format!("{}{own}", self.0)),
+            filter if filter.starts_with('$') => Err(SubscribeReason::NotAuthorized),
+            filter => Ok(format!("{}{filter}", self.0)),
         }
     }
 
-    /// What a topic is called by clients; `None` where it is none of theirs. A filter may match such a topic: `#` becomes one that matches
-    /// the level above, too.
+    /// The client's name of a full topic; `None` if the topic is outside the mount point. A filter may match such a topic: `#` becomes one
+    /// that also matches the level above.
     pub(crate) fn rest<'t>(&self, topic: &'t str) -> Option<&'t str> {
         topic.strip_prefix(&*self.0).filter(|rest| !rest.is_empty() && !rest.starts_with('$'))
     }
 
-    /// The properties of a client's message, its Response Topic in full.
+    /// The properties of a client's message with the full Response Topic.
     ///
     /// # Errors
-    /// That would be too long.
+    /// The full topic would be too long.
     pub(crate) fn properties(&self, properties: &Properties<'_>) -> Result<Option<Vec<u8>>, ReasonCode> {
         let Some(topic) = properties.response_topic() else { return Ok(None) };
-        let full = self.before(topic.as_str()).ok_or(ReasonCode::TopicNameInvalid)?;
+        let full = self.prepend(topic.as_str()).ok_or(ReasonCode::TopicNameInvalid)?;
         Ok(Some(with_response_topic(properties, TopicName::new(&full).ok())))
     }
 
-    /// The properties of a message for a client. A Response Topic that lies elsewhere is left out: the client could not publish there.
-    fn own_properties<'p>(&self, wire: &'p [u8]) -> Cow<'p, [u8]> {
+    /// The properties of a message for a client. A Response Topic outside the mount point is omitted: the client could not publish there.
+    fn client_properties<'p>(&self, wire: &'p [u8]) -> Cow<'p, [u8]> {
         let Ok(properties) = Properties::from_wire(wire, PropertyContext::Publish) else { return Cow::Borrowed(&[]) };
         match properties.response_topic() {
             None => Cow::Borrowed(wire),
@@ -92,14 +92,14 @@ impl MountPoint {
         }
     }
 
-    /// A message as a client may see it.
+    /// A message as the client sees it; `None` if its topic is outside the mount point.
     pub(crate) fn view<'m>(&self, message: &MessageRef<'m>) -> Option<View<'m>> {
         let topic = self.rest(message.topic)?;
-        Some(View { topic, properties: self.own_properties(message.properties) })
+        Some(View { topic, properties: self.client_properties(message.properties) })
     }
 }
 
-/// What of a message is told otherwise behind a mount point.
+/// The topic and properties of a message as seen behind a mount point.
 #[derive(Debug)]
 pub(crate) struct View<'m> {
     topic: &'m str,
@@ -120,7 +120,7 @@ fn with_response_topic(properties: &Properties<'_>, topic: Option<TopicName<'_>>
         }
     }
     if let Some(topic) = topic {
-        // What is a topic name can be written.
+        // A valid topic name can always be encoded.
         let _ = Property::ResponseTopic(topic).append_to(&mut wire);
     }
     wire
@@ -177,10 +177,10 @@ mod tests {
         }
         let own = Properties::from_wire(&wire, PropertyContext::Publish).expect("they are valid");
         let full = mount().properties(&own).expect("it is short").expect("it is there");
-        let told = Properties::from_wire(&full, PropertyContext::Publish).expect("they are valid");
-        assert_eq!(told.response_topic().map(TopicName::as_str), Some("factory-1/re/ply"));
-        assert_eq!(*mount().own_properties(&full), wire[..]);
-        assert_eq!(*mount().own_properties(&wire), wire[..4], "it lies elsewhere");
+        let decoded = Properties::from_wire(&full, PropertyContext::Publish).expect("they are valid");
+        assert_eq!(decoded.response_topic().map(TopicName::as_str), Some("factory-1/re/ply"));
+        assert_eq!(*mount().client_properties(&full), wire[..]);
+        assert_eq!(*mount().client_properties(&wire), wire[..4], "it is outside the mount point");
         assert_eq!(mount().properties(&Properties::EMPTY), Ok(None));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a connection comes from: what the surroundings of a shard know of a client before it has said anything.
+//! The origin of a connection: what is known of a client before it sends anything.
 
 use core::net::{IpAddr, SocketAddr};
 use core::num::{NonZeroU16, NonZeroU32};
@@ -9,31 +9,31 @@ use tautwire_protocol::{ProtocolVersion, QoS};
 
 use crate::connection::mount::MountPoint;
 
-/// What a connection has come in by. It is told of each that comes and goes, from whatever thread.
+/// The listener of a connection. It is notified of each connection that opens or closes, on any thread.
 pub trait ConnectionListener: fmt::Debug + Send + Sync {
-    /// What operators call it.
+    /// The name in the configuration.
     fn name(&self) -> &Arc<str>;
-    /// What it offers otherwise than all do.
+    /// The settings that it overrides.
     fn overrides(&self) -> ListenerOverrides {
         ListenerOverrides::default()
     }
-    /// What stands in front of its clients' topics.
+    /// The prefix of its clients' topics.
     fn mount_point(&self) -> Option<&MountPoint> {
         None
     }
-    /// Whether it must be told who leaves. Otherwise the peer of a connection is forgotten once the connection serves a session.
+    /// Whether it needs the peer of a connection that closes. Otherwise the peer is not stored here once the connection has a session.
     fn needs_peers(&self) -> bool;
-    /// Whether it has been taken away, with all who have come by it.
+    /// Whether it has been removed, with all of its connections.
     fn is_closed(&self) -> bool {
         false
     }
-    /// Somebody has come; `None` where it has been forgotten who it is.
+    /// Counts a connection; `peer` is `None` if it is not stored.
     fn connection_opened(&self, peer: Option<Peer>);
-    /// Somebody is gone, who was told of likewise.
+    /// Counts the end of a connection, with the same `peer` as when it was opened.
     fn connection_closed(&self, peer: Option<Peer>);
 }
 
-/// The protocol versions that are accepted.
+/// A set of accepted protocol versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtocolVersions(u8);
 
@@ -61,7 +61,7 @@ impl FromIterator<ProtocolVersion> for ProtocolVersions {
     }
 }
 
-/// What clients of a listener are offered in place of what all are offered. The names are those of [`Settings`](crate::Settings).
+/// The settings that a listener overrides for its clients. The names are those of [`Settings`](crate::Settings).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each field is documented once, in the registry of configuration keys")]
 pub struct ListenerOverrides {
@@ -76,18 +76,18 @@ pub struct ListenerOverrides {
     pub assigned_client_id_prefix: Option<Arc<str>>,
 }
 
-/// Where a connection comes from. It is made when the connection is accepted, is complete before the first byte of MQTT is taken in, and goes with
-/// the connection from shard to shard.
+/// The origin of a connection. It is created when the connection is accepted, is complete before the first byte of MQTT is read, and moves
+/// with the connection from shard to shard.
 ///
-/// There may be hundreds of thousands of connections that do nothing, so one that serves a session has an origin of its own only where that says
-/// what many need: by TLS, by a proxy, or where the entry needs it. The others share one without a peer.
+/// There may be hundreds of thousands of idle connections, so a connection with a session only has its own origin if it contains more than
+/// the peer: TLS, a proxy, or a listener that needs the peer. The others share one without a peer.
 #[derive(Debug)]
 pub struct ConnectionOrigin {
     listener: Arc<dyn ConnectionListener>,
-    /// `None` where it is shared.
+    /// `None` if the origin is shared.
     peer: Option<Peer>,
     is_encrypted: bool,
-    /// The peer is not who the socket is connected with.
+    /// The peer is the client of a proxy, not the other end of the socket.
     is_proxied: bool,
     certificate: Option<Box<Certificate>>,
 }
@@ -95,7 +95,7 @@ pub struct ConnectionOrigin {
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// A program on the network. An IPv4 address is one, also where it came by IPv6.
+    /// A program on the network. An IPv4-mapped IPv6 address is stored as IPv4.
     Network {
         /// Its address.
         ip: IpAddr,
@@ -104,64 +104,64 @@ pub enum Peer {
     },
     /// A program on this machine, by a Unix socket.
     Local {
-        /// Its user, where the system says that.
+        /// Its user, if the system provides it.
         uid: Option<u32>,
     },
 }
 
-/// The certificate that a client has shown. Somebody who is trusted has looked at it.
+/// The client's certificate, verified by the listener or by a trusted proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Certificate {
     /// The certificate in DER, verified by the listener.
     Der(Box<[u8]>),
-    /// The name in it (CN), as a proxy gives it that has verified it.
+    /// Its common name (CN), from a proxy that has verified it.
     CommonName(Box<str>),
 }
 
 impl ConnectionOrigin {
-    /// Somebody who has come by `entry`, which is told.
+    /// Creates the origin of a connection accepted by `listener`, which is notified.
     pub fn new(listener: Arc<dyn ConnectionListener>, peer: Peer) -> ConnectionOrigin {
         listener.connection_opened(Some(peer));
         ConnectionOrigin { listener, peer: Some(peer), is_encrypted: false, is_proxied: false, certificate: None }
     }
 
-    /// What the listener is called.
+    /// The name of the listener.
     pub fn listener(&self) -> &Arc<str> {
         self.listener.name()
     }
 
-    /// What its listener offers otherwise than all do.
+    /// The settings that the listener overrides.
     pub fn overrides(&self) -> ListenerOverrides {
         self.listener.overrides()
     }
 
-    /// What stands in front of the client's topics.
+    /// The prefix of the client's topics.
     pub fn mount_point(&self) -> Option<&MountPoint> {
         self.listener.mount_point()
     }
 
-    /// Whether the listener has been taken away.
+    /// Whether the listener has been removed.
     pub fn is_closed(&self) -> bool {
         self.listener.is_closed()
     }
 
-    /// The client, not a proxy that says whom it speaks for. Always there until CONNECT has been accepted.
+    /// The client, not a proxy in between. Always set until CONNECT has been accepted.
     pub fn peer(&self) -> Option<Peer> {
         self.peer
     }
 
-    /// Whether nobody can listen in between the client and the broker, or a proxy that is trusted.
+    /// Whether the connection is encrypted, up to the broker or a trusted proxy.
     pub fn is_encrypted(&self) -> bool {
         self.is_encrypted
     }
 
-    /// The certificate that the client has shown.
+    /// The client's certificate.
     pub fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_deref()
     }
 
-    /// It is encrypted, and the client has shown this certificate. Where a proxy has said so already, this is TLS of the proxy, and its certificate
-    /// is not the client's.
+    /// Marks the connection as encrypted, with the client's certificate. If a proxy has reported TLS already, this is the proxy's own TLS,
+    /// and its certificate is not the client's.
     pub fn set_encrypted(&mut self, certificate: Option<Certificate>) {
         if !self.is_encrypted {
             self.is_encrypted = true;
@@ -169,7 +169,7 @@ impl ConnectionOrigin {
         }
     }
 
-    /// The peer so far is a proxy, and this is whom it speaks for.
+    /// Sets the client for which the peer so far, a proxy, forwards.
     pub fn set_proxied_peer(&mut self, peer: Peer) {
         self.listener.connection_opened(Some(peer));
         self.listener.connection_closed(self.peer);
@@ -177,12 +177,12 @@ impl ConnectionOrigin {
         self.is_proxied = true;
     }
 
-    fn is_needed(&self) -> bool {
+    fn has_details(&self) -> bool {
         self.is_encrypted || self.is_proxied || self.certificate.is_some() || self.listener.needs_peers()
     }
 }
 
-/// One more, which counts as such.
+/// A clone counts as another connection of the listener.
 impl Clone for ConnectionOrigin {
     fn clone(&self) -> ConnectionOrigin {
         self.listener.connection_opened(self.peer);
@@ -198,14 +198,14 @@ impl Clone for ConnectionOrigin {
 
 impl Drop for ConnectionOrigin {
     fn drop(&mut self) {
-        // Each connection with a shared one leaves for itself.
+        // Connections with a shared origin are counted by `PeerInfo`.
         if self.peer.is_some() {
             self.listener.connection_closed(self.peer);
         }
     }
 }
 
-/// The origin of a connection that is there.
+/// The origin of an open connection.
 #[derive(Debug)]
 pub(crate) struct PeerInfo(Arc<ConnectionOrigin>);
 
@@ -218,22 +218,22 @@ impl PeerInfo {
         &self.0
     }
 
-    /// More is known.
+    /// Updates an origin that is not shared.
     pub(crate) fn update(&mut self, update: impl FnOnce(&mut ConnectionOrigin)) {
         if self.0.peer.is_some() {
             update(Arc::make_mut(&mut self.0));
         }
     }
 
-    /// Goes on with one of `shared`, to which it may be added, where nobody needs to know more.
-    pub(crate) fn forget(&mut self, shared: &mut Vec<Arc<ConnectionOrigin>>) {
+    /// Replaces the origin by a shared one of `shared`, if nothing but the peer would be lost. Adds one if there is none.
+    pub(crate) fn share(&mut self, shared: &mut Vec<Arc<ConnectionOrigin>>) {
         let ConnectionOrigin { listener, peer, .. } = &*self.0;
-        if peer.is_none() || self.0.is_needed() {
+        if peer.is_none() || self.0.has_details() {
             return;
         }
         let known = shared.iter().find(|other| Arc::ptr_eq(&other.listener, listener));
         let common = known.cloned().unwrap_or_else(|| {
-            // Entries come and go with the configuration; those on which nobody is any more are forgotten.
+            // Listeners come and go with the configuration; origins without connections are removed.
             shared.retain(|other| Arc::strong_count(other) > 1);
             let listener = listener.clone();
             shared.push(Arc::new(ConnectionOrigin {
@@ -259,7 +259,7 @@ impl Drop for PeerInfo {
 }
 
 impl Peer {
-    /// Its address, where it has one.
+    /// Its IP address, if it has one.
     pub fn ip(self) -> Option<IpAddr> {
         match self {
             Peer::Network { ip, .. } => Some(ip),
@@ -268,7 +268,7 @@ impl Peer {
     }
 }
 
-/// A peer in 20 bytes, for each of very many connections.
+/// A peer in 20 bytes, for very many connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PackedPeer {
     /// An IPv6 address, or an IPv4 address in one; or the user of a Unix socket in its first four bytes.
@@ -329,7 +329,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Names of clients are not for logs.
+/// Shows no names, which do not belong in logs.
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -347,19 +347,19 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Counting {
+    struct CountingListener {
         name: Arc<str>,
         needs_peers: bool,
-        there: Mutex<Vec<Option<Peer>>>,
+        open: Mutex<Vec<Option<Peer>>>,
     }
 
-    impl Counting {
-        fn there(&self) -> Vec<Option<Peer>> {
-            self.there.lock().expect("nobody panics").clone()
+    impl CountingListener {
+        fn open(&self) -> Vec<Option<Peer>> {
+            self.open.lock().expect("no thread has panicked").clone()
         }
     }
 
-    impl ConnectionListener for Counting {
+    impl ConnectionListener for CountingListener {
         fn name(&self) -> &Arc<str> {
             &self.name
         }
@@ -369,13 +369,13 @@ mod tests {
         }
 
         fn connection_opened(&self, peer: Option<Peer>) {
-            self.there.lock().expect("nobody panics").push(peer);
+            self.open.lock().expect("no thread has panicked").push(peer);
         }
 
         fn connection_closed(&self, peer: Option<Peer>) {
-            let mut there = self.there.lock().expect("nobody panics");
-            let at = there.iter().position(|other| *other == peer).expect("it has entered");
-            there.swap_remove(at);
+            let mut open = self.open.lock().expect("no thread has panicked");
+            let at = open.iter().position(|other| *other == peer).expect("it was opened");
+            open.swap_remove(at);
         }
     }
 
@@ -385,38 +385,38 @@ mod tests {
 
     #[test]
     fn whoever_has_entered_leaves_once_and_as_whom_they_are() {
-        let listener = Arc::new(Counting::default());
+        let listener = Arc::new(CountingListener::default());
         let mut origin = Arc::new(ConnectionOrigin::new(listener.clone(), peer(1)));
-        let other_hand = origin.clone();
-        assert_eq!(listener.there(), [Some(peer(1))]);
+        let clone = origin.clone();
+        assert_eq!(listener.open(), [Some(peer(1))]);
         Arc::make_mut(&mut origin).set_proxied_peer(peer(2));
         Arc::make_mut(&mut origin).set_encrypted(None);
-        assert_eq!((other_hand.peer(), other_hand.is_encrypted()), (Some(peer(1)), false));
-        drop(other_hand);
-        assert_eq!(listener.there(), [Some(peer(2))]);
+        assert_eq!((clone.peer(), clone.is_encrypted()), (Some(peer(1)), false));
+        drop(clone);
+        assert_eq!(listener.open(), [Some(peer(2))]);
         drop(origin);
-        assert_eq!(listener.there(), []);
+        assert_eq!(listener.open(), []);
     }
 
     #[test]
     fn what_nobody_needs_is_shared_and_each_connection_counts_all_the_same() {
-        let listener = Arc::new(Counting::default());
+        let listener = Arc::new(CountingListener::default());
         let mut shared = Vec::new();
-        let mut present: Vec<PeerInfo> =
+        let mut peers: Vec<PeerInfo> =
             (1..=3).map(|port| PeerInfo::new(Arc::new(ConnectionOrigin::new(listener.clone(), peer(port))))).collect();
-        present[2].update(|origin| origin.set_encrypted(None));
-        for presence in &mut present {
-            presence.forget(&mut shared);
-            presence.forget(&mut shared);
+        peers[2].update(|origin| origin.set_encrypted(None));
+        for peer_info in &mut peers {
+            peer_info.share(&mut shared);
+            peer_info.share(&mut shared);
         }
         assert_eq!(shared.len(), 1);
-        assert!(Arc::ptr_eq(present[0].origin(), present[1].origin()));
-        assert_eq!(present[2].origin().peer(), Some(peer(3)), "it is encrypted");
-        assert_eq!(listener.there().len(), 3);
-        present.remove(0);
-        assert_eq!(listener.there().len(), 2);
-        present.clear();
-        assert_eq!(listener.there(), []);
+        assert!(Arc::ptr_eq(peers[0].origin(), peers[1].origin()));
+        assert_eq!(peers[2].origin().peer(), Some(peer(3)), "it is encrypted");
+        assert_eq!(listener.open().len(), 3);
+        peers.remove(0);
+        assert_eq!(listener.open().len(), 2);
+        peers.clear();
+        assert_eq!(listener.open(), []);
     }
 
     #[test]
@@ -433,12 +433,12 @@ mod tests {
 
     #[test]
     fn an_entry_that_needs_peers_is_told_of_them_to_the_end() {
-        let listener = Arc::new(Counting { needs_peers: true, ..Counting::default() });
-        let mut presence = PeerInfo::new(Arc::new(ConnectionOrigin::new(listener.clone(), peer(1))));
-        presence.forget(&mut Vec::new());
-        assert_eq!(listener.there(), [Some(peer(1))]);
-        drop(presence);
-        assert_eq!(listener.there(), []);
+        let listener = Arc::new(CountingListener { needs_peers: true, ..CountingListener::default() });
+        let mut peer_info = PeerInfo::new(Arc::new(ConnectionOrigin::new(listener.clone(), peer(1))));
+        peer_info.share(&mut Vec::new());
+        assert_eq!(listener.open(), [Some(peer(1))]);
+        drop(peer_info);
+        assert_eq!(listener.open(), []);
     }
 
     #[test]

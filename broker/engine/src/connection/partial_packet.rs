@@ -1,7 +1,7 @@
-//! Packets of clients of 3.1.1 that have begun and have to wait for memory.
+//! Incomplete packets of MQTT 3.1.1 clients that wait for memory.
 //!
-//! Such a client cannot be told that there is no memory for its packet. It is not read from until there is some. Where each of
-//! several clients has sent a part and none can go on, one of them may take more than the part of input, the longest waiting first.
+//! Such a client cannot be notified that there is no memory for its packet, so reading from it is paused until there is some. If several
+//! clients have sent parts of packets and none can continue, the one that has waited longest may exceed the input budget.
 
 use tautwire_protocol::{DecodeOptions, FixedHeader};
 
@@ -12,8 +12,8 @@ use crate::mode::Mode;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// Whether a connection that keeps `rest` of a packet, in `held_bytes`, may do so although there is no room for it. It waits
-    /// then, unless it is the one that may take more than that.
+    /// Whether a connection may buffer `rest` of a packet, which takes `held_bytes`, although there is no room for it. Reading is paused
+    /// then, unless this connection may exceed the budget.
     #[cold]
     pub(crate) fn pause_for_input(&mut self, index: ConnectionIndex, rest: &[u8], held_bytes: usize) -> bool {
         let connection = &self.connections[index];
@@ -37,7 +37,7 @@ impl<M: Mode> ShardState<M> {
         true
     }
 
-    /// Reads again from those whose packets are not whole and for whom there is room now. To be called once a turn.
+    /// Resumes reading incomplete packets for which there is room now. Call it once a turn.
     #[inline]
     pub(crate) fn resume_for_input(&mut self) {
         if self.paused_readers.any_for_input() {
@@ -52,22 +52,22 @@ impl<M: Mode> ShardState<M> {
             self.resume_reading(id, PauseReason::Input);
         }
         if self.memory.share().extra_input_bytes() > 0 {
-            let first = self.paused_readers.priority().filter(|first| self.is_same_packet(first));
+            let first = self.paused_readers.priority().filter(|first| self.is_still_pending(first));
             if let Some(id) = self.paused_readers.next_priority(first) {
                 self.resume_reading(id, PauseReason::Input);
             }
         }
     }
 
-    /// Whether the same packet has not been taken in yet: it is not whole, or waits for memory as a message.
-    fn is_same_packet(&self, partial: &PartialPacket) -> bool {
+    /// Whether the same packet is still unprocessed: incomplete, or waiting for memory as a message.
+    fn is_still_pending(&self, partial: &PartialPacket) -> bool {
         let Some(index) = self.connections.find(partial.id) else { return false };
         let connection = &self.connections[index];
         let since_ms = connection.deadlines().incomplete_since_ms.map(|since| since.get());
         connection.phase() == Phase::Open && since_ms == Some(partial.since_ms)
     }
 
-    /// The Fixed Header at the start of what a connection has sent.
+    /// Decodes the Fixed Header at the start of a connection's input.
     pub(crate) fn fixed_header(&self, index: ConnectionIndex, bytes: &[u8]) -> Option<FixedHeader> {
         let connection = &self.connections[index];
         let version = connection.version();

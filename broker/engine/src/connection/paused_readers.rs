@@ -1,8 +1,7 @@
-//! Who is not heard, by the reason for it: all connections of a shard that wait for something which they cannot bring about
-//! themselves.
+//! Paused connections by the reason for the pause: those that wait for something they cannot bring about themselves.
 //!
-//! A connection that waits for its own client to take output, or for a packet of its own to be worked off, is not here: it is
-//! heard again by whoever notices that.
+//! A connection that waits for its own client to read output, or for its own packet to be processed, is not listed here: whatever ends the
+//! wait resumes it.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,50 +9,50 @@ use tautwire_router::ShardIndex;
 
 use crate::index::ConnectionId;
 
-/// How often those who wait for memory are heard again, to see whether there is some.
+/// How often connections that wait for memory are resumed, to see whether there is some.
 const RETRY_MS: u64 = 100;
 /// How many of them at a time.
 const RETRIES_MAX: usize = 64;
 
-/// A connection that is not read from although its packet is not whole.
+/// A connection that is paused within a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartialPacket {
     pub(crate) id: ConnectionId,
     /// When the packet began.
     pub(crate) since_ms: u64,
-    /// What there has to be room for: the rest of the packet, and as much as is there, by which clients leave room for each other.
+    /// The memory it needs: the rest of the packet, and as much as it has sent, so that clients leave room for each other.
     pub(crate) wanted_bytes: usize,
 }
 
-/// The connections that wait.
+/// The paused connections of a shard.
 #[derive(Debug)]
 pub(crate) struct PausedReaders {
-    /// With the shard for which each waits.
+    /// Each with the shard that it waits for.
     for_shard: Vec<(ShardIndex, ConnectionId)>,
     for_fan_out: Vec<ConnectionId>,
-    /// Batches of other shards are not taken while those stand in line who are to get what an earlier one brought.
+    /// Batches of other shards are not processed while receivers of an earlier one are deferred.
     batches_paused: bool,
     for_memory: VecDeque<ConnectionId>,
-    /// When those who wait for memory are heard again.
+    /// When connections that wait for memory are resumed.
     retry_ms: u64,
-    /// Those whose packet is not whole, the longest waiting first.
+    /// Connections with an incomplete packet, the longest waiting first.
     for_input: VecDeque<PartialPacket>,
-    /// When they are read from again if there is room.
+    /// When they are resumed if there is room.
     input_retry_ms: u64,
-    /// The one of them that may take more than there is room for.
+    /// The one that may exceed the input budget.
     priority: Option<PartialPacket>,
     for_log: Vec<ConnectionId>,
     /// The longest waiting first.
     for_spill: VecDeque<ConnectionId>,
     /// The longest waiting first.
     for_transcoding: VecDeque<ConnectionId>,
-    /// Those who publish too fast, by when they may go on.
+    /// Connections over their publish rate, by the time at which they resume.
     for_rate: BTreeSet<(u64, ConnectionId)>,
-    /// When the first of them may.
+    /// The first of these times.
     next_rate_ms: u64,
 }
 
-/// A moment that does not come.
+/// A time that is never reached.
 const NEVER_MS: u64 = u64::MAX;
 
 impl Default for PausedReaders {
@@ -77,7 +76,7 @@ impl Default for PausedReaders {
 }
 
 impl PausedReaders {
-    // For another shard to take what is meant for it.
+    // Waiting for the channel to another shard.
 
     pub(crate) fn wait_for_shard(&mut self, shard: ShardIndex, id: ConnectionId) {
         self.for_shard.push((shard, id));
@@ -88,36 +87,36 @@ impl PausedReaders {
         !self.for_shard.is_empty()
     }
 
-    /// Whether somebody waits for a shard to which the way is not full.
+    /// Whether a connection waits for a shard whose channel is not full.
     pub(crate) fn any_ready(&self, is_full_to: impl Fn(ShardIndex) -> bool) -> bool {
         self.for_shard.iter().any(|(shard, _)| !is_full_to(*shard))
     }
 
-    /// Those who wait for a shard to which the way is not full do so no more.
+    /// Removes the connections that wait for a shard whose channel is not full.
     pub(crate) fn take_ready_for_shard(&mut self, is_full_to: impl Fn(ShardIndex) -> bool) -> Vec<ConnectionId> {
         let ready = self.for_shard.extract_if(.., |(shard, _)| !is_full_to(*shard));
         ready.map(|(_, id)| id).collect()
     }
 
-    // For a turn that has time to turn payloads into other formats.
+    // Waiting for a turn with time to transcode payloads.
 
     pub(crate) fn pause_for_transcoding(&mut self, id: ConnectionId) {
         self.for_transcoding.push_back(id);
     }
 
-    /// Whether anybody waits.
+    /// Whether a connection waits.
     #[inline]
     pub(crate) fn any_for_transcoding(&self) -> bool {
         !self.for_transcoding.is_empty()
     }
 
-    /// Who waits longest does so no more.
+    /// Removes the connection that has waited longest.
     #[inline]
     pub(crate) fn next_for_transcoding(&mut self) -> Option<ConnectionId> {
         self.for_transcoding.pop_front()
     }
 
-    // For those who stand in line for a fan-out to be written to.
+    // Waiting for the deferred receivers of a fan-out.
 
     pub(crate) fn wait_for_fan_out(&mut self, id: ConnectionId) {
         self.for_fan_out.push(id);
@@ -127,7 +126,7 @@ impl PausedReaders {
         self.batches_paused = true;
     }
 
-    /// Whether batches of other shards are taken now.
+    /// Whether batches of other shards are processed now.
     #[inline]
     pub(crate) fn accepts_batches(&self) -> bool {
         !self.batches_paused
@@ -138,25 +137,25 @@ impl PausedReaders {
         self.for_fan_out.len()
     }
 
-    /// Whether anybody waits, or batches do.
+    /// Whether connections or batches wait.
     #[inline]
     pub(crate) fn any_for_fan_out(&self) -> bool {
         self.batches_paused || !self.for_fan_out.is_empty()
     }
 
-    /// Nobody stands in line any more.
+    /// Removes all: no receiver is deferred any more.
     pub(crate) fn take_for_fan_out(&mut self) -> Vec<ConnectionId> {
         self.batches_paused = false;
         std::mem::take(&mut self.for_fan_out)
     }
 
-    // For memory.
+    // Waiting for memory.
 
     pub(crate) fn pause_for_memory(&mut self, id: ConnectionId) {
         self.for_memory.push_back(id);
     }
 
-    /// Those who are to try now, the longest waiting first.
+    /// Removes the connections to resume now, the longest waiting first.
     #[inline(always)]
     pub(crate) fn retries(&mut self, now_ms: u64) -> Vec<ConnectionId> {
         if self.for_memory.is_empty() || now_ms < self.retry_ms { Vec::new() } else { self.take_retries(now_ms) }
@@ -169,7 +168,7 @@ impl PausedReaders {
         self.for_memory.drain(..count).collect()
     }
 
-    /// When some are to try again, or may go on.
+    /// When the next connections are resumed.
     #[inline]
     pub(crate) fn next_retry_ms(&self) -> Option<u64> {
         let for_memory_ms = if self.for_memory.is_empty() { NEVER_MS } else { self.retry_ms };
@@ -178,7 +177,7 @@ impl PausedReaders {
         (next_ms != NEVER_MS).then_some(next_ms)
     }
 
-    // For the log to take more.
+    // Waiting for the log to accept writes.
 
     pub(crate) fn wait_for_log(&mut self, id: ConnectionId) {
         self.for_log.push(id);
@@ -189,12 +188,12 @@ impl PausedReaders {
         !self.for_log.is_empty()
     }
 
-    /// It does.
+    /// Removes all: the log accepts writes again.
     pub(crate) fn take_for_log(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.for_log)
     }
 
-    // For the store of cold messages to write more.
+    // Waiting for the spill store to write.
 
     pub(crate) fn wait_for_spill(&mut self, id: ConnectionId) {
         self.for_spill.push_back(id);
@@ -205,31 +204,31 @@ impl PausedReaders {
         !self.for_spill.is_empty()
     }
 
-    /// Who waits longest does so no more.
+    /// Removes the connection that has waited longest.
     pub(crate) fn next_for_spill(&mut self) -> Option<ConnectionId> {
         self.for_spill.pop_front()
     }
 
-    // For a rate to allow more.
+    // Waiting for the publish rate.
 
     pub(crate) fn wait_for_rate(&mut self, at_ms: u64, id: ConnectionId) {
         self.for_rate.insert((at_ms, id));
         self.update_next_rate();
     }
 
-    /// The connection ends.
+    /// Removes a connection that ends.
     pub(crate) fn remove_rate(&mut self, at_ms: u64, id: ConnectionId) {
         self.for_rate.remove(&(at_ms, id));
         self.update_next_rate();
     }
 
-    /// Whether somebody may go on now.
+    /// Whether a connection is due.
     #[inline]
     pub(crate) fn is_due_for_rate(&self, now_ms: u64) -> bool {
         now_ms >= self.next_rate_ms
     }
 
-    /// The next that may go on now.
+    /// Removes the next connection that is due.
     pub(crate) fn next_for_rate(&mut self, now_ms: u64) -> Option<ConnectionId> {
         self.for_rate.first().filter(|(at_ms, _)| *at_ms <= now_ms)?;
         let next = self.for_rate.pop_first();
@@ -241,7 +240,7 @@ impl PausedReaders {
         self.next_rate_ms = self.for_rate.first().map_or(NEVER_MS, |(at_ms, _)| *at_ms);
     }
 
-    // For memory that the rest of a packet takes.
+    // Waiting for memory for the rest of a packet.
 
     pub(crate) fn wait_for_input(&mut self, partial: PartialPacket) {
         let at = self.for_input.partition_point(|other| other.since_ms <= partial.since_ms);
@@ -253,7 +252,7 @@ impl PausedReaders {
         !self.for_input.is_empty()
     }
 
-    /// Those for whom there is room in `free_bytes`, the longest waiting first.
+    /// Removes those that fit into `free_bytes`, the longest waiting first.
     pub(crate) fn input_retries(&mut self, now_ms: u64, mut free_bytes: usize) -> Vec<ConnectionId> {
         if now_ms < self.input_retry_ms {
             return Vec::new();
@@ -271,18 +270,17 @@ impl PausedReaders {
         retries
     }
 
-    /// The one that may take more than there is room for, if one was told so.
+    /// The one that may exceed the input budget, if any.
     pub(crate) fn priority(&self) -> Option<PartialPacket> {
         self.priority
     }
 
-    /// Whether it is this one, still with the same packet.
+    /// Whether this one has priority, still with the same packet.
     pub(crate) fn has_priority(&self, partial: &PartialPacket) -> bool {
         self.priority.is_some_and(|first| first.id == partial.id && first.since_ms == partial.since_ms)
     }
 
-    /// Lets the longest waiting take more than there is room for, or goes on with `first`, who may already. Gives the one to read
-    /// from again.
+    /// Gives priority to the longest waiting, or continues with `first`, which has it. Returns the connection to resume.
     pub(crate) fn next_priority(&mut self, first: Option<PartialPacket>) -> Option<ConnectionId> {
         let next = match first {
             None => self.for_input.pop_front(),
@@ -331,7 +329,7 @@ mod tests {
         let partial = PartialPacket { id: id(1), since_ms: 30, wanted_bytes: 60 };
         assert!(paused_readers.has_priority(&partial));
         assert!(!paused_readers.has_priority(&PartialPacket { since_ms: 31, ..partial }), "that is another packet");
-        // It has taken all there is, and waits like others.
+        // It has used all the room, and waits like others.
         paused_readers.wait_for_input(PartialPacket { id: id(4), since_ms: 5, wanted_bytes: 1 });
         paused_readers.wait_for_input(partial);
         assert_eq!(paused_readers.next_priority(paused_readers.priority()), Some(id(1)));

@@ -1,4 +1,4 @@
-//! What the clients of a shard may do, and what is remembered of them so that they keep to it.
+//! The quotas of a shard's clients, and their usage.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use crate::connection::quotas::{
     FlappingDetector, FlappingRule, FlappingUpdate, OfflineBuckets, PublishBucket, Quotas, SessionUsage, UserUsageTable,
 };
 
-/// Quotas, and what those who are held to them have used up.
+/// The quotas, and what clients have used of them.
 #[derive(Debug)]
 pub(crate) struct QuotaState {
     quotas: Quotas,
-    /// As `quotas` have it: it is asked for each PUBLISH.
+    /// Cached from `quotas`: it is read for each PUBLISH.
     limits_publish_rate: bool,
-    /// What clients that have gone had left of their rates.
+    /// The publish buckets of offline clients.
     offline_buckets: OfflineBuckets,
-    /// What the clients of each user hold together, where there are quotas of users.
+    /// The usage of each user, if there are user quotas.
     users: Arc<UserUsageTable>,
-    /// Clients whose connections break off, where they are held back for it.
+    /// Detects clients whose connections are lost too often, if that is configured.
     flapping: Option<FlappingDetector>,
 }
 
-/// What is different by other quotas.
+/// What a change of quotas affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QuotaChanges {
-    /// Those who wait for their rate may go on sooner.
+    /// Connections that wait for their rate may resume sooner.
     pub(crate) rates: bool,
-    /// What the sessions hold has to be counted for their users from now on.
+    /// The usage of sessions must be counted for their users from now on.
     pub(crate) counts_user_usage: bool,
 }
 
@@ -43,7 +43,7 @@ impl QuotaState {
         }
     }
 
-    /// From now on these hold. What is remembered stays.
+    /// Applies these quotas. The recorded usage stays.
     pub(crate) fn apply_limits(&mut self, quotas: Quotas, flapping: Option<FlappingRule>) -> QuotaChanges {
         self.flapping = flapping.map(|rule| {
             let mut flapping = self.flapping.take().unwrap_or_else(|| FlappingDetector::new(rule));
@@ -59,20 +59,19 @@ impl QuotaState {
         changed
     }
 
-    /// What each client may do.
+    /// The quotas of each client.
     #[inline]
     pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas
     }
 
-    /// Whether somebody may publish only so fast.
+    /// Whether publish rates are limited.
     #[inline]
     pub(crate) fn limits_publish_rate(&self) -> bool {
         self.limits_publish_rate
     }
 
-    /// What the client of the session that is called `name` may publish now that it has come: what it left when it was here last.
-    /// `None` where nobody has a rate of their own.
+    /// Takes the stored bucket of a client that connects, or a full one. Returns `None` if clients have no rate limit.
     #[inline(always)]
     pub(crate) fn take_bucket(&mut self, name: &str, now_ms: u64) -> Option<PublishBucket> {
         let rates = self.quotas.publish;
@@ -84,12 +83,12 @@ impl QuotaState {
         Some(bucket)
     }
 
-    /// The client of the session that is called `name` has gone, and this is what it has left.
+    /// Stores the bucket of a client that disconnects.
     pub(crate) fn store_bucket(&mut self, name: &str, bucket: PublishBucket, now_ms: u64) {
         self.offline_buckets.store(name, bucket, now_ms);
     }
 
-    /// What `session` holds counts for `user` from now on, as its share of what all clients of that user hold.
+    /// Starts to count the usage of `session` for `user`.
     pub(crate) fn user_usage_of(
         &self,
         user: &str,
@@ -100,13 +99,13 @@ impl QuotaState {
         SessionUsage::new(&self.users, user, owner, session, now_ms)
     }
 
-    /// Whether the client of the session that is called `name` stays outside because its connections break off.
+    /// Whether the client of the session with this name is blocked because its connections are lost too often.
     #[inline(always)]
     pub(crate) fn is_blocked(&self, name: &str, now_ms: u64) -> bool {
         self.flapping.as_ref().is_some_and(|flapping| flapping.is_blocked(name, now_ms))
     }
 
-    /// A connection of that client has broken off.
+    /// Records the loss of a connection.
     pub(crate) fn record_connection_loss(&mut self, name: &str, now_ms: u64) -> FlappingUpdate {
         self.flapping.as_mut().map_or(FlappingUpdate::default(), |flapping| flapping.record_loss(name, now_ms))
     }

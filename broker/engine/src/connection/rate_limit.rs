@@ -1,5 +1,5 @@
-//! Clients that publish faster than they may are not read from until they may go on. Nothing is dropped; what a client has sent
-//! behind a message that waits, waits too, and keep alive with it.
+//! Publish rate limits. Reading from a client over its rate is paused until it may continue. Nothing is dropped; packets behind the waiting
+//! message wait too, and keep alive is suspended.
 
 use crate::connection::authentication::identity_of;
 use crate::connection::connections::PauseReason;
@@ -12,8 +12,7 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// The session serves a client of this connection's user from now on: what it holds counts with what the user's other clients
-    /// hold, where there are quotas of users.
+    /// Counts a session's usage for the user of this connection, if there are user quotas.
     pub(crate) fn count_for_user(&mut self, index: ConnectionIndex, session: SessionIndex) {
         let ShardState { sessions, connections, quota_state, context, clock, .. } = self;
         let is_limited = quota_state.quotas().of_user.is_limited();
@@ -26,14 +25,14 @@ impl<M: Mode> ShardState<M> {
         });
     }
 
-    /// The client of a session has come: its rate is what it left when it was here last.
+    /// Starts the rate limit of a client with the bucket that it left when it was last connected.
     pub(crate) fn start_rate_limit(&mut self, index: ConnectionIndex, session: SessionIndex) {
         if let Some(bucket) = self.quota_state.take_bucket(self.sessions[session].name(), self.clock.now_ms()) {
             self.connections[index].set_publish_bucket(bucket);
         }
     }
 
-    /// The client of a connection is about to part from it.
+    /// Stores the bucket of a client that disconnects.
     pub(crate) fn stop_rate_limit(&mut self, index: ConnectionIndex) {
         let Some(session) = self.connections[index].session() else { return };
         if let Some((bucket, resumes_at_ms)) = self.connections[index].clear_publish_bucket() {
@@ -42,8 +41,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Counts a PUBLISH of `length` bytes against the client's rate, or does not read from the client until it may go; says
-    /// whether that is so.
+    /// Takes a PUBLISH of `length` bytes from the client's rate, or pauses reading until it fits. Returns whether reading is paused.
     #[cold]
     pub(crate) fn pause_for_rate(&mut self, index: ConnectionIndex, length: usize) -> bool {
         let now_ms = self.clock.now_ms();
@@ -53,12 +51,12 @@ impl<M: Mode> ShardState<M> {
         let Some(session) = connection.session() else { return false };
         let bucket = connection.bucket_or_insert_with(|| PublishBucket::full(&rates, now_ms));
         bucket.apply_limits(&rates);
-        let taken = bucket.take(length, now_ms).and_then(|()| {
+        let result = bucket.take(length, now_ms).and_then(|()| {
             let user = self.sessions.user(session);
-            let taken = user.map_or(Ok(()), |user| user.take_publish(length, &rates_of_user, now_ms));
-            taken.inspect_err(|_| bucket.refund(length))
+            let result = user.map_or(Ok(()), |user| user.take_publish(length, &rates_of_user, now_ms));
+            result.inspect_err(|_| bucket.refund(length))
         });
-        let Err(resumes_at_ms) = taken else { return false };
+        let Err(resumes_at_ms) = result else { return false };
         let connection = &mut self.connections[index];
         connection.set_resume_at(resumes_at_ms);
         if connection.pause_reading(PauseReason::Rate) {
@@ -68,7 +66,7 @@ impl<M: Mode> ShardState<M> {
         true
     }
 
-    /// A PUBLISH was not let through for another reason, and is brought again.
+    /// Refunds a PUBLISH that was not processed for another reason, and will be processed again.
     #[cold]
     pub(crate) fn refund_rate(&mut self, index: ConnectionIndex, length: usize) {
         if let Some(bucket) = self.connections[index].bucket() {
@@ -79,7 +77,7 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Hears those again who may go on. To be called once a turn.
+    /// Resumes clients whose rate allows it. Call it once a turn.
     #[inline]
     pub(crate) fn resume_rate_limited(&mut self) {
         if self.paused_readers.is_due_for_rate(self.clock.now_ms()) {
@@ -92,7 +90,7 @@ impl<M: Mode> ShardState<M> {
         self.resume_rate_limited_until(self.clock.now_ms());
     }
 
-    /// By another rate, they may go on sooner.
+    /// Resumes all: by a new rate they may continue sooner.
     #[cold]
     pub(crate) fn resume_all_rate_limited(&mut self) {
         self.resume_rate_limited_until(u64::MAX);
@@ -106,11 +104,11 @@ impl<M: Mode> ShardState<M> {
 }
 
 impl<M: Mode> Shard<M> {
-    /// There are quotas of users from now on: what the sessions of connections from place `next` on hold is counted for their users.
+    /// Counts the usage of the sessions of connections from slot `next` on for their users, after user quotas were set.
     pub(crate) fn count_for_users(&mut self, next: usize) -> (JobProgress, usize) {
-        let mut places = self.state.connections.indices().skip(next);
-        let slice: Vec<ConnectionIndex> = places.by_ref().take(JOB_SLICE_STEPS).collect();
-        let is_last = places.next().is_none();
+        let mut slots = self.state.connections.indices().skip(next);
+        let slice: Vec<ConnectionIndex> = slots.by_ref().take(JOB_SLICE_STEPS).collect();
+        let is_last = slots.next().is_none();
         for index in &slice {
             if let Some(session) = self.state.connections[*index].session() {
                 self.state.count_for_user(*index, session);
@@ -124,7 +122,7 @@ impl<M: Mode> Shard<M> {
     }
 }
 
-/// What a user's retained messages are known by: no session is called that, as a Client Identifier has no U+0000 [MQTT-1.5.4-2].
+/// The name under which a user owns retained messages. No session has such a name, as a Client Identifier has no U+0000 [MQTT-1.5.4-2].
 fn retained_owner_of_user(user: &str) -> String {
     format!("\0user\0{user}")
 }
@@ -146,7 +144,7 @@ mod tests {
         let settings = Settings { publish_messages_per_s: 1, publish_burst_messages: messages, ..Settings::default() };
         let exchange = Exchange::with_placement(Placement::new(2, 0), RetainedLimits { messages: 1, bytes: 1_000 });
         let shared = Shared::new(settings, exchange);
-        // Somebody on the other shard wants the messages.
+        // A client on the other shard subscribes to the messages.
         let first = InterestChange { any: true, persistent: false };
         let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", first, false);
         assert!(retained.is_none());
@@ -175,7 +173,7 @@ mod tests {
         shard.set_room(ShardIndex(1), 0);
         assert_eq!(receive(&mut shard, id, &PUBLISH), PUBLISH.len());
         for _ in 0..3 {
-            assert_eq!(receive(&mut shard, id, &PUBLISH), 0, "the way is full");
+            assert_eq!(receive(&mut shard, id, &PUBLISH), 0, "the channel is full");
             let index = shard.state.connections.find(id).expect("it is there");
             assert!(shard.state.connections[index].clear_pause(PauseReason::ShardChannel, NOW_MS));
         }
@@ -185,7 +183,7 @@ mod tests {
         assert_eq!(receive(&mut shard, id, &PUBLISH), 0);
         let counters = shard.counters();
         assert_eq!((counters.clients_paused_for_rate.get(), counters.publishes_received.get()), (1, 2));
-        // CONNECT is the third: a packet that is put off is not counted as received.
+        // CONNECT is the third: a deferred packet is not counted as received.
         assert_eq!(counters.packets_received.get(), 3);
     }
 

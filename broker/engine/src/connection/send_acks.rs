@@ -1,4 +1,4 @@
-//! The one place through which acknowledgements leave.
+//! All acknowledgements are sent here.
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, Property};
@@ -11,29 +11,29 @@ use crate::index::ConnectionIndex;
 use crate::mode::Mode;
 use crate::shard::ShardState;
 
-/// Acknowledgements that wait for one connection, and as much that has not come true. A client with so many is not read from.
+/// Acknowledgements waiting for one connection, and unconfirmed messages, above which reading from the client is paused.
 const DELAYED_ACKS_MAX: usize = 1_024;
 
 impl<M: Mode> ShardState<M> {
-    /// Sends `ack` once what it promises is durable, and not before acknowledgements held earlier.
+    /// Sends `ack` once what it promises is durable, and not before earlier acknowledgements that wait.
     #[inline]
     pub(crate) fn acknowledge(&mut self, index: ConnectionIndex, ack: Ack) {
         M::acknowledge(self, M::session_ack_level(self, index), index, ack);
     }
 
-    /// What the answer to a PUBLISH waits for, as it is configured.
+    /// The configured durability for the acknowledgement of a PUBLISH.
     #[inline]
     pub(crate) fn configured_ack_level(&self, index: ConnectionIndex, message: &MessageRef<'_>) -> AckLevel {
         self.config.settings().acks.for_topic(message.topic, self.connections[index].ack_level())
     }
 
-    /// Sends `ack`: nothing has to come true before.
+    /// Sends `ack` at once: it does not wait for the log.
     pub(crate) fn acknowledge_now(&mut self, index: ConnectionIndex, ack: &Ack) {
         self.latency_recorder.record_acknowledged(ack);
         self.write_ack(index, ack);
     }
 
-    /// Reads again from a client for whom few enough acknowledgements wait.
+    /// Resumes reading from a client once few enough acknowledgements wait.
     pub(crate) fn resume_after_acks(&mut self, index: ConnectionIndex) {
         let connection = &self.connections[index];
         if connection.is_paused_for(PauseReason::Acks)
@@ -45,18 +45,18 @@ impl<M: Mode> ShardState<M> {
         }
     }
 
-    /// Does not read from a client for whom too many acknowledgements wait; says whether that is so.
+    /// Pauses reading from a client for which too many acknowledgements wait. Returns whether it is paused.
     pub(crate) fn pause_for_delayed_acks(
         &mut self,
         index: ConnectionIndex,
         counter: impl FnOnce(&Counters) -> &Counter,
     ) -> bool {
-        let is_too_much = self.connections[index].delayed_acks() >= DELAYED_ACKS_MAX
+        let is_over_limit = self.connections[index].delayed_acks() >= DELAYED_ACKS_MAX
             || M::unconfirmed(self, index) >= DELAYED_ACKS_MAX;
-        if is_too_much && self.connections[index].pause_reading(PauseReason::Acks) {
+        if is_over_limit && self.connections[index].pause_reading(PauseReason::Acks) {
             counter(self.counters()).add(1);
         }
-        is_too_much
+        is_over_limit
     }
 
     /// Writes an acknowledgement that has waited.
@@ -65,7 +65,7 @@ impl<M: Mode> ShardState<M> {
         self.write_ack(index, ack);
     }
 
-    // Always in `acknowledge_at`: this is the way of every acknowledgement.
+    // Inlined, because every acknowledgement goes through this.
     #[inline(always)]
     pub(crate) fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
         if let Ack::Deliver(packet_id, _) = ack {
@@ -91,7 +91,7 @@ impl<M: Mode> ShardState<M> {
             {
                 return;
             }
-            // [MQTT-3.4.2-2] and its like: where the reason string is too much, it goes first.
+            // [MQTT-3.4.2-2] and others: the reason string is omitted if the packet would be too large.
         }
         if let Some(packet) = ack.packet(Properties::EMPTY, v5) {
             self.write_packet(index, &packet);

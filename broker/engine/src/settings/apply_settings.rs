@@ -1,4 +1,4 @@
-//! The settings change while the broker runs: a shard takes the new ones on between two packets, all at once.
+//! Applies new settings while the broker runs, all at once between two packets.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::shard::Shard;
 use crate::shard::ShardState;
 
 impl<M: Mode> Shard<M> {
-    /// Takes these settings on, if they are others.
+    /// Applies these settings if they have changed.
     pub(crate) fn apply_settings(&mut self, settings: &Arc<Settings>) {
         let ShardState { config, quota_state, memory, spill, context, clock, .. } = &mut self.state;
         if config.has_applied(settings) {

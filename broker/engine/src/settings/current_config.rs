@@ -1,4 +1,6 @@
-//! What a shard has adopted of the [`ConfigSnapshot`](crate::settings::config::ConfigSnapshot): what it asks for each packet, as plain fields.
+//! The configuration that a shard has applied, as plain fields for use in each packet.
+//!
+//! See [`ConfigSnapshot`](crate::settings::config::ConfigSnapshot).
 
 use std::sync::Arc;
 
@@ -12,15 +14,15 @@ use crate::settings::config::ConfigSnapshot;
 use crate::settings::server_limits::{ServerLimits, ServerLimitsTable};
 use crate::settings::values::Settings;
 
-/// Settings, contracts and access rules that hold for this shard now.
+/// The current settings, contracts and access rules of this shard.
 pub(crate) struct CurrentConfig {
     settings: Arc<Settings>,
-    /// What clients have been told of the settings: the current terms are always those of `settings`.
+    /// The limits in the CONNACKs of connected clients. The current entry always follows `settings`.
     limits: ServerLimitsTable,
-    /// What messages must keep to.
+    /// The contracts of payloads.
     contracts: Arc<Catalogue>,
     violations: ViolationLogLimiter,
-    /// What clients may do.
+    /// The access rules.
     access: AccessRules,
 }
 
@@ -40,8 +42,8 @@ impl CurrentConfig {
         &self.settings
     }
 
-    /// Adopts these settings, and the terms that they are to clients who come from now on. `is_used` says whether anybody is on some
-    /// terms. Answers whether terms had to be replaced on which somebody is.
+    /// Applies these settings, whose limits go into CONNACK from now on. `is_used` says whether an entry has clients. Returns whether an
+    /// entry with clients had to be replaced.
     pub(crate) fn apply_settings(
         &mut self,
         settings: &Arc<Settings>,
@@ -51,17 +53,17 @@ impl CurrentConfig {
         self.limits.change(&self.settings, is_used)
     }
 
-    /// Whether the settings have been adopted.
+    /// Whether these settings are the current ones.
     pub(crate) fn has_applied(&self, settings: &Arc<Settings>) -> bool {
         Arc::ptr_eq(settings, &self.settings)
     }
 
-    /// Those of the settings of now.
+    /// The index of the current limits.
     pub(crate) fn current_limits(&self) -> ServerLimitsIndex {
         self.limits.current()
     }
 
-    /// What clients on these terms have been told.
+    /// The limits at this index.
     pub(crate) fn limits(&self, index: ServerLimitsIndex) -> &ServerLimits {
         self.limits.get(index)
     }
@@ -71,27 +73,27 @@ impl CurrentConfig {
         &self.contracts
     }
 
-    /// Adopts these contracts; says whether they are others.
+    /// Applies these contracts. Returns whether they have changed.
     pub(crate) fn apply_contracts(&mut self, contracts: &Arc<Catalogue>) -> bool {
-        let are_others = !Arc::ptr_eq(contracts, &self.contracts);
-        if are_others {
+        let is_changed = !Arc::ptr_eq(contracts, &self.contracts);
+        if is_changed {
             self.contracts = contracts.clone();
             self.violations.history.keep_to(contracts);
         }
-        are_others
+        is_changed
     }
 
-    /// A message breaks its contract, at `now_ms`: see [`ViolationLogLimiter::line`].
+    /// Decides whether to log a contract violation at `now_ms`; see [`ViolationLogLimiter::line`].
     pub(crate) fn take_violation_line(&mut self, now_ms: u64) -> Option<u64> {
         self.violations.line(now_ms)
     }
 
-    /// Remembers that a message has broken its contract, for operators who ask.
+    /// Records a contract violation for operators.
     pub(crate) fn record_violation(&mut self, contract: &str, topic: &str, violation: &Violation, now_ms: u64) {
         self.violations.history.note(contract, topic, violation, now_ms);
     }
 
-    /// What operators can be told of contracts that were broken.
+    /// The recorded contract violations.
     pub(crate) fn violation_book(&self) -> &ViolationReport {
         &self.violations.history
     }

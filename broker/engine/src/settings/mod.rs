@@ -1,4 +1,4 @@
-//! What the configuration says, and how a new one takes effect.
+//! The settings, and how a new configuration takes effect.
 
 pub(crate) mod apply_settings;
 pub(crate) mod config;

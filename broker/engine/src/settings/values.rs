@@ -1,4 +1,4 @@
-//! What an operator can set, as the engine uses it.
+//! The settings of an operator, as the engine uses them.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ use crate::connection::origin::ProtocolVersions;
 use crate::connection::quotas::{FlappingRule, PublishRates, Quotas, Rate, UserQuotas};
 use crate::session::slow_consumer::SlowConsumers;
 
-/// What acknowledgements wait for.
+/// The durability for which acknowledgements wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acks {
-    /// Where nothing else is said.
+    /// The default.
     pub default: AckLevel,
-    /// What the answer to a PUBLISH waits for, by filters that its topic may match: the first that does counts.
+    /// The level for a PUBLISH, by topic filter; the first filter that matches applies.
     pub topics: Vec<(Box<str>, AckLevel)>,
 }
 
 impl Acks {
-    /// All levels that are asked for.
+    /// All configured levels.
     pub fn levels(&self) -> impl Iterator<Item = AckLevel> {
         self.topics.iter().map(|(_, level)| *level).chain([self.default])
     }
 
-    /// What the answer to a PUBLISH on a connection of `level` waits for.
+    /// The level for a PUBLISH to `topic` on a connection of `level`.
     pub(crate) fn for_topic(&self, topic: &str, level: AckLevel) -> AckLevel {
         let found = self.topics.iter().find(|(filter, _)| topic_matches(filter, topic));
         found.map_or(level, |(_, level)| *level)
     }
 }
 
-/// The most bytes of messages that one session holds, on disk and in memory, where nobody has chosen another limit.
+/// The default limit on the bytes of messages of one session, on disk and in memory.
 pub const SESSION_QUEUE_BYTES: usize = 1 << 30;
 
-/// Capabilities and limits of a broker; the meaning of each is in the reference of the configuration.
+/// The capabilities and limits of a broker. The configuration reference describes each.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each field is documented once, in the registry of configuration keys")]
 pub struct Settings {
@@ -73,7 +73,7 @@ pub struct Settings {
     pub payload_bytes: usize,
     pub session_queue_messages: usize,
     pub session_queue_bytes: usize,
-    /// A queue is also full when its session holds as much memory as it may.
+    /// Whether a queue is also full when its session has reached its memory limit.
     pub session_queue_memory: bool,
     pub stale_session_s: u32,
     pub publish_messages_per_s: usize,
@@ -109,8 +109,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Bytes of messages above which some leave memory, where they can. While the store is slow there may be some three times as many, still
-    /// less than the half of the account that one client may have.
+    /// Bytes of messages in memory above which messages are spilled to disk, if possible. While the disk is slow there may be about three
+    /// times as many, which is still less than half of the memory that one client may use.
     pub fn loaded_max_bytes(&self) -> u64 {
         self.spill_threshold_bytes.min(self.memory_bytes / 8) as u64
     }
@@ -189,7 +189,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// When clients are held back because their connections break off, if ever.
+    /// When clients are blocked for flapping, if ever.
     pub(crate) fn flapping(&self) -> Option<FlappingRule> {
         FlappingRule::new(self.flapping_disconnects, self.flapping_window_s, self.flapping_block_s)
     }
@@ -199,7 +199,7 @@ impl Settings {
         Limits { all_bytes, client_bytes: (self.memory_bytes_per_client as u64).min(all_bytes) }
     }
 
-    /// What a client may do about whom nothing else is known.
+    /// The default quotas of a client.
     pub(crate) fn quotas(&self) -> Quotas {
         Quotas {
             publish: PublishRates {
@@ -234,7 +234,7 @@ impl Settings {
     }
 }
 
-/// Where 0 stands for no bound.
+/// Converts a setting in which 0 means unlimited.
 fn bound(setting: usize) -> usize {
     if setting == 0 { usize::MAX } else { setting }
 }

@@ -1,4 +1,4 @@
-//! One shard of the broker: what it has.
+//! One shard of the broker: its state.
 
 mod state;
 mod steps;
@@ -32,9 +32,10 @@ use crate::storage::journal_writer::JournalWriter;
 use crate::storage::memory_budget::MemoryBudget;
 use crate::storage::spill::SpillState;
 
-/// One shard: the connections and sessions of a part of the clients. It owns no socket and reads no clock; its
-/// surroundings bring bytes and the time, and carry away output, actions and batches for other shards, in the order of
-/// [`turn`](crate::scheduling::turn()). The same calls give the same results.
+/// One shard: the connections and sessions of a part of the clients.
+///
+/// It owns no socket and reads no clock: its caller brings bytes and the time, and takes away output, actions and batches for other shards,
+/// in the order of [`turn`](crate::scheduling::turn()). It is deterministic: the same calls give the same results.
 ///
 /// Time is in milliseconds since the Unix epoch and must not go back.
 pub struct Shard<M: Mode> {
@@ -44,63 +45,63 @@ pub struct Shard<M: Mode> {
     pub(crate) told: PublishedContracts,
     pub(crate) config_cell: ConfigReader,
     next_retained_expiry_ms: u64,
-    /// By shard, a batch of which only so many entries have been taken.
+    /// For each shard, a batch that is not fully processed, with the number of processed entries.
     pub(crate) partial_batches: Vec<Option<(Batch, usize)>>,
 }
 
-/// All of a shard but its subscriptions: rooms, and the steps that need several of them.
+/// The state of a shard except its subscriptions.
 ///
-/// A room is a type whose fields nobody else sees: only its verbs change it. What needs one room is a verb of it, what needs several
-/// is one of the hub.
+/// Each field is a type with private fields, which only its methods change. Steps that need one of these types are its methods; steps that
+/// need several are methods of `ShardState`.
 pub(crate) struct ShardState<M: Mode> {
-    /// What holds for each packet: settings, contracts, access rules.
+    /// The current settings, contracts and access rules.
     pub(crate) config: CurrentConfig,
-    /// What clients may do, and how much of it they have done.
+    /// The quotas of clients and users, and their usage.
     pub(crate) quota_state: QuotaState,
-    /// What all shards have: the exchange, counters, identities of messages.
+    /// State shared with the other shards: the exchange, counters, message identifiers.
     pub(crate) context: ShardContext,
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
     pub(crate) sessions: Sessions,
-    /// What waits to be sent to other shards.
+    /// Messages to send to other shards.
     pub(crate) outboxes: ShardOutboxes,
-    /// Who is not heard until something happens elsewhere.
+    /// Connections from which reading is paused until something happens elsewhere.
     pub(crate) paused_readers: PausedReaders,
-    /// What is written down, and who waits for it to be safe.
+    /// The journal, and the acknowledgements that wait for it.
     pub(crate) log: JournalWriter<M::Journal>,
-    /// What this shard's clients hold, and what still fits.
+    /// The memory that this shard's clients use, and the limits.
     pub(crate) memory: MemoryBudget,
-    /// What has been done, so that a turn ends.
+    /// The work done in this turn, so that it ends.
     pub(crate) work_budget: WorkBudget,
-    /// How long it takes.
+    /// Measures the latency of messages and acknowledgements.
     pub(crate) latency_recorder: LatencyRecorder,
-    /// The packets of the message at hand.
+    /// The encoded packets of the current message.
     pub(crate) packets: PublishPackets,
-    /// Work that goes on over several turns.
+    /// Work that takes several turns.
     pub(crate) jobs: Jobs,
     /// Searches for retained messages.
     pub(crate) scans: Scans,
     /// Queues of shared subscriptions.
     pub(crate) share_queues: ShareQueues,
-    /// What operators want to know.
+    /// Queries of operators.
     pub(crate) admin_queries: AdminQueries,
-    /// Messages that are not in memory.
+    /// Messages that are spilled to disk.
     pub(crate) spill: SpillState,
-    /// Which sessions lose messages.
+    /// Sessions that are losing messages.
     pub(crate) episodes: LossLog,
-    /// Who watches what is published.
+    /// The taps on published messages.
     pub(crate) tap: TapState,
-    /// By which topic filters messages are counted.
+    /// The topic filters by which messages are counted.
     pub(crate) metered: MeteredFilters,
-    /// What the mode knows.
+    /// The state of the mode.
     pub(crate) mode: M::State,
 }
 
-/// What came of a packet.
+/// How a packet was handled.
 pub(crate) enum Handled {
-    /// It was taken in.
+    /// It was processed.
     Done,
-    /// It must be brought again after [`Action::Resume`](crate::Action::Resume).
+    /// It must be processed again after [`Action::Resume`](crate::Action::Resume).
     Later,
     /// The connection is being closed or moved; nothing more is read from it.
     Ended,

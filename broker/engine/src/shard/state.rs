@@ -1,4 +1,4 @@
-//! A shard's connections and sessions, and the ways in which bytes and changes reach them.
+//! Changes to a shard's connections and sessions, and writes to connections.
 
 use tautwire_memory::ShardMemory;
 use tautwire_protocol::Packet;
@@ -74,13 +74,13 @@ impl<M: Mode> ShardState<M> {
 
     // Time.
 
-    /// A turn begins: what it reads is read now.
+    /// Records the start of a turn, which is when its input counts as read.
     #[inline]
     pub(crate) fn begin_turn_timing(&mut self, now_us: u64) {
         self.latency_recorder.begin_turn(now_us);
     }
 
-    /// The turn has written what it hands on.
+    /// Records that the turn has written its output.
     #[inline]
     pub(crate) fn end_turn_timing(&mut self, now_us: u64) {
         let ShardState { latency_recorder, context, .. } = self;
@@ -93,13 +93,13 @@ impl<M: Mode> ShardState<M> {
         self.connections.id(index)
     }
 
-    /// Reads again from a connection for which `reason` is gone, if it is still there.
+    /// Ends one reason to pause reading from a connection, if the connection still exists.
     #[cold]
     pub(crate) fn resume_reading(&mut self, id: ConnectionId, reason: PauseReason) {
         self.connections.resume_reading(id, reason, self.clock.now_ms());
     }
 
-    /// A place for a new connection; `None` where there is none.
+    /// Opens a slot for a new connection. Returns `None` if no slot is left.
     pub(crate) fn open_connection(&mut self) -> Option<ConnectionIndex> {
         let index = self.connections.open(self.clock.now_ms())?;
         self.connections[index].set_ack_level(self.config.settings().acks.default);
@@ -109,7 +109,7 @@ impl<M: Mode> ShardState<M> {
         Some(index)
     }
 
-    /// Frees the place. The owner of the socket has closed it or given it away.
+    /// Frees the slot of a connection whose socket has been closed or moved.
     pub(crate) fn free_slot(&mut self, index: ConnectionIndex) {
         self.discard_output(index);
         self.connections.release_output(index);
@@ -117,16 +117,16 @@ impl<M: Mode> ShardState<M> {
         self.counters().connections.subtract(1);
     }
 
-    /// Forgets what waits to be written.
+    /// Discards the pending output.
     pub(crate) fn discard_output(&mut self, index: ConnectionIndex) {
         if let Some(output) = self.connections[index].output() {
             output.clear();
-            let fewer = output.count();
-            self.counters().output_bytes.add(fewer);
+            let delta = output.count();
+            self.counters().output_bytes.add(delta);
         }
     }
 
-    /// Makes sure that the connection is looked at no later than `at_ms`.
+    /// Arms the connection's timer for `at_ms` at the latest.
     pub(crate) fn arm_connection(&mut self, index: ConnectionIndex, at_ms: u64) {
         self.clock.arm(Timer::Connection(index), at_ms, |at_ms| self.connections[index].arm(at_ms));
     }
@@ -139,15 +139,15 @@ impl<M: Mode> ShardState<M> {
         self.connections.mark_dirty(index);
     }
 
-    /// Lets `write` append to the connection's output.
+    /// Appends to the connection's output.
     #[inline]
     pub(crate) fn write(&mut self, index: ConnectionIndex, write: impl FnOnce(&mut Vec<u8>)) {
         self.connections.output_or_insert(index).append(write);
         self.mark_dirty(index);
     }
 
-    /// Appends a control packet; false where it is larger than the client accepts [MQTT-3.1.2-24] or cannot be said in
-    /// the connection's version.
+    /// Appends a control packet. Returns false if it is larger than the client accepts [MQTT-3.1.2-24] or cannot be encoded in the
+    /// connection's version.
     pub(crate) fn write_packet(&mut self, index: ConnectionIndex, packet: &Packet<'_>) -> bool {
         let parameters = *self.connections[index].connect_parameters();
         let version = parameters.version;
@@ -159,7 +159,7 @@ impl<M: Mode> ShardState<M> {
         let mut result = Ok(0);
         self.write(index, |tail| result = packet.append_to(version, tail));
         if let Err(error) = &result {
-            log::error!("{:?} could not be said in {version}: {error}", packet.packet_type());
+            log::error!("cannot encode {:?} in {version}: {error}", packet.packet_type());
         }
         self.counters().packets_sent.add(u64::from(result.is_ok()));
         result.is_ok()
@@ -167,15 +167,14 @@ impl<M: Mode> ShardState<M> {
 
     // Sessions.
 
-    /// A new session; `None` where there is no place for it.
+    /// Opens a new session. Returns `None` if no slot is left.
     pub(crate) fn open_session(&mut self, name: &str) -> Option<SessionIndex> {
         let index = self.sessions.open(name)?;
         self.counters().sessions.add(1);
         Some(index)
     }
 
-    /// The session is no more. What it leaves behind has to be cleared away. Gives what the log calls it, where that has it until
-    /// then.
+    /// Ends a session; the caller cleans up after it. Returns its number in the log if the log keeps it until the cleanup is done.
     pub(crate) fn end_session(&mut self, index: SessionIndex) -> Option<SessionNumber> {
         self.end_episode(index);
         self.clear_neglect(index);
@@ -186,7 +185,7 @@ impl<M: Mode> ShardState<M> {
         number
     }
 
-    /// Whether all changes of a session are written down.
+    /// Whether all changes of the session are persisted.
     #[inline]
     pub(crate) fn is_fully_persistent(&self, index: SessionIndex) -> bool {
         M::session_number(self, index).is_some()
@@ -196,20 +195,20 @@ impl<M: Mode> ShardState<M> {
         self.clock.arm(Timer::Session(index), at_ms, |at_ms| self.sessions.entry(index).arm(at_ms));
     }
 
-    /// Remembers that a session did not get a message, for operators who ask why.
+    /// Records that a session did not get a message, for operators who ask why.
     #[cold]
     pub(crate) fn record_drop(&mut self, session: SessionIndex, reason: DropReason, topic: &str) {
         let now_ms = self.clock.now_ms();
         self.sessions.record_drop(session, reason, topic, now_ms);
     }
 
-    /// Writes a change down, if it is one that lasts, and applies it.
+    /// Persists a change if its kind is persistent, and applies it.
     pub(crate) fn commit(&mut self, index: SessionIndex, change: Change) {
         self.commit_inline(index, change);
     }
 
-    /// The same, always inlined: for the changes that each acknowledged message brings. The compiler knows their kind in the caller, and
-    /// leaves out what is for other kinds.
+    /// The same, always inlined, for the changes that each acknowledged message causes. The compiler knows their kind in the caller and
+    /// leaves out the code for other kinds.
     #[inline(always)]
     pub(crate) fn commit_inline(&mut self, index: SessionIndex, change: Change) {
         if let Change::Queued(delivery) | Change::Started(delivery) = &change {
@@ -220,16 +219,16 @@ impl<M: Mode> ShardState<M> {
         M::commit(self, index, change);
     }
 
-    /// Applies a change, and frees what the session holds no more.
+    /// Applies a change, and frees what the session no longer needs.
     #[inline(always)]
     pub(crate) fn apply_change(&mut self, index: SessionIndex, change: Change) {
-        if let Some(gone) = self.sessions.entry(index).apply(change) {
-            self.uncount_stored(&gone);
+        if let Some(removed) = self.sessions.entry(index).apply(change) {
+            self.uncount_stored(&removed);
         }
         self.open_throttled(index);
     }
 
-    /// Counts all messages of a session that is taken on as a whole.
+    /// Adds all messages of a restored session to the counters.
     pub(crate) fn count_stored(&self, session: SessionIndex) {
         let Some(outbound) = self.sessions[session].outbound() else { return };
         self.counters().stored_messages.add(outbound.messages() as u64);

@@ -1,4 +1,4 @@
-//! One shard of the broker: the verbs by which its surroundings drive it.
+//! One shard of the broker: the methods that drive it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,18 +31,18 @@ use crate::shared::Shared;
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_EXPIRY_MS: u64 = 5_000;
 const RETAINED_EXPIRY_MAX: usize = 1_000;
-/// So many bytes may be read from a connection at a time as long as there is room for input.
+/// Bytes that may be read from a connection at a time while memory for input is free.
 const READ_MIN_BYTES: usize = 4 << 10;
-/// So many may be read where there is none: acknowledgements among them make some.
+/// The same while none is free: acknowledgements in the input free some.
 const READ_UNDER_PRESSURE_BYTES: usize = 512;
-/// So much of an incomplete packet may be kept however little memory is free: an acknowledgement that is cut in two frees more.
+/// Bytes of an incomplete packet that are always buffered: the second half of an acknowledgement frees memory.
 const INPUT_RESERVED_BYTES: usize = 256;
 
-/// What a will is taken to have for each receiver, where it is not known any more: no more is copied.
+/// The bytes that a will is assumed to cost for each receiver once its size is unknown: no more are copied.
 const WILL_BYTES: usize = SHARED_PAYLOAD_BYTES;
 
 impl<M: Mode> Shard<M> {
-    /// Shard `index` of the broker.
+    /// Creates shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, mode: M, now_ms: u64) -> Shard<M> {
         let config_cell = ConfigReader::new(shared.config_cell.clone());
         let settings = shared.config_cell.current().settings.clone();
@@ -61,10 +61,10 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// A new network connection. `None` where the broker holds as many as it may; close it then.
+    /// Registers a new network connection. Returns `None` if a limit is reached; close the connection then.
     pub fn accept(&mut self, now_ms: u64) -> Option<ConnectionId> {
         self.state.clock.set(now_ms);
-        // Whoever comes by a new listener finds all the rest as it is to be.
+        // Clients of a new listener need the rest of the new configuration.
         self.apply_config_update();
         if self.state.context.sum(|counters| &counters.connections) >= self.state.config.settings().connections as u64 {
             self.state.counters().connections_refused.add(1);
@@ -78,41 +78,41 @@ impl<M: Mode> Shard<M> {
         Some(self.state.id(index))
     }
 
-    /// What acknowledgements to a connection wait for.
+    /// The durability for which acknowledgements to a connection wait.
     pub fn ack_level(&mut self, id: ConnectionId) -> AckLevel {
         self.state.connections.get(id).map_or(AckLevel::default(), |connection| connection.ack_level())
     }
 
-    /// Has acknowledgements to a connection wait for something else than [`Acks::default`](crate::Acks::default).
+    /// Overrides [`Acks::default`](crate::Acks::default) for a connection.
     pub fn set_ack_level(&mut self, id: ConnectionId, level: AckLevel) {
         if let Some(connection) = self.state.connections.get(id) {
             connection.set_ack_level(level);
         }
     }
 
-    /// Where a connection comes from. To be told after [`Shard::accept`], and before the first bytes.
+    /// Sets the origin of a connection: after [`Shard::accept`], before the first bytes.
     pub fn set_origin(&mut self, id: ConnectionId, origin: Arc<ConnectionOrigin>) {
         if let Some(connection) = self.state.connections.get(id) {
             connection.set_origin(origin);
         }
     }
 
-    /// Where a connection comes from, if that has been told.
+    /// The origin of a connection, if it is set.
     pub fn origin(&mut self, id: ConnectionId) -> Option<Arc<ConnectionOrigin>> {
         self.state.connections.get(id)?.origin().cloned()
     }
 
-    /// More has become known of where a connection comes from.
+    /// Updates the origin of a connection.
     pub fn update_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut ConnectionOrigin)) {
         if let Some(presence) = self.state.connections.get(id).and_then(|connection| connection.presence()) {
             presence.update(complete);
         }
     }
 
-    /// Bytes from the network: `range` of `chunk`, with what an earlier call left over in front. Returns how many were
-    /// consumed: all whole packets, unless the connection is to be paused, moved or closed.
+    /// Processes bytes from the network: `range` of `chunk`, which begins with the unconsumed rest of earlier input. Returns how many were
+    /// consumed: all complete packets, unless reading is paused or the connection is being moved or closed.
     ///
-    /// One whose packets give others much to write is paused, and what it had sent behind them waits.
+    /// Reading from a connection is paused when its packets cause large fan-outs; the packets behind them wait.
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
         self.state.clock.set(now_ms);
         let output_max_bytes = self.state.memory.output_max_bytes();
@@ -131,7 +131,7 @@ impl<M: Mode> Shard<M> {
                 break;
             }
             if connection.pending_bytes() > output_max_bytes {
-                // Answers are never dropped, so a client that asks and does not listen is not heard any more.
+                // Responses are never dropped, so reading from a client that does not read them is paused.
                 connection.pause_reading(PauseReason::Output);
                 self.state.counters().clients_paused_for_output.add(1);
                 break;
@@ -178,7 +178,7 @@ impl<M: Mode> Shard<M> {
         at - range.start
     }
 
-    /// Hears what lies behind the packet at the start of `range`, which waits; gives where input is kept from.
+    /// Processes packets behind the first one in `range`, which waits. Returns where the input to buffer begins.
     fn process_behind_paused(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> usize {
         match self.read_ahead(index, &chunk.bytes()[range.clone()]) {
             Handled::Ended => range.end,
@@ -186,7 +186,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// So much at the front of the input has been consumed.
+    /// Adjusts the read-ahead after bytes at the front of the input were consumed.
     #[inline]
     fn record_consumed(&mut self, index: ConnectionIndex, consumed: usize) {
         let connection = &mut self.state.connections[index];
@@ -196,7 +196,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Handles the packet at the start of `range`, if it is there in full; says how long it was.
+    /// Handles the packet at the start of `range` if it is complete. Returns its length.
     fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
         let bytes = &chunk.bytes()[range.clone()];
         let connection = &self.state.connections[index];
@@ -218,7 +218,7 @@ impl<M: Mode> Shard<M> {
         if bytes.len() < length {
             return (0, Handled::Done);
         }
-        // AUTH is heard behind a CONNECT that is not taken yet, others behind a PUBLISH.
+        // AUTH may be processed ahead of a waiting CONNECT, acknowledgements ahead of a waiting PUBLISH.
         let can_read_ahead = can_overtake(header.packet_type) || header.packet_type == PacketType::Auth;
         if can_read_ahead && connection.read_ahead_bytes() >= length {
             return (length, Handled::Done);
@@ -256,13 +256,13 @@ impl<M: Mode> Shard<M> {
         };
         if matches!(handled, Handled::Later) {
             self.state.counters().packets_received.subtract(1);
-            // Of all that may come again, only PUBLISH comes to a connection that has a rate.
+            // Of the packets that are processed again, only PUBLISH comes from a connection with a rate limit.
             self.state.refund_rate(index, length);
         }
         (length, handled)
     }
 
-    /// Answers bytes that are no packet [MQTT 5.0 section 4.13]; more bytes may still make an incomplete one whole.
+    /// Answers malformed bytes [MQTT 5.0 section 4.13]; more bytes may still complete an incomplete packet.
     #[cold]
     fn refuse(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) -> Handled {
         match error.fault {
@@ -293,7 +293,7 @@ impl<M: Mode> Shard<M> {
         Handled::Ended
     }
 
-    /// Starts or stops the clock for a packet that has begun.
+    /// Starts or stops the timeout for an incomplete packet.
     fn track_incomplete(&mut self, id: ConnectionId, consumed: bool, incomplete: bool) {
         let now_ms = self.state.clock.now_ms();
         let deadline_ms = now_ms + u64::from(self.state.config.settings().incomplete_packet_timeout_s) * 1000;
@@ -303,7 +303,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Most bytes that are to be read from a connection at a time: the less memory is free, the fewer.
+    /// The most bytes to read from a connection at a time: the less memory is free, the fewer.
     #[inline]
     pub fn read_max_bytes(&self) -> usize {
         let read_bytes = usize::try_from(self.state.memory.share().read_bytes()).unwrap_or(usize::MAX);
@@ -316,16 +316,18 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// The surroundings keep `rest` of what the connection has sent, which takes them `held_bytes`: a packet that is not whole
-    /// yet, or whole ones behind one that waits. Where there is no memory for that, a client of 3.1.1 is not read from until there
-    /// is some. One of 5.0 can be told so: its connection is ended, nothing of it is to be kept, and the answer is false.
+    /// Whether the caller may buffer `rest` of a connection's input, which takes `held_bytes`: an incomplete packet, or complete packets
+    /// behind one that waits.
+    ///
+    /// If there is no memory for it, reading from an MQTT 3.1.1 client is paused until there is some. A 5.0 client can be notified: its
+    /// connection is ended, the input is to be discarded, and the result is false.
     pub fn can_buffer_input(&mut self, id: ConnectionId, rest: &[u8], held_bytes: usize) -> bool {
         let Some(index) = self.state.connections.find(id) else { return false };
         let ShardState { connections, memory, .. } = &mut self.state;
         let connection = &mut connections[index];
         connection.set_input_bytes(held_bytes, memory.ledger());
-        // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
-        // One that is held has only been read from where there was room.
+        // The bytes are in the ledger already. The client's other memory use does not matter: a packet that has begun must be completed.
+        // Input of a paused connection has only been read while memory was free.
         if held_bytes <= INPUT_RESERVED_BYTES
             || (connection.is_reading_paused() && !memory.share().is_input_full())
             || memory.share().can_buffer_input(held_bytes)
@@ -338,7 +340,7 @@ impl<M: Mode> Shard<M> {
         let connection = &mut connections[index];
         connection.set_input_bytes(0, memory.ledger());
         self.state.counters().resources_refused_memory.add(1);
-        const WHY: &str = "there is no memory for a packet that is not whole";
+        const WHY: &str = "there is no memory for an incomplete packet";
         if self.state.connections[index].phase() == Phase::AwaitingConnect {
             self.refuse_partial_connect(index, rest, ConnectReason::QuotaExceeded, WHY);
         } else {
@@ -347,12 +349,12 @@ impl<M: Mode> Shard<M> {
         false
     }
 
-    /// Whether the connection is not to be read from until [`Action::Resume`](crate::Action::Resume).
+    /// Whether reading from the connection is paused until [`Action::Resume`](crate::Action::Resume).
     pub fn is_reading_paused(&mut self, id: ConnectionId) -> bool {
         self.state.connections.get(id).is_some_and(|connection| connection.is_reading_paused())
     }
 
-    /// The peer has closed the connection, or the network has failed.
+    /// Handles the loss of a connection: the peer has closed it, or the network has failed.
     pub fn connection_lost(&mut self, id: ConnectionId, now_ms: u64) {
         self.state.clock.set(now_ms);
         if let Some(index) = self.state.connections.find(id) {
@@ -362,7 +364,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Whether bytes of the connection are taken in now: it is neither held nor being closed or moved.
+    /// Whether input of the connection is processed now: it is not paused, closing or moving.
     pub fn is_reading(&mut self, id: ConnectionId) -> bool {
         self.find_reading(id).is_some()
     }
@@ -373,8 +375,8 @@ impl<M: Mode> Shard<M> {
         (connection.phase() != Phase::Closing && !connection.is_reading_paused()).then_some(index)
     }
 
-    /// The peer has ended the connection as [`Shard::lost`] has it, but by a word of its transport that is to be answered:
-    /// what is pending is written, then the connection is closed.
+    /// Handles a close by the peer that its transport must answer, unlike [`Shard::connection_lost`]: pending output is written, then the
+    /// connection is closed.
     #[cold]
     pub fn peer_closed(&mut self, id: ConnectionId, now_ms: u64) {
         self.state.clock.set(now_ms);
@@ -384,7 +386,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// The peer has broken the rules of its transport. It is told `reason` and `why` where its version has a way.
+    /// Disconnects a peer that has violated its transport protocol, with `reason` and `why` if its version has DISCONNECT.
     #[cold]
     pub fn transport_error(&mut self, id: ConnectionId, reason: DisconnectReason, why: &str, now_ms: u64) {
         self.state.clock.set(now_ms);
@@ -393,15 +395,15 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// The broker is going down: every client that can be told is told.
+    /// Closes all connections because the broker shuts down. MQTT 5.0 clients get DISCONNECT.
     pub fn shut_down(&mut self, now_ms: u64) {
         self.state.clock.set(now_ms);
         for index in self.state.connections.indices() {
             let connection = &self.state.connections[index];
             match connection.phase() {
                 Phase::Open if connection.is_v5() => {
-                    let goodbye = Disconnect::new(DisconnectReason::ServerShuttingDown);
-                    self.state.write_packet(index, &Packet::Disconnect(goodbye));
+                    let disconnect = Disconnect::new(DisconnectReason::ServerShuttingDown);
+                    self.state.write_packet(index, &Packet::Disconnect(disconnect));
                     M::release_for_shutdown(self, index);
                     self.close(index);
                 }
@@ -414,7 +416,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// A connection that the engine asked to close or move is gone.
+    /// Frees the slot of a connection that the engine asked to close or move.
     pub fn connection_closed(&mut self, id: ConnectionId) {
         if let Some(index) = self.state.connections.find(id) {
             M::abandon_claim(self, id);
@@ -422,7 +424,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Does what the time and the journal make due.
+    /// Runs everything that is due by the clock or the journal.
     pub(crate) fn run_due_work(&mut self) {
         self.state.check_throttled();
         self.state.resume_after_memory();
@@ -444,8 +446,8 @@ impl<M: Mode> Shard<M> {
         self.disconnect_overruns();
     }
 
-    /// Does what deadlines that have come ask for. Those of many clients may come at once, each with a will to publish: what is too much
-    /// for a turn is left for the next ones.
+    /// Runs the timers that are due. Many may be due at once, each with a will to publish; what is too much for one turn is left for the
+    /// next ones.
     #[inline]
     fn run_timers(&mut self) {
         if !self.state.clock.has_due() {
@@ -453,13 +455,13 @@ impl<M: Mode> Shard<M> {
         }
         let mut budget = FanOutBudget::begin(&self.state);
         while let Some(timer) = self.state.clock.next_due() {
-            let given = self.state.work_budget.deliveries();
+            let deliveries_before = self.state.work_budget.deliveries();
             match timer {
                 Timer::Connection(index) => self.connection_timer(index),
                 Timer::Session(index) => self.session_timer(index),
             }
             self.state.log.end_large_frame();
-            let will_bytes = if self.state.work_budget.deliveries() > given { WILL_BYTES } else { 0 };
+            let will_bytes = if self.state.work_budget.deliveries() > deliveries_before { WILL_BYTES } else { 0 };
             if budget.is_spent_after(&self.state, will_bytes) {
                 break;
             }
@@ -467,7 +469,7 @@ impl<M: Mode> Shard<M> {
         self.finish_source(&budget);
     }
 
-    /// When something is due even if nothing happens.
+    /// The time at which the next work is due if nothing else happens.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let next = [
             self.state.clock.next_ms(),
@@ -481,7 +483,7 @@ impl<M: Mode> Shard<M> {
         (earliest_ms < u64::MAX).then_some(earliest_ms)
     }
 
-    /// A connection whose output has grown since it was last asked for.
+    /// The next connection with new output.
     #[inline]
     pub(crate) fn next_dirty(&mut self) -> Option<ConnectionId> {
         self.state.connections.pop_dirty()
@@ -496,7 +498,7 @@ impl<M: Mode> Shard<M> {
         self.state.connections[index].output()
     }
 
-    /// `written` bytes of the output have been taken by the network. Returns whether output is still pending.
+    /// Records that `written` bytes of the output were sent. Returns whether output is still pending.
     pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
         self.state.clock.set(now_ms);
         self.state.counters().bytes_sent.add(written as u64);
@@ -507,8 +509,8 @@ impl<M: Mode> Shard<M> {
         let Some(output) = connection.output() else { return false };
         output.advance(written);
         let pending_bytes = output.pending_bytes();
-        let fresh = output.count();
-        self.state.counters().output_bytes.add(fresh);
+        let delta = output.count();
+        self.state.counters().output_bytes.add(delta);
         if pending_bytes > 0 {
             self.wait_for_room(index, written > 0);
         } else {
@@ -523,7 +525,7 @@ impl<M: Mode> Shard<M> {
         self.state.connections[index].pending_bytes() > 0
     }
 
-    /// Output stays pending beyond the turn: it may refer to no chunk, and it does not wait for ever.
+    /// Prepares output to stay pending beyond the turn: detaches it from input chunks, and starts the stall timeout.
     fn wait_for_room(&mut self, index: ConnectionIndex, progress: bool) {
         let now_ms = self.state.clock.now_ms();
         let stall_s = self.state.config.settings().write_stall_timeout_s;
@@ -534,7 +536,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Hears a client again that has taken enough of its output.
+    /// Resumes reading from a client that has read enough of its output.
     fn resume_after_output(&mut self, index: ConnectionIndex, pending_bytes: usize) {
         let enough = pending_bytes <= self.state.memory.output_max_bytes() / 2;
         if enough && self.state.connections[index].is_paused_for(PauseReason::Output) {
@@ -543,18 +545,18 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Tells how many batches the way to `shard` takes at present.
+    /// Sets how many batches the channel to `shard` accepts now.
     pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
         self.state.outboxes.set_room(shard, batches);
     }
 
-    /// Frees what is kept for reuse. To be called when fewer will use it than have.
+    /// Frees spare capacity. Call it after many clients have left.
     pub fn shrink(&mut self) {
         self.state.connections.shrink();
         self.state.sessions.shrink();
     }
 
-    /// What this shard has entered into the account of memory.
+    /// This shard's memory ledger.
     pub fn ledger(&self) -> &Arc<MemoryLedger> {
         self.state.memory.ledger()
     }
@@ -564,19 +566,19 @@ impl<M: Mode> Shard<M> {
         self.state.counters()
     }
 
-    /// Bytes that the clients of all shards together hold, and the places of retained messages.
+    /// Bytes that the clients of all shards use, with the index of retained messages.
     pub fn held_bytes(&self) -> u64 {
         let exchange = self.state.context.exchange();
-        let places_bytes = exchange.retained_held_bytes().saturating_sub(exchange.retained_message_bytes());
-        self.state.memory.share().memory().total_held() + places_bytes
+        let index_bytes = exchange.retained_held_bytes().saturating_sub(exchange.retained_message_bytes());
+        self.state.memory.share().memory().total_held() + index_bytes
     }
 
-    /// What the engine runs with.
+    /// The current settings.
     pub fn settings(&self) -> &Settings {
         self.state.config.settings()
     }
 
-    /// Shard 0 does it for all, from time to time: an expired message is not sent even while it is still there.
+    /// Removes expired retained messages from time to time, on shard 0 only. Expired messages are not sent even before that.
     fn drop_expired_retained(&mut self) {
         let now_ms = self.state.clock.now_ms();
         if self.state.context.is_first() && now_ms >= self.next_retained_expiry_ms {
@@ -587,14 +589,14 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Ends connections whose session's queue has run over, where the settings want that.
+    /// Disconnects clients whose session queue has overflowed, if the settings say so.
     pub(crate) fn disconnect_overruns(&mut self) {
         while let Some(index) = self.state.connections.next_overrun() {
             self.disconnect(index, DisconnectReason::QuotaExceeded, "the session's queue is full");
         }
     }
 
-    /// Why a connection ends, for the log.
+    /// Logs why a connection ends.
     pub(crate) fn log_disconnect(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
         let client =
             self.state.connections[index].session().map_or("", |session| self.state.sessions[session].client_id());

@@ -1,4 +1,4 @@
-//! What has been granted is looked at again: when the rules have changed, and when a client comes back to its session.
+//! Reviews of granted access: after the rules have changed, and when a client resumes its session.
 
 mod steps;
 
@@ -10,21 +10,21 @@ use tautwire_router::SessionKey;
 use super::{CheckBudget, ClientCheck};
 use crate::index::ConnectionId;
 
-/// What has to be looked at again because something else holds now.
+/// The reviews that a new configuration requires.
 pub(crate) struct AccessReviews {
-    /// What has been granted: the rules of before.
+    /// The previous rules, if they have changed.
     pub(super) rules: Option<Arc<Policy>>,
-    /// Clients that have been let in: who says whether they are known.
+    /// The check of connected clients, if it has changed.
     pub(super) clients: Option<ClientCheck>,
 }
 
-/// Something that is looked at again, over several turns.
+/// A review that takes several turns.
 pub(crate) enum AccessReview {
-    /// All clients that have been let in, from this place on: some may not be known any more.
+    /// Rechecks all connected clients, from this slot on.
     Identities { next: usize, client_check: ClientCheck },
-    /// All connections, from this place on: the rules have changed.
+    /// Reviews all connections, from this slot on, because the rules have changed.
     Connections { next: usize, was: Arc<Policy>, changes: Box<Changes> },
-    /// The subscriptions of one session, from the one behind this filter on.
+    /// Reviews the subscriptions of one session that follow this filter.
     Session {
         key: SessionKey,
         connection: ConnectionId,

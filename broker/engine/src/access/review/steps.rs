@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! The steps of [`super`] that need several parts of a shard.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::scheduling::io::Io;
 use crate::scheduling::jobs::Job;
 use crate::shard::Shard;
 
-/// A session with more subscriptions is looked at over several turns.
+/// A session with more subscriptions is reviewed over several turns.
 const FILTERS_PER_TURN: usize = 64;
 
-/// Connections or filters that are looked at in one slice; fewer where the rules take long to tell.
+/// Connections or filters that are reviewed in one slice; fewer if checks are slow.
 const JOB_SLICE_STEPS: usize = 256;
 
 impl<M: Mode> Shard<M> {
-    /// Begins to look at what has been granted by rules of before, and at clients that have been let in.
+    /// Starts the reviews that a new configuration requires.
     pub(crate) fn begin_reviews(&mut self, reviews: AccessReviews) {
         let AccessReviews { rules, clients } = reviews;
         if let Some(was) = rules {
@@ -39,10 +39,10 @@ impl<M: Mode> Shard<M> {
     }
 
     fn review_identities(&mut self, mut next: usize, client_check: ClientCheck) -> (Option<AccessReview>, usize) {
-        let mut places = self.state.connections.indices().skip(next);
+        let mut slots = self.state.connections.indices().skip(next);
         let mut steps = 0;
         while steps < JOB_SLICE_STEPS
-            && let Some(index) = places.next()
+            && let Some(index) = slots.next()
         {
             next += 1;
             steps += 1;
@@ -51,7 +51,7 @@ impl<M: Mode> Shard<M> {
             }
             self.review_identity(index, &client_check, self.remembered_address(index));
         }
-        (places.next().map(|_| AccessReview::Identities { next, client_check }), steps)
+        (slots.next().map(|_| AccessReview::Identities { next, client_check }), steps)
     }
 
     fn review_identity(&mut self, index: ConnectionIndex, client_check: &ClientCheck, address: Option<IpAddr>) {
@@ -64,7 +64,7 @@ impl<M: Mode> Shard<M> {
                 let id = self.state.id(index);
                 return self.state.config.access_mut().unknown_address.push(id);
             }
-            RecheckOutcome::Unknown => (DisconnectReason::NotAuthorized, "the client is not known any more"),
+            RecheckOutcome::Unknown => (DisconnectReason::NotAuthorized, "the client's credentials are no longer valid"),
             // DISCONNECT has no Banned (0x8A), which CONNACK has [MQTT 5.0 section 3.14.2.1].
             RecheckOutcome::Banned => (DisconnectReason::AdministrativeAction, "the client has been banned"),
         };
@@ -88,7 +88,7 @@ impl<M: Mode> Shard<M> {
         self.state.connections[index].origin()?.peer().and_then(Peer::ip)
     }
 
-    /// Asks the surroundings for addresses that have been forgotten, and on which it depends whether clients stay.
+    /// Rechecks clients with addresses from `io`, where the address was needed but not stored.
     #[inline]
     pub(crate) fn review_addresses(&mut self, io: &mut impl Io<M>) {
         while let Some(id) = self.state.config.access_mut().unknown_address.pop() {
@@ -101,14 +101,14 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Whether somebody whose CONNECT is about to be accepted was let in before others were looked at, and would not be now.
+    /// Whether a client whose CONNECT is about to be accepted has become unknown or banned since it authenticated.
     pub(crate) fn is_no_longer_allowed(&self, index: ConnectionIndex, client_id: &str) -> bool {
         let Some(client_check) = &self.state.config.access().client_check else { return false };
         let client_info = self.client_info(index, client_id, self.remembered_address(index));
         matches!(client_check(&client_info), RecheckOutcome::Unknown | RecheckOutcome::Banned)
     }
 
-    /// Ends a connection whose listener has been taken away; says whether it has.
+    /// Ends a connection whose listener has been removed. Returns whether it did.
     fn end_if_listener_removed(&mut self, index: ConnectionIndex) -> bool {
         let connection = &self.state.connections[index];
         if !connection.origin().is_some_and(|origin| origin.is_closed()) {
@@ -116,7 +116,7 @@ impl<M: Mode> Shard<M> {
         }
         match connection.phase() {
             Phase::Open => {
-                self.disconnect(index, DisconnectReason::AdministrativeAction, "the listener has been taken away");
+                self.disconnect(index, DisconnectReason::AdministrativeAction, "the listener has been removed");
             }
             Phase::AwaitingConnect => self.close(index),
             Phase::Vacant | Phase::Closing => return false,
@@ -125,7 +125,7 @@ impl<M: Mode> Shard<M> {
         true
     }
 
-    /// One slice; gives what is left of it, and how many steps it took.
+    /// Runs one slice. Returns the remaining review and the steps taken.
     pub(crate) fn review(&mut self, review: AccessReview) -> (Option<AccessReview>, usize) {
         match review {
             AccessReview::Identities { next, client_check } => self.review_identities(next, client_check),
@@ -143,18 +143,18 @@ impl<M: Mode> Shard<M> {
         changes: Box<Changes>,
     ) -> (Option<AccessReview>, usize) {
         let mut steps = 0;
-        let mut places = self.state.connections.indices().skip(next);
+        let mut slots = self.state.connections.indices().skip(next);
         while steps < JOB_SLICE_STEPS
-            && let Some(index) = places.next()
+            && let Some(index) = slots.next()
         {
             next += 1;
             steps += 1 + self.review_connection(index, &was, &changes);
         }
-        let left = places.next().map(|_| AccessReview::Connections { next, was, changes });
+        let left = slots.next().map(|_| AccessReview::Connections { next, was, changes });
         (left, steps)
     }
 
-    /// Looks at what a client has been granted by the rules of before; says how many steps that took.
+    /// Reviews what a client was granted by the previous rules. Returns the steps taken.
     fn review_connection(&mut self, index: ConnectionIndex, was: &Arc<Policy>, changes: &Changes) -> usize {
         let connection = &self.state.connections[index];
         let Some(session) = connection.session().filter(|_| connection.is_open()) else { return 0 };
@@ -166,7 +166,7 @@ impl<M: Mode> Shard<M> {
             return 0;
         };
         let held = connection.auth_state().and_then(AuthState::gate).map(PublishCache::permissions);
-        // A gate that is newer than the rules of before says nothing of them.
+        // A publish cache that is newer than the previous rules cannot be compared.
         let concerns = held
             .filter(|held| Arc::ptr_eq(held.policy(), was))
             .is_none_or(|held| changes.can_affect(held, &permissions));
@@ -188,8 +188,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Takes away the subscriptions that are not allowed, at once where there is little to do; says whether that is done, and how many
-    /// steps it took.
+    /// Removes the subscriptions that are no longer allowed, at once if they are few. Returns whether that is done, and the steps taken.
     fn review_subscriptions(
         &mut self,
         session: SessionIndex,
@@ -213,8 +212,8 @@ impl<M: Mode> Shard<M> {
         (is_done, steps)
     }
 
-    /// Looks at the subscriptions of a session to which a client comes back; false where that goes on over several turns, and the
-    /// client is not heard meanwhile.
+    /// Reviews the subscriptions of a session that a client resumes. Returns false if that takes several turns; reading from the client is
+    /// paused meanwhile.
     pub(crate) fn is_review_complete(&mut self, index: ConnectionIndex, session: SessionIndex) -> bool {
         let client_id = self.state.sessions[session].client_id();
         let Some(permissions) = self.state.permissions_of(index, client_id) else { return true };
@@ -298,7 +297,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// What a client may do has changed because it has authenticated again.
+    /// Updates a client's permissions after re-authentication.
     pub(crate) fn refresh_permissions(&mut self, index: ConnectionIndex) {
         let Some(session) = self.state.connections[index].session() else { return };
         let client_id = self.state.sessions[session].client_id();

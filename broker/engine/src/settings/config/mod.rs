@@ -1,4 +1,4 @@
-//! What holds for every message: settings, access rules and contracts. They change together, in one step.
+//! The configuration: settings, access rules and contracts, which change together in one step.
 
 mod steps;
 
@@ -16,41 +16,41 @@ use crate::operations::trace::Tracer;
 use crate::routing::metered::{MeteredFilters, TopicTotals};
 use crate::settings::values::Settings;
 
-/// What holds now. It never changes: a change makes another one, which a shard takes on as a whole between two packets.
+/// A configuration. It is immutable: a change makes a new one, which a shard applies as a whole between two packets.
 #[derive(Clone)]
 pub struct ConfigSnapshot {
-    /// What an operator has set.
+    /// The settings of the operator.
     pub settings: Arc<Settings>,
-    /// What clients may do. What is not allowed any more is taken away.
+    /// The access rules. Access that they no longer allow is revoked.
     pub policy: Arc<Policy>,
-    /// The contracts that messages must keep to.
+    /// The contracts of payloads.
     pub contracts: Arc<Catalogue>,
-    /// Whether each client is asked who it is, by [`Action::Ask`](crate::Action::Ask). Clients that are connected already are not asked.
+    /// Whether clients must authenticate, by [`Action::Ask`](crate::Action::Ask). Clients that are already connected are not asked.
     pub asks: bool,
-    /// Counts what is done to answer.
+    /// Counts the steps of authentications.
     pub auth_progress: Arc<AuthProgress>,
-    /// Who watches what is published.
+    /// The taps on published messages.
     pub taps: Arc<[Arc<Tap>]>,
-    /// Who wants traces.
+    /// Receives traces.
     pub tracer: Option<Arc<Tracer>>,
-    /// Says whether clients are known, where that has ever changed.
+    /// Rechecks connected clients; `None` if that was never needed.
     known: Option<ClientCheck>,
-    /// Counts the changes. That of the start is 0.
+    /// The number of this configuration; the first is 0.
     number: u64,
-    /// The number of the config with which `policy` came.
+    /// The number of the configuration that set `policy`.
     policy_version: u64,
-    /// The number of the config with which `contracts` came.
+    /// The number of the configuration that set `contracts`.
     contracts_since: u64,
-    /// The number of the config with which `known` came.
+    /// The number of the configuration that set `known`.
     client_check_version: u64,
     /// The topic filters by which messages are counted.
     metered: MeteredFilters,
-    /// How many shards there are.
+    /// The number of shards.
     shards: usize,
 }
 
 impl ConfigSnapshot {
-    /// Everybody may do everything, nobody is asked, and there are no contracts.
+    /// A configuration without access rules, authentication and contracts.
     fn open(settings: Settings, shards: usize) -> ConfigSnapshot {
         ConfigSnapshot {
             metered: MeteredFilters::default().with_filters(&settings.metered_filters, shards),
@@ -70,7 +70,7 @@ impl ConfigSnapshot {
         }
     }
 
-    /// Each client that has been let in is looked at again; those who are not known any more are disconnected.
+    /// Rechecks each connected client; those that are no longer accepted are disconnected.
     pub fn review(&mut self, known: ClientCheck) {
         self.known = Some(known);
         self.client_check_version = self.number;
@@ -80,7 +80,7 @@ impl ConfigSnapshot {
         &self.metered
     }
 
-    /// What has been counted by topic filters, in the order in which they were named.
+    /// The counts by topic filter, in the order of the settings.
     pub fn topic_totals(&self) -> Vec<TopicTotals> {
         self.metered.totals()
     }
@@ -108,11 +108,11 @@ impl fmt::Debug for ConfigSnapshot {
     }
 }
 
-/// The config of all shards. Each of them has it itself, and looks here only when it has changed.
+/// The current configuration of all shards. Each shard holds a reference to it, and reads this only after a change.
 #[derive(Debug)]
 pub struct ConfigCell {
     current: RwLock<Arc<ConfigSnapshot>>,
-    /// That of `current`, so that a turn looks at one number.
+    /// The number of `current`, so that a turn only reads this.
     number: AtomicU64,
 }
 
@@ -121,13 +121,13 @@ impl ConfigCell {
         ConfigCell { current: RwLock::new(Arc::new(ConfigSnapshot::open(settings, shards))), number: AtomicU64::new(0) }
     }
 
-    /// What holds now.
+    /// The current configuration.
     pub fn current(&self) -> Arc<ConfigSnapshot> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes a change. All of it holds at once: a shard takes it on between two packets. Gives the config of before, which shards may
-    /// still have: whoever drops it last frees it.
+    /// Changes the configuration; a shard applies the change as a whole between two packets. Returns the previous configuration, which
+    /// shards may still use; whoever drops it last frees it.
     pub fn change(&self, change: impl FnOnce(&mut ConfigSnapshot)) -> Arc<ConfigSnapshot> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = ConfigSnapshot::clone(&current);
@@ -152,28 +152,28 @@ impl ConfigCell {
     }
 }
 
-/// What one shard has taken on.
+/// The configuration that one shard has applied.
 #[derive(Debug)]
 pub(crate) struct ConfigReader {
     config_cell: Arc<ConfigCell>,
-    /// Held until it is replaced, so that whoever made a change can see that every shard has taken it on.
+    /// Held until it is replaced, so that whoever makes a change can see when every shard has applied it.
     config: Arc<ConfigSnapshot>,
     seen: u64,
 }
 
 impl ConfigReader {
-    /// One for which whatever holds at the first turn is new.
+    /// A reader for which the configuration of the first turn is an update.
     pub(crate) fn new(config_cell: Arc<ConfigCell>) -> ConfigReader {
         ConfigReader { config: config_cell.current(), config_cell, seen: u64::MAX }
     }
 
-    /// Whether something else holds than what has been taken on.
+    /// Whether the configuration has changed since it was applied.
     #[inline]
     pub(crate) fn has_update(&self) -> bool {
         self.config_cell.number() != self.seen
     }
 
-    /// Gives what holds now, and what has held so far.
+    /// Returns the current and the previous configuration.
     fn take(&mut self) -> (Arc<ConfigSnapshot>, Arc<ConfigSnapshot>) {
         let config = self.config_cell.current();
         self.seen = config.number;

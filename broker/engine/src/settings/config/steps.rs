@@ -1,10 +1,11 @@
-//! What [`super`] does with several parts of a shard.
+//! The steps of [`super`] that need several parts of a shard.
 
 use crate::mode::Mode;
 use crate::shard::Shard;
 
 impl<M: Mode> Shard<M> {
-    /// Takes on what holds now, if that has changed. To be called between two packets; [`turn`](crate::scheduling::turn()) does so at its start.
+    /// Applies the current configuration if it has changed. Call it between two packets; [`turn`](crate::scheduling::turn()) does so at its
+    /// start.
     #[inline]
     pub fn apply_config_update(&mut self) {
         if self.config_cell.has_update() {
@@ -14,8 +15,8 @@ impl<M: Mode> Shard<M> {
 
     #[cold]
     fn apply_latest_config(&mut self) {
-        let (config, _held_until_the_end) = self.config_cell.take();
-        // All of it first. What follows from it may publish wills, and these are judged by what holds now.
+        let (config, _previous) = self.config_cell.take();
+        // Everything is applied before the reviews start: they may publish wills, which must be checked by the new rules.
         self.apply_settings(&config.settings);
         self.apply_contracts(&config);
         self.state.tap.apply(&config.taps, config.tracer.clone());

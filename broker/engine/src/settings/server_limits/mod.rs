@@ -1,7 +1,7 @@
-//! What clients have been told in CONNACK that they may do. It holds for a connection as long as that lasts, whatever the settings
-//! become meanwhile: a client that keeps to what it was told breaks no rule.
+//! The server's limits in CONNACK. They apply to a connection until it ends, even if the settings change: a client that respects its
+//! CONNACK is never at fault.
 //!
-//! The settings of now are asked first, as plain fields. Only what they do not allow is looked up here.
+//! The current settings are checked first, as plain fields. The limits here are only looked up if those refuse something.
 
 mod steps;
 
@@ -10,10 +10,10 @@ use tautwire_protocol::QoS;
 use crate::index::ServerLimitsIndex;
 use crate::settings::values::Settings;
 
-/// Different terms that are kept. If so many are in use at once, the last ones are replaced.
+/// Different limits that are stored. If all are in use at once, the last entry is replaced.
 const SERVER_LIMITS_MAX: usize = 1024;
 
-/// What CONNACK says of the server.
+/// The limits and capabilities in CONNACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServerLimits {
     pub(crate) receive_maximum: u16,
@@ -41,7 +41,7 @@ impl ServerLimits {
     }
 }
 
-/// All terms on which connections of a shard may be, each once.
+/// The different limits of a shard's connections.
 #[derive(Debug)]
 pub(crate) struct ServerLimitsTable {
     all: Vec<ServerLimits>,
@@ -53,27 +53,27 @@ impl ServerLimitsTable {
         ServerLimitsTable { all: vec![ServerLimits::of(settings)], current: 0 }
     }
 
-    /// Those of the settings of now.
+    /// The index of the current limits.
     pub(crate) fn current(&self) -> ServerLimitsIndex {
         ServerLimitsIndex(self.current)
     }
 
-    /// From now on clients are told what these settings say. `is_used` says whether anybody is on some terms. Answers whether terms had to
-    /// be replaced on which somebody is.
+    /// Makes the limits of these settings current. `is_used` says whether an entry has clients. Returns whether an entry with clients had
+    /// to be replaced.
     pub(crate) fn change(&mut self, settings: &Settings, mut is_used: impl FnMut(ServerLimitsIndex) -> bool) -> bool {
-        let terms = ServerLimits::of(settings);
-        if let Some(known) = self.all.iter().position(|other| *other == terms) {
+        let limits = ServerLimits::of(settings);
+        if let Some(known) = self.all.iter().position(|other| *other == limits) {
             self.current = known as u16;
             return false;
         }
         if self.all.len() < SERVER_LIMITS_MAX {
-            self.all.push(terms);
+            self.all.push(limits);
             self.current = (self.all.len() - 1) as u16;
             return false;
         }
         let free = (0..SERVER_LIMITS_MAX).find(|at| !is_used(ServerLimitsIndex(*at as u16)));
         let at = free.unwrap_or(SERVER_LIMITS_MAX - 1);
-        self.all[at] = terms;
+        self.all[at] = limits;
         self.current = at as u16;
         free.is_none()
     }
@@ -93,18 +93,18 @@ mod tests {
 
     #[test]
     fn terms_are_kept_once_and_as_long_as_somebody_is_on_them() {
-        let mut book = ServerLimitsTable::new(&settings(1));
-        let first = book.current();
-        assert!(!book.change(&settings(2), |_| true) && !book.change(&settings(1), |_| true));
-        assert_eq!((book.current(), book.all.len()), (first, 2));
+        let mut table = ServerLimitsTable::new(&settings(1));
+        let first = table.current();
+        assert!(!table.change(&settings(2), |_| true) && !table.change(&settings(1), |_| true));
+        assert_eq!((table.current(), table.all.len()), (first, 2));
         for maximum in 2..=SERVER_LIMITS_MAX as u16 {
-            assert!(!book.change(&settings(maximum), |_| true));
+            assert!(!table.change(&settings(maximum), |_| true));
         }
-        assert_eq!(book.all.len(), SERVER_LIMITS_MAX);
-        assert!(!book.change(&settings(2000), |of| of != ServerLimitsIndex(7)));
-        assert_eq!(book.current(), ServerLimitsIndex(7));
-        assert_eq!(book.get(first).receive_maximum, 1);
-        assert_eq!(book.get(ServerLimitsIndex(7)).receive_maximum, 2000);
-        assert!(book.change(&settings(3000), |_| true), "somebody is on each of them");
+        assert_eq!(table.all.len(), SERVER_LIMITS_MAX);
+        assert!(!table.change(&settings(2000), |of| of != ServerLimitsIndex(7)));
+        assert_eq!(table.current(), ServerLimitsIndex(7));
+        assert_eq!(table.get(first).receive_maximum, 1);
+        assert_eq!(table.get(ServerLimitsIndex(7)).receive_maximum, 2000);
+        assert!(table.change(&settings(3000), |_| true), "each entry has clients");
     }
 }

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! The steps of [`super`] that need several parts of a shard.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::settings::values::Settings;
 use crate::shard::ShardState;
 
 impl<M: Mode> ShardState<M> {
-    /// What the client of a connection has been told.
+    /// The limits in the CONNACK of a connection's client.
     #[cold]
     pub(crate) fn server_limits(&self, index: ConnectionIndex) -> &ServerLimits {
         self.config.limits(self.connections[index].connect_parameters().server_limits)
     }
 
-    /// From now on these settings hold, and clients who come are told what they say.
+    /// Applies these settings; CONNACK carries their limits from now on.
     pub(crate) fn apply_settings(&mut self, settings: &Arc<Settings>) {
         let ShardState { config, connections, .. } = self;
         let is_used =
@@ -27,7 +27,7 @@ impl<M: Mode> ShardState<M> {
         self.counters().client_settings_superseded.add(u64::from(replaced));
     }
 
-    /// The Fixed Header of a packet that is longer than the settings of now allow, where the client has been told that it may be.
+    /// Decodes the Fixed Header of a packet that exceeds the current settings, but not the limit in the client's CONNACK.
     #[cold]
     pub(crate) fn decode_with_connack_limits(
         &self,
