@@ -1,7 +1,7 @@
-//! Who a client is: the question goes out, and CONNECT waits where it is until there is an answer.
+//! Authentication: the request goes to a backend, and CONNECT waits until there is a decision.
 //!
-//! CONNECT stays at the front of the input meanwhile, so it can be brought again on whichever shard the client belongs to. What a
-//! client answers by AUTH before CONNACK lies behind CONNECT and is heard ahead of it.
+//! Meanwhile CONNECT stays at the front of the input, so that it can be processed again on whichever shard owns the session. An AUTH that
+//! the client sends before CONNACK follows CONNECT in the input and is read ahead of it.
 
 mod steps;
 
@@ -11,7 +11,7 @@ use tautwire_access::Identity;
 
 use crate::connection::connections::AuthState;
 
-/// Who the client of a connection is.
+/// The identity of a connection's client, if it has authenticated.
 pub(crate) fn identity_of(auth_state: Option<&AuthState>) -> Option<&Arc<Identity>> {
     auth_state.and_then(AuthState::identity)
 }

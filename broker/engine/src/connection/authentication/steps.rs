@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! The steps of [`super`] that need several parts of a shard.
 
 use tautwire_protocol::{
     Auth, AuthReason, Connect, ConnectReason, DisconnectReason, Packet, Properties, Property, ReasonCode, decode_body,
@@ -14,15 +14,16 @@ use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
 
 impl<M: Mode> Shard<M> {
-    /// What a client has said to show who it is, to be answered by [`Shard::apply_auth_decision`]. `None` where that has been taken already.
+    /// Takes the authentication request of a client, to be answered by [`Shard::apply_auth_decision`]. Returns `None` if it has been taken
+    /// already.
     pub fn take_auth_request(&mut self, id: ConnectionId) -> Option<AuthRequest> {
         self.state.connections.get(id)?.auth_state_mut()?.take_auth_request()
     }
 
-    /// The answer to the last question of a connection. One that comes too late goes to nobody.
+    /// Applies the decision about a connection's last request. A late decision is ignored.
     pub fn apply_auth_decision(&mut self, id: ConnectionId, decision: AuthDecision, now_ms: u64) {
         self.state.clock.set(now_ms);
-        // The answer may come from somebody who has been told of users that only the rules of now know.
+        // The decision may be based on a newer configuration, with users that only the new rules contain.
         self.apply_config_update();
         let Some(index) = self.state.connections.find(id) else { return };
         let connection = &mut self.state.connections[index];
@@ -42,12 +43,12 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// What is known of the client of a connection that leaves this shard, for [`Shard::adopt_auth_state`] of another.
+    /// Takes the authentication state of a connection that leaves this shard, for [`Shard::adopt_auth_state`] of another.
     pub fn release_auth_state(&mut self, id: ConnectionId) -> Option<Box<AuthState>> {
         self.state.connections.get(id)?.release_auth_state()
     }
 
-    /// What is known of the client of a connection that has just come from another shard.
+    /// Sets the authentication state of a connection that has arrived from another shard.
     pub fn adopt_auth_state(&mut self, id: ConnectionId, auth_state: Box<AuthState>) {
         if let Some(connection) = self.state.connections.get(id) {
             connection.adopt_auth_state(auth_state);
@@ -87,7 +88,7 @@ impl<M: Mode> Shard<M> {
         let request = AuthRequest::Connect(attempt);
         if self.state.memory.share().admits(self.state.connection_bytes(index), request.bytes()).is_err() {
             self.state.counters().resources_refused_memory.add(1);
-            let why = "there is no memory to find out who the client is";
+            let why = "there is no memory to authenticate the client";
             self.refuse_connect(index, RefusedClient::of(connect), ConnectReason::QuotaExceeded, why);
             return Handled::Ended;
         }
@@ -96,7 +97,7 @@ impl<M: Mode> Shard<M> {
         connection.set_maximum_packet_size(properties.maximum_packet_size());
         connection.auth_state_or_new().set_method(method);
         self.request_auth(index, request);
-        // No more is read from the client until there is an answer.
+        // Reading is paused until there is a decision.
         self.state.connections[index].pause_reading(PauseReason::Authentication);
         Handled::Later
     }
@@ -109,7 +110,7 @@ impl<M: Mode> Shard<M> {
         self.state.connections.request_action(Action::Ask(id));
     }
 
-    /// Acts on the answer to what CONNECT asked.
+    /// Applies the decision about a CONNECT.
     fn apply_connect_decision(
         &mut self,
         index: ConnectionIndex,
@@ -141,8 +142,8 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Hears what lies behind a CONNECT of `length` whose client has been challenged. Nothing but AUTH and DISCONNECT may come
-    /// before CONNACK [MQTT-3.1.2-30].
+    /// Processes input behind a CONNECT of `length` bytes whose client has been challenged. Only AUTH and DISCONNECT may arrive before
+    /// CONNACK [MQTT-3.1.2-30].
     pub(crate) fn on_challenged_input(&mut self, index: ConnectionIndex, bytes: &[u8], length: usize) -> Handled {
         let at = self.state.connections[index].read_ahead_bytes().max(length);
         let Some(header) = bytes.get(at..).and_then(|rest| self.state.fixed_header(index, rest)) else {
@@ -169,14 +170,14 @@ impl<M: Mode> Shard<M> {
             }
             _ => {
                 self.state.counters().protocol_errors.add(1);
-                let why = "AUTH with the method of CONNECT was due";
+                let why = "expected AUTH with the authentication method of CONNECT";
                 self.refuse_connect(index, RefusedClient::unread(version), ConnectReason::ProtocolError, why);
                 Handled::Ended
             }
         }
     }
 
-    /// Whether AUTH goes on with what has begun [MQTT-4.12.0-3].
+    /// Whether AUTH continues the current authentication [MQTT-4.12.0-3].
     fn continues_auth(&self, index: ConnectionIndex, auth: &Auth<'_>) -> bool {
         let auth_state = self.state.connections[index].auth_state();
         auth.reason == AuthReason::ContinueAuthentication
@@ -186,14 +187,14 @@ impl<M: Mode> Shard<M> {
             })
     }
 
-    /// AUTH from a client that is connected.
+    /// Processes AUTH from a connected client.
     pub(crate) fn on_auth(&mut self, index: ConnectionIndex, auth: &Auth<'_>) {
         let auth_state = self.state.connections[index].auth_state();
         let method = auth_state.and_then(AuthState::method);
         let Some(method) = method else {
             let why = match auth.reason {
                 AuthReason::ReAuthenticate => "no authentication method is in use",
-                _ => "no authentication is under way",
+                _ => "no authentication is in progress",
             };
             self.protocol_error(index, why);
             return;
@@ -224,32 +225,32 @@ impl<M: Mode> Shard<M> {
                 AuthRequest::Continue { data, state }
             }
             _ => {
-                self.protocol_error(index, "AUTH that is no next step of the authentication");
+                self.protocol_error(index, "AUTH does not continue the authentication");
                 return;
             }
         };
         if self.state.memory.share().admits(self.state.connection_bytes(index), request.bytes()).is_err() {
             self.state.counters().resources_refused_memory.add(1);
-            let why = "there is no memory to find out who the client is";
+            let why = "there is no memory to authenticate the client";
             self.disconnect(index, DisconnectReason::QuotaExceeded, why);
             return;
         }
         self.request_auth(index, request);
     }
 
-    /// Acts on the answer to what a connected client has asked by AUTH.
+    /// Applies the decision about a re-authentication.
     fn apply_reauth_decision(&mut self, index: ConnectionIndex, decision: AuthDecision) {
         let session = self.state.connections[index].session();
         let Some(auth_state) = self.state.connections[index].auth_state_mut() else { return };
         auth_state.settle();
         match decision {
             AuthDecision::Admitted { identity, data } => {
-                // The session is the user's who opened it, and of this Client Identifier, whatever else the user may show.
-                let is_same_user = auth_state.identity().map(|held| &held.user) == Some(&identity.user);
+                // A session belongs to the user who opened it and to its Client Identifier; re-authentication cannot change them.
+                let is_same_user = auth_state.identity().map(|current| &current.user) == Some(&identity.user);
                 let client_id = session.map_or("", |session| self.state.sessions[session].client_id());
-                if !is_same_user || identity.client_id.as_deref().is_some_and(|shown| shown != client_id) {
+                if !is_same_user || identity.client_id.as_deref().is_some_and(|new_id| new_id != client_id) {
                     self.state.counters().reauthentications_refused.add(1);
-                    self.disconnect(index, DisconnectReason::NotAuthorized, "the client is somebody else now");
+                    self.disconnect(index, DisconnectReason::NotAuthorized, "re-authentication must not change the user or the client identifier");
                     return;
                 }
                 auth_state.set_identity(identity, None);
@@ -277,8 +278,7 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Says a step of the authentication [MQTT-4.12.0-2].
-    /// False where it is larger than the client accepts.
+    /// Sends AUTH [MQTT-4.12.0-2]. Returns false if it is larger than the client accepts.
     fn send_auth(&mut self, index: ConnectionIndex, reason: AuthReason, data: Option<&[u8]>) -> bool {
         let auth_state = self.state.connections[index].auth_state();
         let method: Option<Box<str>> = auth_state.and_then(AuthState::method).map(Box::from);
@@ -288,7 +288,7 @@ impl<M: Mode> Shard<M> {
         self.state.write_packet(index, &Packet::Auth(auth))
     }
 
-    /// Makes sure that the connection is looked at when its client's identity ends.
+    /// Arms the connection's timer for the time at which its client's identity expires.
     pub(crate) fn arm_identity_expiry(&mut self, index: ConnectionIndex) {
         if let Some(ends_at_ms) = self.identity_expires_at_ms(index) {
             self.state.arm_connection(index, ends_at_ms);
@@ -299,7 +299,7 @@ impl<M: Mode> Shard<M> {
         self.state.connections[index].auth_state()?.identity()?.ends_at_ms
     }
 
-    /// Ends a connection that has waited for CONNECT, or for an answer to it, for too long.
+    /// Ends a connection whose CONNECT, or the decision about it, did not arrive in time.
     pub(crate) fn time_out_connect(&mut self, index: ConnectionIndex) {
         let connection = &self.state.connections[index];
         let phase = connection.auth_state().map(AuthState::phase).unwrap_or_default();
@@ -309,11 +309,11 @@ impl<M: Mode> Shard<M> {
             return;
         }
         let why = match phase {
-            AuthPhase::None => "the session could not be had from the cluster in time",
-            AuthPhase::Challenged => "the client has not answered in time",
-            AuthPhase::Pending => "it could not be found out in time who the client is",
+            AuthPhase::None => "the session could not be claimed in the cluster in time",
+            AuthPhase::Challenged => "the client did not answer the authentication challenge in time",
+            AuthPhase::Pending => "the client could not be authenticated in time",
         };
-        let caller = RefusedClient::unread(connection.version());
-        self.refuse_connect(index, caller, ConnectReason::ServerUnavailable, why);
+        let client = RefusedClient::unread(connection.version());
+        self.refuse_connect(index, client, ConnectReason::ServerUnavailable, why);
     }
 }

@@ -1,16 +1,16 @@
-//! A CONNECT that is refused: what its client is told, as far as its version has words for it [MQTT 5.0 section 3.2].
+//! Refused CONNECTs: the answer to the client, as far as its version allows [MQTT 5.0 section 3.2].
 
 mod steps;
 
 use tautwire_protocol::{Connect, ProtocolVersion};
 
-/// Who a refused CONNECT is from, by its own words.
+/// What a refused CONNECT says of its client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RefusedClient<'a> {
     version: ProtocolVersion,
-    /// Empty where it says none, or has not been read that far.
+    /// Empty if there is none, or if it was not decoded.
     pub client_id: &'a str,
-    /// The same.
+    /// Empty likewise.
     pub user_name: &'a str,
 }
 
@@ -20,7 +20,7 @@ impl<'a> RefusedClient<'a> {
         RefusedClient { version: connect.version, client_id: connect.client_id, user_name }
     }
 
-    /// Of a CONNECT of which no more is at hand.
+    /// For a CONNECT that is not decoded.
     pub(crate) fn unread(version: ProtocolVersion) -> RefusedClient<'static> {
         RefusedClient { version, client_id: "", user_name: "" }
     }

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! The steps of [`super`] that need several parts of a shard.
 
 use tautwire_protocol::{
     ConnAck, ConnectReason, DecodeError, Packet, Properties, Property, ProtocolVersion, ReasonCode,
@@ -13,52 +13,52 @@ impl<M: Mode> Shard<M> {
     pub(crate) fn refuse_connect(
         &mut self,
         index: ConnectionIndex,
-        caller: RefusedClient<'_>,
+        client: RefusedClient<'_>,
         reason: ConnectReason,
         why: &str,
     ) {
-        self.refuse_connect_with(index, caller, reason, (why, why), None);
+        self.refuse_connect_with(index, client, reason, (why, why), None);
     }
 
-    /// Refuses a CONNECT of a client that another server takes: this one [MQTT 5.0 section 3.2.2.3.16].
+    /// Refuses a CONNECT and refers its client to another server [MQTT 5.0 section 3.2.2.3.16].
     pub(crate) fn redirect_connect(
         &mut self,
         index: ConnectionIndex,
-        caller: RefusedClient<'_>,
+        client: RefusedClient<'_>,
         reason: ConnectReason,
         why: &str,
         reference: &str,
     ) {
         let reference = Some(reference).filter(|reference| !reference.is_empty());
-        self.refuse_connect_with(index, caller, reason, (why, why), reference);
+        self.refuse_connect_with(index, client, reason, (why, why), reference);
     }
 
-    /// Refuses a CONNECT. The client is told the first reason, and the log has the second, which may say more.
+    /// Refuses a CONNECT. The client gets the first reason; the log gets the second, which may be more detailed.
     pub(crate) fn refuse_connect_with(
         &mut self,
         index: ConnectionIndex,
-        caller: RefusedClient<'_>,
+        client: RefusedClient<'_>,
         reason: ConnectReason,
         (why, detail): (&str, &str),
         reference: Option<&str>,
     ) {
-        let version = caller.version;
+        let version = client.version;
         self.state.counters().connects_refused.add(1);
-        self.state.audit_connect_refused(index, &caller, reason.into(), detail);
+        self.state.audit_connect_refused(index, &client, reason.into(), detail);
         self.state.connections[index].set_version(version);
         if version != ProtocolVersion::V5 {
             if let Some(reason) = reason_for_v3(reason) {
                 self.state.write_packet(index, &Packet::ConnAck(ConnAck::refusal(reason)));
             }
         } else {
-            // [MQTT-3.2.2-19]: the reason string is left out where it is too much.
+            // [MQTT-3.2.2-19]: the reason string is omitted if the packet would be too large.
             let mut properties: Vec<_> = reference.map(Property::ServerReference).into_iter().collect();
             properties.push(Property::ReasonString(why));
             loop {
                 let properties_left = Properties::from_list(&properties);
                 let connack = ConnAck { session_present: false, reason, properties: properties_left };
-                let is_said = self.state.write_packet(index, &Packet::ConnAck(connack));
-                if is_said || properties.pop().is_none() {
+                let is_written = self.state.write_packet(index, &Packet::ConnAck(connack));
+                if is_written || properties.pop().is_none() {
                     break;
                 }
             }
@@ -67,7 +67,7 @@ impl<M: Mode> Shard<M> {
         self.close(index);
     }
 
-    /// Refuses a CONNECT of which only the beginning is there, as far as its version can be made out.
+    /// Refuses an incomplete CONNECT, if its version is known.
     pub(crate) fn refuse_partial_connect(
         &mut self,
         index: ConnectionIndex,
@@ -89,14 +89,14 @@ impl<M: Mode> Shard<M> {
         }
     }
 
-    /// Answers a CONNECT that could not be decoded, as far as its version can be made out [MQTT-3.1.2-2].
+    /// Refuses a CONNECT that cannot be decoded, if its version is known [MQTT-3.1.2-2].
     pub(crate) fn refuse_connect_bytes(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) {
         self.state.counters().connects_refused.add(1);
         let unsupported = error.reason == ReasonCode::UnsupportedProtocolVersion;
         let version = match protocol_name_and_level(bytes) {
             Some((ProtocolName::Mqtt, 5..)) => ProtocolVersion::V5,
             Some(_) if unsupported => ProtocolVersion::V3_1_1,
-            // 3.1.1 has no return code for a CONNECT that is wrong [MQTT-3.1.4-1].
+            // MQTT 3.1.1 has no return code for a malformed CONNECT [MQTT-3.1.4-1].
             _ => {
                 self.close(index);
                 return;
@@ -111,7 +111,7 @@ impl<M: Mode> Shard<M> {
     }
 }
 
-/// The protocol names that there are.
+/// The protocol names of MQTT.
 enum ProtocolName {
     /// From 3.1.1 on.
     Mqtt,
@@ -119,7 +119,7 @@ enum ProtocolName {
     MqIsdp,
 }
 
-/// The protocol name and level that a CONNECT gives.
+/// Reads the protocol name and level of a CONNECT.
 fn protocol_name_and_level(bytes: &[u8]) -> Option<(ProtocolName, u8)> {
     let body_at = 1 + bytes.iter().skip(1).take(4).position(|byte| byte & 0x80 == 0)? + 1;
     let body = bytes.get(body_at..)?;
@@ -130,8 +130,7 @@ fn protocol_name_and_level(bytes: &[u8]) -> Option<(ProtocolName, u8)> {
     Some((name, *rest.first()?))
 }
 
-/// What 3.1.1 says for a reason. Where no return code fits, the connection is closed without CONNACK (3.1.1:
-/// [MQTT-3.2.2-6]).
+/// The MQTT 3.1.1 return code for a reason code. If none fits, the connection is closed without CONNACK (3.1.1: [MQTT-3.2.2-6]).
 fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
     match reason {
         ConnectReason::QuotaExceeded | ConnectReason::ServerBusy | ConnectReason::ConnectionRateExceeded => {

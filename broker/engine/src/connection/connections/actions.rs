@@ -1,4 +1,4 @@
-//! What a shard wants done with its connections: by its surroundings, or by itself where it is between two packets.
+//! Actions on connections that a shard requests from its reactor, or runs itself between two packets.
 
 use std::collections::VecDeque;
 
@@ -6,30 +6,30 @@ use tautwire_router::ShardIndex;
 
 use crate::index::ConnectionId;
 
-/// Something that the engine wants done with a connection.
+/// An action on a connection that the engine requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Write what is pending, then close; give the client time to read it.
+    /// Write the pending output, then close. The client gets time to read it.
     Close(ConnectionId),
-    /// Close at once: the client has said goodbye.
+    /// Close at once: the client has sent DISCONNECT.
     Drop(ConnectionId),
-    /// Take the connection to another shard, with the bytes that have not been consumed, and forget it here.
+    /// Move the connection to another shard with its unconsumed bytes, and remove it here.
     Move(ConnectionId, ShardIndex),
-    /// Read again: first what was not consumed, then the socket.
+    /// Resume reading: first the unconsumed bytes, then the socket.
     Resume(ConnectionId),
-    /// Read what has come on the first connection, which is about to be taken over, and only then bring the second one's
-    /// unconsumed bytes again.
+    /// Read what has arrived on the first connection, which is about to be taken over, and only then process the second one's unconsumed
+    /// bytes again.
     ReadFirst(ConnectionId, ConnectionId),
-    /// Find out who the client is: take [`Shard::take_auth_request`](crate::Shard::take_auth_request), and give the verdict to
+    /// Authenticate the client: take [`Shard::take_auth_request`](crate::Shard::take_auth_request), and pass the decision to
     /// [`Shard::apply_auth_decision`](crate::Shard::apply_auth_decision), at once or later.
     Ask(ConnectionId),
 }
 
-/// What is wanted and has not been done yet.
+/// Requested actions that are not done yet.
 #[derive(Debug, Default)]
 pub(super) struct ActionQueue {
     actions: VecDeque<Action>,
-    /// Connections that are to be ended because their session's queue has run over.
+    /// Connections to disconnect because their session's queue has overflowed.
     overrun: Vec<ConnectionId>,
 }
 
@@ -38,7 +38,7 @@ impl ActionQueue {
         self.actions.push_back(action);
     }
 
-    /// The oldest.
+    /// Takes the oldest action.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Action> {
         self.actions.pop_front()

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, MemoryLedger};
 
-/// How a topic is said.
+/// How a PUBLISH names its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TopicAlias {
-    /// By name alone.
+    /// By name only.
     None,
-    /// By name, and the alias stands for it from now on.
+    /// By name, and sets the alias.
     Set(u16),
-    /// By the alias alone.
+    /// By the alias only.
     Use(u16),
 }
 
@@ -21,13 +21,13 @@ pub(crate) enum TopicAlias {
 pub(super) struct TopicAliases {
     /// Set by the client [MQTT-3.3.2-12].
     incoming: HashMap<u16, Box<str>>,
-    /// Set by us [MQTT-3.3.2-11].
+    /// Set by the broker [MQTT-3.3.2-11].
     outgoing: HashMap<Box<str>, u16>,
     bytes: usize,
     charge: Option<Charge>,
 }
 
-/// Bytes of one alias besides its topic: its place in a table that is half full.
+/// Bytes of one alias besides its topic: its slot in a table that is half full.
 const ALIAS_BYTES: usize = 64;
 
 impl TopicAliases {
@@ -43,20 +43,20 @@ impl TopicAliases {
         if let Some(replaced) = self.incoming.insert(alias, topic) {
             self.bytes -= ALIAS_BYTES + replaced.len();
         }
-        self.weigh(ledger);
+        self.update_charge(ledger);
     }
 
-    fn weigh(&mut self, ledger: &Arc<MemoryLedger>) {
+    fn update_charge(&mut self, ledger: &Arc<MemoryLedger>) {
         let bytes = self.bytes;
         self.charge.get_or_insert_with(|| Charge::new(ledger, Kind::Alias)).set(bytes);
     }
 
-    /// Bytes that all aliases take.
+    /// The memory of all aliases.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How to say `topic` to a client that takes aliases up to `maximum`.
+    /// How to name `topic` to a client that accepts aliases up to `maximum`.
     pub(super) fn outgoing_for(&self, topic: &str, maximum: u16) -> TopicAlias {
         if let Some(alias) = self.outgoing.get(topic) {
             return TopicAlias::Use(*alias);
@@ -68,6 +68,6 @@ impl TopicAliases {
     pub(super) fn store_outgoing(&mut self, topic: &str, alias: u16, ledger: &Arc<MemoryLedger>) {
         self.outgoing.insert(topic.into(), alias);
         self.bytes += ALIAS_BYTES + topic.len();
-        self.weigh(ledger);
+        self.update_charge(ledger);
     }
 }

@@ -9,27 +9,27 @@ use tautwire_access::{Identity, PublishCache};
 use tautwire_memory::{Charge, Kind, MemoryLedger};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 
-/// What a client says to show who it is.
+/// The credentials in a packet from a client.
 pub enum AuthRequest {
-    /// By CONNECT.
+    /// From CONNECT.
     Connect(AuthAttempt),
-    /// By AUTH, as the next step of what CONNECT or an earlier AUTH has begun [MQTT 5.0 section 4.12].
+    /// From AUTH, continuing what CONNECT or an earlier AUTH has started [MQTT 5.0 section 4.12].
     Continue {
         /// Authentication Data.
         data: Box<[u8]>,
-        /// What came with the challenge.
+        /// The state that came with the challenge.
         state: ChallengeState,
     },
-    /// By AUTH, to show it once more while it is connected [MQTT 5.0 section 4.12.1].
+    /// From AUTH of a connected client, for re-authentication [MQTT 5.0 section 4.12.1].
     Reauthenticate(AuthAttempt),
 }
 
-/// What a client says of itself.
+/// The credentials that start an authentication.
 #[derive(Clone)]
 pub struct AuthAttempt {
-    /// The version that the client speaks.
+    /// The client's protocol version.
     pub version: ProtocolVersion,
-    /// The Client Identifier that it asks for; empty where the broker is to assign one.
+    /// The Client Identifier; empty if the broker is to assign one.
     pub client_id: Box<str>,
     /// User Name.
     pub user_name: Option<Box<str>>,
@@ -41,75 +41,75 @@ pub struct AuthAttempt {
     pub data: Option<Box<[u8]>>,
 }
 
-/// The answer to a [`AuthRequest`].
+/// The decision about an [`AuthRequest`].
 pub enum AuthDecision {
-    /// The client is this one. `data` goes back with CONNACK, or with AUTH where it was connected.
+    /// The client is authenticated. `data` is sent in CONNACK, or in AUTH for a re-authentication.
     Admitted {
-        /// Who it is.
+        /// The client's identity.
         identity: Arc<Identity>,
         /// Authentication Data.
         data: Option<Box<[u8]>>,
     },
-    /// The client has to answer by AUTH first.
+    /// The client must answer a challenge with AUTH.
     Challenge {
         /// Authentication Data.
         data: Box<[u8]>,
-        /// Kept until the client has answered.
+        /// Stored until the client has answered.
         state: ChallengeState,
     },
-    /// The client is not let in.
+    /// The client is refused.
     Refused {
-        /// What it is told. The same code goes into DISCONNECT where it was connected.
+        /// The reason code in CONNACK, or in DISCONNECT for a re-authentication.
         reason: ConnectReason,
-        /// What it is told in words. It must not say more than whoever guesses may know.
+        /// The reason string. It must not help an attacker who guesses credentials.
         why: Cow<'static, str>,
-        /// The reason for the log, where that may say more.
+        /// The reason for the log, which may be more detailed.
         detail: Option<Box<str>>,
     },
 }
 
-/// Whatever the one who finds out who clients are has to remember between two steps.
+/// State that an authentication backend keeps between two steps.
 pub type ChallengeState = Box<dyn Any + Send>;
 
-/// What is known of who a client is. It moves with the connection from shard to shard.
+/// The authentication state of a connection, which moves with it from shard to shard.
 #[derive(Default)]
 pub struct AuthState {
     phase: AuthPhase,
-    /// Asked, and not taken yet.
+    /// The request, until a backend takes it.
     request: Option<AuthRequest>,
-    /// Given, and not acted on yet.
+    /// The decision, until it is applied.
     decision: Option<AuthDecision>,
-    /// Between a challenge and the client's answer.
+    /// The backend's state between a challenge and the client's answer.
     state: Option<ChallengeState>,
-    /// Extended authentication is by this method, from CONNECT on.
+    /// The method of extended authentication, from CONNECT on.
     method: Option<Box<str>>,
     identity: Option<Arc<Identity>>,
-    /// Goes with CONNACK.
+    /// Authentication Data for CONNACK.
     last_data: Option<Box<[u8]>>,
-    /// Bytes behind CONNECT that have been heard already.
+    /// Bytes behind CONNECT that have been read ahead.
     read_ahead_bytes: usize,
     gate: Option<PublishCache>,
-    /// What waits for the client is looked at again before it is sent.
+    /// Queued messages must be checked again before they are sent.
     must_recheck_queue: bool,
-    /// The session's subscriptions have been looked at by these rules: how often the rules had been changed before.
+    /// The version of the rules by which the session's subscriptions were reviewed.
     reviewed_version: Option<u64>,
-    /// For the question and what is made of it.
+    /// The memory of the request.
     charge: Option<Charge>,
-    /// How much had been done to find out who clients are when that was last looked at.
+    /// The progress of the authentication queue when it was last checked.
     progress: u64,
-    /// When it was last seen that the client waits in a queue that moves, or got a verdict.
+    /// When the authentication queue last made progress, or the decision arrived.
     progress_ms: u64,
 }
 
-/// How far an authentication has come.
+/// The phase of an authentication.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AuthPhase {
-    /// None is under way.
+    /// No authentication is in progress.
     #[default]
     None,
-    /// A verdict is awaited.
+    /// A decision is pending.
     Pending,
-    /// The client has to answer.
+    /// The client must answer a challenge.
     Challenged,
 }
 
@@ -118,7 +118,7 @@ impl AuthState {
         self.phase
     }
 
-    /// Asks who the client is; what that takes is charged to `ledger`. `progress`: how much has been done for all clients.
+    /// Starts a request, whose memory is charged to `ledger`. `progress`: the completed steps of all clients' authentications.
     pub(crate) fn request_auth(
         &mut self,
         request: AuthRequest,
@@ -135,18 +135,18 @@ impl AuthState {
         self.phase = AuthPhase::Pending;
     }
 
-    /// For whoever finds the answer.
+    /// Takes the request, for a backend.
     pub(crate) fn take_auth_request(&mut self) -> Option<AuthRequest> {
         self.request.take()
     }
 
-    /// There is an answer, to be acted on when CONNECT is brought again.
+    /// Stores the decision until CONNECT is processed again.
     pub(crate) fn set_decision(&mut self, decision: AuthDecision, now_ms: u64) {
         self.decision = Some(decision);
         self.progress_ms = now_ms;
     }
 
-    /// From when on the connect timeout counts, as far as it is about finding out who the client is.
+    /// The start of the connect timeout, as far as it depends on authentication.
     pub(crate) fn progress_ms(&mut self, progress: u64, now_ms: u64) -> u64 {
         if self.phase == AuthPhase::Pending && self.progress != progress {
             (self.progress, self.progress_ms) = (progress, now_ms);
@@ -154,26 +154,26 @@ impl AuthState {
         self.progress_ms
     }
 
-    /// The answer, if there is one; the question is settled then.
+    /// Takes the decision, if there is one, and ends the authentication.
     pub(crate) fn take_decision(&mut self) -> Option<AuthDecision> {
         let decision = self.decision.take()?;
         self.settle();
         Some(decision)
     }
 
-    /// No verdict is awaited any more.
+    /// Ends the authentication.
     pub(crate) fn settle(&mut self) {
         self.phase = AuthPhase::None;
         self.charge = None;
     }
 
-    /// The client has to answer a challenge.
+    /// Records that the client must answer a challenge.
     pub(crate) fn set_challenge(&mut self, state: ChallengeState) {
         self.phase = AuthPhase::Challenged;
         self.state = Some(state);
     }
 
-    /// What was kept with the challenge.
+    /// Takes the state of the challenge.
     pub(crate) fn take_state(&mut self) -> Option<ChallengeState> {
         self.state.take()
     }
@@ -195,7 +195,7 @@ impl AuthState {
         self.last_data = data;
     }
 
-    /// What goes with CONNACK.
+    /// Takes the Authentication Data for CONNACK.
     pub(crate) fn take_last_data(&mut self) -> Option<Box<[u8]>> {
         self.last_data.take()
     }
@@ -220,7 +220,7 @@ impl AuthState {
         self.must_recheck_queue = true;
     }
 
-    /// Whether the subscriptions of the session have been looked at for this connection, by the rules that came with the config of this number.
+    /// Whether the session's subscriptions were reviewed for this connection by this version of the rules.
     pub(crate) fn is_reviewed_for(&self, since: u64) -> bool {
         self.reviewed_version == Some(since)
     }
@@ -229,27 +229,27 @@ impl AuthState {
         self.reviewed_version = Some(since);
     }
 
-    /// It leaves its shard, with so much of the input heard ahead.
+    /// Prepares a move to another shard, with the length of the input that was read ahead.
     pub(super) fn prepare_move(&mut self, read_ahead_bytes: usize) {
         self.read_ahead_bytes = read_ahead_bytes;
         self.charge = None;
     }
 
-    /// It has come to its shard; gives how much of the input has been heard ahead.
+    /// Finishes a move. Returns the length of the input that was read ahead.
     pub(super) fn finish_move(&mut self) -> usize {
         std::mem::take(&mut self.read_ahead_bytes)
     }
 
-    /// About what it takes.
+    /// The approximate memory that it takes.
     pub(super) fn held_bytes(&self) -> usize {
         let gate_bytes = self.gate.as_ref().map_or(0, |gate| gate.permissions().own_heap_bytes());
-        let charged_bytes = self.charge.as_ref().map_or(0, Charge::bytes);
-        size_of::<AuthState>() + gate_bytes + charged_bytes
+        let request_bytes = self.charge.as_ref().map_or(0, Charge::bytes);
+        size_of::<AuthState>() + gate_bytes + request_bytes
     }
 }
 
 impl AuthRequest {
-    /// About what it takes.
+    /// The approximate memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             AuthRequest::Connect(attempt) | AuthRequest::Reauthenticate(attempt) => attempt.bytes(),
@@ -271,8 +271,8 @@ impl AuthAttempt {
 /// Shows no secrets.
 impl fmt::Debug for AuthState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Standing")
-            .field("exchange", &self.phase)
+        f.debug_struct("AuthState")
+            .field("phase", &self.phase)
             .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
@@ -284,15 +284,15 @@ impl fmt::Debug for AuthRequest {
         match self {
             AuthRequest::Connect(attempt) => f.debug_tuple("Connect").field(attempt).finish(),
             AuthRequest::Continue { .. } => f.write_str("Continue"),
-            AuthRequest::Reauthenticate(attempt) => f.debug_tuple("Again").field(attempt).finish(),
+            AuthRequest::Reauthenticate(attempt) => f.debug_tuple("Reauthenticate").field(attempt).finish(),
         }
     }
 }
 
-/// Shows no secrets, and nothing from which they could be made out.
+/// Shows no secrets, and nothing that reveals them.
 impl fmt::Debug for AuthAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempt")
+        f.debug_struct("AuthAttempt")
             .field("client_id", &self.client_id)
             .field("user_name", &self.user_name)
             .field("method", &self.method)

@@ -1,4 +1,4 @@
-//! What a shard holds for one network connection.
+//! The state of one network connection.
 
 use std::collections::VecDeque;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -22,61 +22,61 @@ use crate::connection::origin::{ConnectionOrigin, ListenerOverrides, PackedPeer,
 use crate::connection::quotas::PublishBucket;
 use crate::index::{NonZeroMs, SessionIndex, TimerState};
 
-/// How far a connection has come.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The place is free.
+    /// The slot is free.
     Vacant,
-    /// CONNECT is due [MQTT-3.1.0-1].
+    /// CONNECT is expected [MQTT-3.1.0-1].
     AwaitingConnect,
     /// CONNACK with success has been sent.
     Open,
-    /// Nothing more is read; what is pending is written, then the connection is closed.
+    /// Nothing more is read; pending output is written, then the connection is closed.
     Closing,
 }
 
-/// Bytes of a connection that does nothing: its place here, that of its socket, where it comes from, and what the heap adds.
+/// Memory of an idle connection: its slot here, that of its socket, its origin, and the overhead of the heap.
 pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>() + size_of::<ConnectionOrigin>() + 64;
 
-/// State of one connection. Kept small: there may be hundreds of thousands that do nothing. What few need is boxed.
+/// The state of one connection. It is small, as there may be hundreds of thousands of idle ones; rarely needed state is boxed.
 #[derive(Debug)]
 pub(crate) struct Connection {
     phase: Phase,
     parameters: ConnectParameters,
     read_pauses: ReadPauses,
-    /// In the list of connections with fresh output.
+    /// In the list of connections with new output.
     is_dirty: bool,
-    /// Any PUBLISH may be sent as it is, with its topic by name.
+    /// Any PUBLISH may be sent unchanged, with its topic by name.
     accepts_any_publish: bool,
-    /// Its topics stand behind a mount point.
+    /// Its topics are under a mount point.
     is_mounted: bool,
-    /// What an older connection of the same client had sent has been read; it can be taken over.
+    /// The input of the client's previous connection has been read; it can be taken over.
     has_read_previous: bool,
-    /// What acknowledgements wait for.
+    /// The durability for which acknowledgements wait.
     ack_level: AckLevel,
-    /// In place of what all may send, where the listener says so.
+    /// Limits that the listener overrides.
     packet_max_bytes: Option<NonZeroU32>,
     receive_maximum: Option<NonZeroU16>,
     topic_alias_maximum: Option<u16>,
     max_qos: Option<QoS>,
-    /// QoS 2 messages that the client has sent on this connection and that are not complete.
+    /// Incomplete QoS 2 messages that the client has sent on this connection.
     inbound_qos2: u16,
-    /// So many bytes of what is kept of the input have been looked at for packets that may overtake a message that waits.
+    /// Bytes of buffered input that were searched for packets that may overtake a waiting message.
     read_ahead_bytes: u32,
     generation: u32,
-    /// When CONNECT was accepted, in seconds since the Unix epoch: what fits between the other fields.
+    /// When CONNECT was accepted, in seconds since the Unix epoch: 32 bits fit between the other fields.
     connected_s: u32,
     session: Option<SessionIndex>,
     last_received_ms: u64,
-    /// Since when a packet has been incomplete.
+    /// When the incomplete packet began.
     incomplete_since_ms: Option<NonZeroMs>,
     timer: TimerState,
     origin: Option<PeerInfo>,
-    /// The other end, where `origin` is shared and does not know it.
+    /// The peer, if `origin` is shared and has none.
     peer: PackedPeer,
     output: Option<Box<Output>>,
     extras: Option<Box<Extras>>,
-    /// Who the client is, where that is asked.
+    /// The authentication state, if authentication is required.
     auth_state: Option<Box<AuthState>>,
 }
 
@@ -111,7 +111,7 @@ impl Connection {
         }
     }
 
-    /// Takes the place for a new connection.
+    /// Opens the slot for a new connection.
     pub(super) fn open(&mut self, now_ms: u64) {
         *self = Connection {
             phase: Phase::AwaitingConnect,
@@ -122,12 +122,12 @@ impl Connection {
         };
     }
 
-    /// Frees the place.
+    /// Frees the slot.
     pub(super) fn free_slot(&mut self) {
         *self = Connection { generation: self.generation, timer: self.timer, ..Connection::vacant() };
     }
 
-    // Its life.
+    // Phase and session.
 
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
@@ -144,7 +144,7 @@ impl Connection {
         self.phase == Phase::Open
     }
 
-    /// CONNECT has been accepted: from now on the connection serves `session` on these agreement.
+    /// Binds the accepted connection to its session.
     pub(crate) fn bind_session(&mut self, session: SessionIndex, parameters: ConnectParameters, now_ms: u64) {
         self.phase = Phase::Open;
         self.connected_s = u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX);
@@ -154,49 +154,49 @@ impl Connection {
         self.parameters = parameters;
     }
 
-    /// When the connection began to serve its session, in milliseconds since the Unix epoch, to the second.
+    /// When CONNECT was accepted, in milliseconds since the Unix epoch, to the second.
     pub(crate) fn connected_ms(&self) -> u64 {
         u64::from(self.connected_s) * 1_000
     }
 
-    /// Nothing more is read.
+    /// Stops reading; the connection is closed once its output is written.
     pub(crate) fn begin_closing(&mut self) {
         self.phase = Phase::Closing;
     }
 
-    /// The session that the connection serves.
+    /// The connection's session.
     #[inline]
     pub(crate) fn session(&self) -> Option<SessionIndex> {
         self.session
     }
 
-    /// Parts the connection from its session; gives the session, and the retained messages that are still owed.
+    /// Unbinds the session. Returns it with the unfinished retained replays.
     #[inline(always)]
     pub(crate) fn unbind_session(&mut self) -> (Option<SessionIndex>, VecDeque<Replay>) {
         let replays = self.extras.take().map(|extras| extras.replays).unwrap_or_default();
         (self.session.take(), replays)
     }
 
-    /// Notes that what an older connection of the same client had sent is to be read first; false where it has been.
+    /// Requires the input of the client's previous connection to be read first. Returns false if that has happened.
     pub(crate) fn read_previous_first(&mut self) -> bool {
         !std::mem::replace(&mut self.has_read_previous, true)
     }
 
-    /// Where the connection comes from; `None` where its surroundings have not said so.
+    /// The origin of the connection, if it is set.
     pub(crate) fn origin(&self) -> Option<&Arc<ConnectionOrigin>> {
         self.origin.as_ref().map(PeerInfo::origin)
     }
 
-    /// The client at the other end.
+    /// The peer.
     pub(crate) fn peer(&self) -> Option<Peer> {
         self.origin().and_then(|origin| origin.peer()).or_else(|| self.peer.peer())
     }
 
-    /// Goes on with one origin of `shared`, where nobody needs to know more than the peer.
+    /// Replaces the origin by one of `shared`, if nothing but the peer would be lost.
     pub(crate) fn share_origin(&mut self, shared: &mut Vec<Arc<ConnectionOrigin>>) {
-        if let Some(presence) = &mut self.origin {
-            self.peer = presence.origin().peer().into();
-            presence.forget(shared);
+        if let Some(origin) = &mut self.origin {
+            self.peer = origin.origin().peer().into();
+            origin.share(shared);
         }
     }
 
@@ -204,56 +204,56 @@ impl Connection {
         self.origin.as_mut()
     }
 
-    /// Where the connection comes from.
+    /// Sets the origin.
     pub(crate) fn set_origin(&mut self, origin: Arc<ConnectionOrigin>) {
         self.is_mounted = origin.mount_point().is_some();
-        let offer = origin.overrides();
-        (self.packet_max_bytes, self.receive_maximum) = (offer.maximum_packet_size_bytes, offer.receive_maximum);
-        (self.topic_alias_maximum, self.max_qos) = (offer.topic_alias_maximum, offer.max_qos);
+        let overrides = origin.overrides();
+        (self.packet_max_bytes, self.receive_maximum) = (overrides.maximum_packet_size_bytes, overrides.receive_maximum);
+        (self.topic_alias_maximum, self.max_qos) = (overrides.topic_alias_maximum, overrides.max_qos);
         self.origin = Some(PeerInfo::new(origin));
     }
 
-    /// What the client's listener offers otherwise than all do.
+    /// The settings that the client's listener overrides.
     pub(crate) fn overrides(&self) -> ListenerOverrides {
         self.origin().map(|origin| origin.overrides()).unwrap_or_default()
     }
 
-    /// The largest packet that the client may send, where `common` is that for all.
+    /// The largest packet that the client may send; `common` is the setting.
     #[inline]
     pub(crate) fn packet_max_bytes(&self, common: u32) -> u32 {
         self.packet_max_bytes.map_or(common, NonZeroU32::get)
     }
 
-    /// The most messages that may be in flight from the client, likewise.
+    /// The most messages that may be in flight from the client; `common` is the setting.
     #[inline]
     pub(crate) fn receive_maximum(&self, common: u16) -> u16 {
         self.receive_maximum.map_or(common, NonZeroU16::get)
     }
 
-    /// The highest topic alias that the client may use, likewise.
+    /// The highest topic alias that the client may use; `common` is the setting.
     #[inline]
     pub(crate) fn topic_alias_maximum(&self, common: u16) -> u16 {
         self.topic_alias_maximum.unwrap_or(common)
     }
 
-    /// The highest QoS that the client may publish with, likewise.
+    /// The highest QoS that the client may publish with; `common` is the setting.
     #[inline]
     pub(crate) fn max_qos(&self, common: QoS) -> QoS {
         self.max_qos.unwrap_or(common)
     }
 
-    /// Whether the client's topics stand behind a [mount point](Connection::mount_point).
+    /// Whether the client's topics are under a [mount point](Connection::mount_point).
     #[inline]
     pub(crate) fn is_mounted(&self) -> bool {
         self.is_mounted
     }
 
-    /// What stands in front of the client's topics.
+    /// The prefix of the client's topics.
     pub(crate) fn mount_point(&self) -> Option<&MountPoint> {
         self.origin()?.mount_point()
     }
 
-    // What was agreed.
+    // Parameters of CONNECT.
 
     #[inline]
     pub(crate) fn connect_parameters(&self) -> &ConnectParameters {
@@ -270,26 +270,26 @@ impl Connection {
         self.parameters.version == ProtocolVersion::V5
     }
 
-    /// A CONNECT is refused in the version that it was sent in.
+    /// Sets the version, so that a CONNECT is refused in the version that it was sent in.
     pub(crate) fn set_version(&mut self, version: ProtocolVersion) {
         self.parameters.version = version;
     }
 
-    /// A CONNECT is refused with no more than its client accepts.
+    /// Sets the limit that a refusal of CONNECT must respect.
     pub(crate) fn set_maximum_packet_size(&mut self, bytes: Option<NonZeroU32>) {
         self.parameters.maximum_packet_size_bytes = bytes;
     }
 
-    /// Whether any PUBLISH may be sent as it is, with its topic by name: the client has set no Maximum Packet Size, takes no aliases,
+    /// Whether any PUBLISH may be sent unchanged, with its topic by name: the client has set no Maximum Packet Size, accepts no aliases,
     /// and has no mount point.
     #[inline]
     pub(crate) fn accepts_any_publish(&self) -> bool {
         self.accepts_any_publish
     }
 
-    // Whether it is heard.
+    // Reading.
 
-    /// Whether reading from the client waits, for whatever reason.
+    /// Whether reading is paused, for any reason.
     #[inline]
     pub(crate) fn is_reading_paused(&self) -> bool {
         !self.read_pauses.is_empty()
@@ -299,27 +299,27 @@ impl Connection {
         self.read_pauses.contains(reason)
     }
 
-    /// Does not read from the client until [`Connection::clear_pause`]; says whether the reason is new.
+    /// Pauses reading until [`Connection::clear_pause`]. Returns whether the reason is new.
     pub(crate) fn pause_reading(&mut self, reason: PauseReason) -> bool {
         self.read_pauses.add(reason)
     }
 
-    /// A reason is gone; says whether it was there. The client could not be heard meanwhile, so it has not been silent; but one
-    /// that waited for memory could.
+    /// Removes a reason. Returns whether it existed. Keep alive restarts, as the client was not read from meanwhile, except while it waited
+    /// for memory.
     pub(crate) fn clear_pause(&mut self, reason: PauseReason, now_ms: u64) -> bool {
-        let was_held = self.read_pauses.remove(reason);
-        if was_held && reason != PauseReason::Memory {
+        let was_paused = self.read_pauses.remove(reason);
+        if was_paused && reason != PauseReason::Memory {
             self.last_received_ms = now_ms;
         }
-        was_held
+        was_paused
     }
 
-    /// Whether a message that waits for memory is the only reason not to read from the client.
+    /// Whether a message that waits for memory is the only reason.
     pub(crate) fn is_paused_only_for_memory(&self) -> bool {
         self.read_pauses.is_only(PauseReason::Memory)
     }
 
-    /// Whether a message that waits, for memory or for others to leave it, is the only reason: what may overtake it is heard.
+    /// Whether a message that waits for memory or the spill store is the only reason: packets that may overtake it are read.
     pub(crate) fn can_read_ahead(&self) -> bool {
         self.read_pauses.is_within([PauseReason::Memory, PauseReason::Spill])
     }
@@ -329,25 +329,25 @@ impl Connection {
         self.read_ahead_bytes as usize
     }
 
-    /// So much of what is kept of the input has been looked at for what may overtake the message at its start.
+    /// Sets the bytes of buffered input that were searched for packets that may overtake the message at its start.
     pub(crate) fn set_read_ahead_bytes(&mut self, bytes: usize) {
-        self.read_ahead_bytes = u32::try_from(bytes).expect("input that is kept has less than 4 GiB");
+        self.read_ahead_bytes = u32::try_from(bytes).expect("buffered input is less than 4 GiB");
     }
 
-    // How fast it publishes.
+    // Publish rate.
 
-    /// The client may publish what `bucket` gives.
+    /// Sets the client's publish bucket.
     pub(crate) fn set_publish_bucket(&mut self, bucket: PublishBucket) {
         self.extras().pace = Some(Box::new(PublishRateState { bucket, resumes_at_ms: 0 }));
     }
 
-    /// Ends that; gives the bucket, and when the client would have gone on if it waits for its rate.
+    /// Removes the bucket. Returns it with the time at which a client over its rate would resume.
     pub(crate) fn clear_publish_bucket(&mut self) -> Option<(PublishBucket, u64)> {
         let PublishRateState { bucket, resumes_at_ms } = *self.extras.as_mut()?.pace.take()?;
         Some((bucket, resumes_at_ms))
     }
 
-    /// The bucket, `new` where there was no rate when the client came.
+    /// The bucket; `new` creates it if there was no rate limit when the client connected.
     pub(crate) fn bucket_or_insert_with(&mut self, new: impl FnOnce() -> PublishBucket) -> &mut PublishBucket {
         let pace = &mut self.extras().pace;
         &mut pace.get_or_insert_with(|| Box::new(PublishRateState { bucket: new(), resumes_at_ms: 0 })).bucket
@@ -357,36 +357,36 @@ impl Connection {
         Some(&mut self.extras.as_mut()?.pace.as_mut()?.bucket)
     }
 
-    /// The client waits for its rate until then.
+    /// Sets the time at which a client over its rate resumes.
     pub(crate) fn set_resume_at(&mut self, at_ms: u64) {
         if let Some(pace) = self.extras.as_mut().and_then(|extras| extras.pace.as_mut()) {
             pace.resumes_at_ms = at_ms;
         }
     }
 
-    // Its clocks.
+    // Timeouts.
 
-    /// A whole packet has come.
+    /// Records the arrival of a complete packet.
     #[inline]
     pub(crate) fn record_received(&mut self, now_ms: u64) {
         self.last_received_ms = now_ms;
     }
 
-    /// Starts or stops the clock for a packet that has begun; says whether it has been started.
+    /// Starts or stops the timeout for an incomplete packet. Returns whether it was started.
     pub(crate) fn track_incomplete(&mut self, consumed: bool, incomplete: bool, now_ms: u64) -> bool {
-        // A message does not wait for memory for ever: what would free it may be too far behind it to be heard ahead.
+        // A message does not wait for memory forever: the packets that would free some may be too far behind it to be read ahead.
         let is_timed = !self.is_reading_paused() || self.is_paused_only_for_memory();
         if consumed || !is_timed {
             self.incomplete_since_ms = None;
         }
-        let starts = incomplete && is_timed && self.incomplete_since_ms.is_none();
-        if starts {
+        let is_started = incomplete && is_timed && self.incomplete_since_ms.is_none();
+        if is_started {
             self.incomplete_since_ms = NonZeroMs::new(now_ms);
         }
-        starts
+        is_started
     }
 
-    /// Since when what is waited for has been waited for.
+    /// When each wait of the connection began.
     pub(crate) fn deadlines(&self) -> Deadlines {
         Deadlines {
             last_received_ms: self.last_received_ms,
@@ -395,29 +395,29 @@ impl Connection {
         }
     }
 
-    /// Sets the place's timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
+    /// Arms the slot's timer; see [`TimerState::arm`].
     pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
         self.timer.arm(at_ms)
     }
 
-    /// The place's timer has come up; false where a sooner one has made it superfluous.
+    /// Disarms the slot's timer; see [`TimerState::disarm`].
     pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
         self.timer.disarm(now_ms)
     }
 
-    // Its output.
+    // Output.
 
     pub(crate) fn output(&mut self) -> Option<&mut Output> {
         self.output.as_deref_mut()
     }
 
-    /// The output, taken from `pool` where there is none.
+    /// The output, taken from `pool` if there is none.
     #[inline]
     pub(crate) fn output_or_insert(&mut self, pool: &mut OutputPool) -> &mut Output {
         self.output.get_or_insert_with(|| pool.take())
     }
 
-    /// All output has been written: the connection needs no buffer.
+    /// Returns the empty output to the pool.
     #[inline]
     pub(crate) fn release_output(&mut self, pool: &mut OutputPool) {
         if let Some(output) = self.output.take() {
@@ -430,7 +430,7 @@ impl Connection {
         self.output.as_ref().map_or(0, |output| output.pending_bytes())
     }
 
-    /// Notes fresh output; says whether the connection is not listed yet.
+    /// Marks new output. Returns whether the connection is not listed yet.
     #[inline]
     pub(super) fn mark_dirty(&mut self) -> bool {
         !std::mem::replace(&mut self.is_dirty, true)
@@ -441,15 +441,15 @@ impl Connection {
         self.is_dirty
     }
 
-    /// Whether the connection still has the output for which it was listed.
+    /// Clears the mark. Returns whether the connection still has the output for which it was listed.
     #[inline]
     pub(super) fn take_dirty(&mut self) -> bool {
         std::mem::take(&mut self.is_dirty)
     }
 
-    // What it holds.
+    // Memory.
 
-    /// The surroundings keep `bytes` of the client that have not been consumed.
+    /// Sets the size of the client's unconsumed input, which the caller buffers.
     #[inline]
     pub(crate) fn set_input_bytes(&mut self, bytes: usize, ledger: &Arc<MemoryLedger>) {
         if bytes > 0 {
@@ -465,7 +465,7 @@ impl Connection {
         self.extras.take_if(|extras| extras.is_unused());
     }
 
-    /// Bytes that are held for the connection, its place included.
+    /// The memory of the connection, with its slot.
     pub(crate) fn held_bytes(&self) -> usize {
         let output_bytes = self.output.as_ref().map_or(0, |output| output.held_bytes());
         let extras_bytes = self.extras.as_ref().map_or(0, |extras| {
@@ -473,11 +473,11 @@ impl Connection {
             let pace_bytes = if extras.pace.is_some() { size_of::<PublishRateState>() } else { 0 };
             extras.aliases.bytes() + input_bytes + pace_bytes + size_of::<Extras>()
         });
-        let standing_bytes = self.auth_state.as_ref().map_or(0, |auth_state| auth_state.held_bytes());
-        CONNECTION_BYTES + output_bytes + extras_bytes + standing_bytes
+        let auth_bytes = self.auth_state.as_ref().map_or(0, |auth_state| auth_state.held_bytes());
+        CONNECTION_BYTES + output_bytes + extras_bytes + auth_bytes
     }
 
-    // Who the client is.
+    // Authentication.
 
     #[inline]
     pub(crate) fn auth_state(&self) -> Option<&AuthState> {
@@ -493,19 +493,19 @@ impl Connection {
         self.auth_state.get_or_insert_default()
     }
 
-    /// Whether the client has to answer a challenge before its CONNECT is taken.
+    /// Whether the client must answer a challenge before its CONNECT is processed.
     pub(crate) fn is_challenged(&self) -> bool {
         self.auth_state().is_some_and(|auth_state| auth_state.phase() == AuthPhase::Challenged)
     }
 
-    /// Takes out what is known of the client, for the shard that the connection moves to.
+    /// Takes the authentication state, for the shard that the connection moves to.
     pub(crate) fn release_auth_state(&mut self) -> Option<Box<AuthState>> {
         let mut auth_state = self.auth_state.take()?;
         auth_state.prepare_move(self.read_ahead_bytes());
         Some(auth_state)
     }
 
-    /// What is known of a client whose connection comes from another shard.
+    /// Sets the authentication state of a connection from another shard.
     pub(crate) fn adopt_auth_state(&mut self, mut auth_state: Box<AuthState>) {
         self.set_read_ahead_bytes(auth_state.finish_move());
         self.auth_state = Some(auth_state);
@@ -526,14 +526,14 @@ impl Connection {
         self.extras.as_ref().is_some_and(|extras| !extras.delayed_acks.is_empty())
     }
 
-    /// How many wait.
+    /// How many acknowledgements wait.
     pub(crate) fn delayed_acks(&self) -> usize {
         self.extras.as_ref().map_or(0, |extras| extras.delayed_acks.len())
     }
 
-    /// Whether one that is meant is among them.
-    pub(crate) fn has_delayed_ack(&self, is_meant: impl Fn(&Ack) -> bool) -> bool {
-        self.extras.iter().flat_map(|extras| &extras.delayed_acks).any(|delayed| is_meant(&delayed.ack))
+    /// Whether an acknowledgement that matches is among them.
+    pub(crate) fn has_delayed_ack(&self, matches: impl Fn(&Ack) -> bool) -> bool {
+        self.extras.iter().flat_map(|extras| &extras.delayed_acks).any(|delayed| matches(&delayed.ack))
     }
 
     pub(crate) fn delay_ack(&mut self, delayed: DelayedAck, ledger: &Arc<MemoryLedger>) {
@@ -543,19 +543,20 @@ impl Connection {
         extras.update_acks_charge(ledger);
     }
 
-    /// For what the first and the last of them wait.
+    /// The log positions for which the first and the last of them wait.
     pub(crate) fn delayed_positions(&self) -> Option<(LogPosition, LogPosition)> {
         let acks = &self.extras.as_ref()?.delayed_acks;
         acks.front().zip(acks.back()).map(|(first, last)| (first.until, last.until))
     }
 
-    /// The next acknowledgement, if the journal has come as far as it needs, and since when it is one.
+    /// Takes the next acknowledgement if the journal has reached its position. Returns it with the time at which the acknowledged packet
+    /// was read.
     pub(crate) fn pop_delayed_ack(
         &mut self,
-        is_safe: impl Fn(LogPosition, AckLevel) -> bool,
+        is_durable: impl Fn(LogPosition, AckLevel) -> bool,
     ) -> Option<(Ack, TimestampUs)> {
         let extras = self.extras.as_mut()?;
-        extras.delayed_acks.front().filter(|delayed| is_safe(delayed.until, delayed.level))?;
+        extras.delayed_acks.front().filter(|delayed| is_durable(delayed.until, delayed.level))?;
         let DelayedAck { ack, since, .. } = extras.delayed_acks.pop_front()?;
         extras.delayed_publish_acks -= usize::from(ack.completes_publish());
         if extras.delayed_acks.is_empty() {
@@ -568,7 +569,7 @@ impl Connection {
         Some((ack, since))
     }
 
-    /// No output is written until the frame at `until` is safe.
+    /// Blocks the output until the frame at `until` is durable.
     pub(crate) fn block_output(&mut self, until: LogPosition) {
         self.extras().gate = Some(until);
     }
@@ -578,23 +579,23 @@ impl Connection {
         self.extras.as_ref().is_some_and(|extras| extras.gate.is_some())
     }
 
-    /// The frame that all output waits for, or none at all.
+    /// The frame that all output waits for, or the first position if none.
     pub(crate) fn output_blocked_until(&self) -> LogPosition {
         self.extras.as_ref().and_then(|extras| extras.gate).unwrap_or_default()
     }
 
-    /// Lets output be written again if that frame is safe; says whether that is news.
+    /// Unblocks the output if that frame is durable. Returns whether it was blocked.
     pub(crate) fn unblock_output(&mut self, reached: impl Fn(AckLevel) -> LogPosition) -> bool {
         let level = self.ack_level;
         let gate = self.extras.as_mut().map(|extras| &mut extras.gate);
-        let is_opened = gate.is_some_and(|gate| gate.take_if(|until| *until <= reached(level)).is_some());
-        if is_opened {
+        let is_unblocked = gate.is_some_and(|gate| gate.take_if(|until| *until <= reached(level)).is_some());
+        if is_unblocked {
             self.drop_idle_extras();
         }
-        is_opened
+        is_unblocked
     }
 
-    /// QoS 2 messages that the client has sent on this connection and that are not complete [MQTT-3.3.4-7].
+    /// Incomplete QoS 2 messages that the client has sent on this connection [MQTT-3.3.4-7].
     pub(crate) fn inbound_qos2(&self) -> u16 {
         self.inbound_qos2
     }
@@ -603,17 +604,17 @@ impl Connection {
         self.inbound_qos2 = self.inbound_qos2.saturating_add(1);
     }
 
-    /// One is complete. It may be one of an earlier connection, which the client's quota does not tell apart either.
+    /// Ends one. It may be of an earlier connection; the client's send quota does not distinguish them either.
     pub(crate) fn end_inbound_qos2(&mut self) {
         self.inbound_qos2 = self.inbound_qos2.saturating_sub(1);
     }
 
-    /// Messages of the client that are answered, but whose answer waits.
+    /// PUBLISH packets of the client whose acknowledgement waits.
     pub(crate) fn delayed_publish_acks(&self) -> usize {
         self.extras.as_ref().map_or(0, |extras| extras.delayed_publish_acks)
     }
 
-    // Retained messages that are owed.
+    // Replays of retained messages.
 
     #[inline]
     pub(crate) fn has_replays(&self) -> bool {
@@ -628,19 +629,19 @@ impl Connection {
         &mut self.extras().load_queue
     }
 
-    /// The search for the first of them goes on later; says whether that is new.
+    /// Defers the search for the first of them. Returns whether that is new.
     pub(crate) fn defer_scan(&mut self) -> bool {
         !std::mem::replace(&mut self.extras().is_scan_deferred, true)
     }
 
-    /// The search goes on.
+    /// Marks the search as resumed.
     pub(crate) fn resume_scan(&mut self) {
         self.extras().is_scan_deferred = false;
     }
 
     // Topic aliases.
 
-    /// Takes out the topic for which `alias` stands, to be put back by [`Connection::store_incoming_alias`].
+    /// Takes the topic of `alias`, to be put back by [`Connection::store_incoming_alias`].
     pub(crate) fn take_incoming_alias(&mut self, alias: u16) -> Option<Box<str>> {
         self.extras.as_mut()?.aliases.take_incoming(alias)
     }
@@ -649,7 +650,7 @@ impl Connection {
         self.extras().aliases.store_incoming(alias, topic, ledger);
     }
 
-    /// How to say `topic` to a client that accepts aliases: the first topics get one each for the connection's life.
+    /// How to name `topic` to a client that accepts aliases: the first topics get one each while the connection lasts.
     pub(crate) fn alias_for(&self, topic: &str) -> TopicAlias {
         match (self.parameters.alias_maximum, &self.extras) {
             (0, _) => TopicAlias::None,
@@ -658,7 +659,7 @@ impl Connection {
         }
     }
 
-    /// The client has been told an alias.
+    /// Stores an alias that was sent to the client.
     pub(crate) fn store_outgoing_alias(&mut self, topic: &str, alias: TopicAlias, ledger: &Arc<MemoryLedger>) {
         if let TopicAlias::Set(alias) = alias {
             self.extras().aliases.store_outgoing(topic, alias, ledger);
@@ -670,12 +671,12 @@ impl Connection {
     }
 }
 
-/// Since when what is waited for has been waited for.
+/// When each wait of the connection began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines {
     pub(crate) last_received_ms: u64,
-    /// A packet is incomplete.
+    /// When the incomplete packet began.
     pub(crate) incomplete_since_ms: Option<NonZeroMs>,
-    /// Output has been pending without a byte taken.
+    /// Since when output has been pending without progress.
     pub(crate) stalled_since_ms: Option<NonZeroMs>,
 }
