@@ -162,7 +162,7 @@ impl Config {
                 if let Some((revision, value)) = found {
                     self.observe(*revision, value, out);
                 }
-                self.is_known |= is(Mutant::BelievesFirstConfiguration);
+                self.is_known |= is(Mutant::TrustsFirstConfiguration);
                 if !self.is_known {
                     let holds = Operation::ConfigHolds(found.as_ref().map(|(revision, _)| *revision));
                     self.step = Step::Confirming(out.ask(Purpose::Config, holds));
@@ -198,7 +198,7 @@ impl Config {
             // rejected.
             return self.write(proposing, out);
         }
-        if is(Mutant::ConfiguresBlindly) {
+        if is(Mutant::ConfiguresWithoutRevision) {
             proposing.expected = revision;
             return self.write(proposing, out);
         }

@@ -135,7 +135,7 @@ impl GarbageCollector {
         let Some(pass) = self.pass.take() else { return };
         self.next_at_ms = cx.now_ms + cx.settings.share_ms;
         for (node, (revision, found)) in pass.dead {
-            if found == 0 || is(Mutant::ForgetsTooEarly) {
+            if found == 0 || is(Mutant::DeletesRecordTooEarly) {
                 let remove = Operation::Remove { key: Key::Node(node), expected: revision };
                 cx.out.ask(Purpose::Forgetting(node), remove);
             }
@@ -184,7 +184,7 @@ fn check_record(
         *found += 1;
         let is_shared = since_ms.get(&owner).is_some_and(|since_ms| cx.now_ms < since_ms + cx.settings.share_ms);
         let is_mine = cx.nodes.is_assigned_here(scanned.client.0, cx.now_ms, cx.settings);
-        if !is_mine && (is_shared || is(Mutant::SweepsOnlyItsShare)) {
+        if !is_mine && (is_shared || is(Mutant::CollectsOnlyItsShare)) {
             return CollectionResult::Nothing;
         }
         let ends = cx.nodes.ends(owner).cloned();

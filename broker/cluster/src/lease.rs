@@ -155,7 +155,7 @@ impl Lease {
             }
             // Without a record, the first heartbeat may never have arrived. But it may also have arrived, and the node may have been
             // declared dead, removed and forgotten. A new incarnation costs nothing, because this one has never served a client.
-            Some((revision, _)) if is(Mutant::IgnoresDeath) => self.confirm(now_ms, self.beat, revision, settings),
+            Some((revision, _)) if is(Mutant::IgnoresOwnRemoval) => self.confirm(now_ms, self.beat, revision, settings),
             _ => self.end(),
         }
     }

@@ -204,7 +204,7 @@ impl Member {
         if self.is_over {
             return;
         }
-        if node == self.me && !is_alive && !is(Mutant::IgnoresDeath) {
+        if node == self.me && !is_alive && !is(Mutant::IgnoresOwnRemoval) {
             let is_retired = self.drain.is_retiring && matches!(record.state, NodeState::Removed { .. });
             return self.end(if is_retired { Decision::Drained } else { Decision::Fenced });
         }

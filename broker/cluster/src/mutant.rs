@@ -8,25 +8,25 @@ pub enum Mutant {
     /// A node keeps serving although its lease has expired.
     ServesWithoutLease,
     /// A node whose record says that it is being removed keeps sending heartbeats.
-    IgnoresDeath,
+    IgnoresOwnRemoval,
     /// Nodes are removed as soon as a heartbeat is overdue.
-    BuriesEarly,
+    RemovesEarly,
     /// A node is removed without the observed revision as precondition.
-    BuriesBlindly,
+    RemovesWithoutRevision,
     /// The partitions of a removed node are not fenced.
-    ForgetsFence,
+    SkipsFence,
     /// The sessions of a node are claimed before its removal is complete.
-    ClaimsFromDying,
+    ClaimsBeforeRemoval,
     /// A session is claimed although another node owns it.
-    ClaimsFromLiving,
+    ClaimsFromLiveOwner,
     /// An incarnation counts as deleted if one answer of the store has no record of it.
-    BelievesMissing,
+    TrustsOneMissingAnswer,
     /// The old owner reports the release of a session before it has written it.
     ReleasesTooEarly,
     /// The old owner reports the release of a session, and keeps serving it.
     ServesAfterRelease,
     /// A session is released although messages of its client are still in flight to the log.
-    ReleasesWithMessagesUnderWay,
+    ReleasesWithMessagesInFlight,
     /// A claim with an unknown outcome counts as written.
     TrustsUnknownClaims,
     /// A group with an unknown outcome counts as stored.
@@ -38,11 +38,11 @@ pub enum Mutant {
     /// Acknowledgements are sent in the order of the log.
     AcknowledgesOutOfOrder,
     /// A QoS 2 message is appended before the session's record has its intent.
-    ForgetsIntents,
+    OmitsIntents,
     /// The claimant of a dead node's session treats none of its intents as stored.
     DropsIntents,
     /// The claimant of a dead node's session treats all of its intents as stored.
-    BelievesIntents,
+    AssumesIntentsStored,
     /// PUBCOMP is sent before the record has dropped the identifier.
     CompletesTooEarly,
     /// State is reported as persisted before it is.
@@ -54,23 +54,23 @@ pub enum Mutant {
     /// A lagging session is saved with the position of the shard.
     SavesPosition,
     /// Delivered messages are not saved as open.
-    SavesNothingOpen,
+    OmitsOpenMessages,
     /// Open messages are not sent again.
-    ForgetsOpen,
+    SkipsOpenMessages,
     /// Arriving messages are offered to lagging sessions as well.
-    OffersToThoseBehind,
+    OffersToLaggingSessions,
     /// A session without capacity for a message continues with the next one.
-    ForgetsToHold,
+    SkipsMessageWithoutCapacity,
     /// A session whose capacity returns before the blocked message was passed continues with the next one.
-    TakesRoomForTheNext,
+    SkipsBlockedMessage,
     /// A session that has read once counts as caught up.
     CatchesUpTooEarly,
     /// Each copy of a message of QoS 0 counts.
     CountsAllCopies,
     /// Patterns are removed before their replacements are confirmed.
-    UnlistensFirst,
+    RemovesPatternsFirst,
     /// A node takes partitions of groups that a live node delivers.
-    LeasesFromLiving,
+    LeasesFromLiveHolder,
     /// A node leaves partitions of groups with dead nodes.
     IgnoresDeadHolders,
     /// A node keeps delivering for a group without members.
@@ -84,49 +84,49 @@ pub enum Mutant {
     /// Members whose sessions have ended unnoticed are kept.
     KeepsEndedMembers,
     /// A member is removed when its session is missing once.
-    BelievesOneLook,
+    TrustsOneMissingRead,
     /// A member with an ended session is removed although it has joined again with another session.
-    RemovesWhoCameBack,
+    RemovesRejoinedMember,
     /// A member whose client is offline is removed.
-    RemovesWhoIsAway,
+    RemovesOfflineMember,
     /// The record of a group without members is kept.
     KeepsEmptyGroups,
     /// A late return by the engine counts for the next lease.
     TrustsLateReturns,
     /// A recreated group continues at its old position.
-    BeginsAnewWhereItWas,
+    RecreatesAtOldPosition,
     /// A command that arrives twice is executed twice.
-    ObeysTwice,
+    ExecutesTwice,
     /// A retained message is replaced regardless of its position in the log.
-    RetainsBlindly,
+    RetainsWithoutOrderCheck,
     /// PUBACK is sent when the message is in the log, before it is retained.
     AcknowledgesBeforeRetained,
     /// The removal of a node skips messages that the node has not retained.
-    ForgetsRepair,
+    SkipsRetainedRepair,
     /// A cleared topic drops its position at once.
-    ClearsWithoutTrace,
+    DropsClearedPosition,
     /// Clients are served before the copy of the retained messages is complete.
     ServesBeforeCaughtUp,
     /// A copy that has reached the position counts as complete.
-    TakesPartForWhole,
+    TrustsPartialCopy,
     /// A scan of retained messages begins without waiting for the copy.
-    LooksWithoutAsking,
+    ScansWithoutSync,
     /// The end of the retained messages is taken from one server, which may be a replaced leader.
-    ReadsTheEnd,
+    TrustsOneServersEnd,
     /// A clean start drops the will of the previous connection.
     DropsWills,
     /// A client that returns in time does not cancel its will.
-    IgnoresReturn,
+    IgnoresReconnect,
     /// A will does not wait for its delay.
-    PublishesWillsAtOnce,
+    IgnoresWillDelay,
     /// The node that takes over a dead node's session publishes its will although it is in the log.
     PublishesWillsAgain,
     /// A dead node's sessions are freed without their wills.
-    ForgetsSweptWills,
+    DropsCollectedWills,
     /// A node never collects sessions outside of its share.
-    SweepsOnlyItsShare,
+    CollectsOnlyItsShare,
     /// The record of a dead node is deleted while sessions name it.
-    ForgetsTooEarly,
+    DeletesRecordTooEarly,
     /// A session is released without an expiry in the store.
     NeverExpires,
     /// A session expires although its client is connected.
@@ -134,31 +134,31 @@ pub enum Mutant {
     /// A message is refused but stays in its producer.
     RefusesWithoutWithdrawing,
     /// A message is refused, but later messages of its client are not.
-    RefusesOne,
+    RefusesOnlyOne,
     /// Messages sent before the engine knows of a refusal are not refused.
-    TakesWhatFollows,
+    AcceptsAfterRefusal,
     /// A QoS 2 message is refused before the record has dropped it.
     RefusesBeforeRecord,
     /// QoS 2 messages after a refused one are appended before the record has dropped it.
-    PassesWithdrawn,
+    AppendsAfterRefusal,
     /// A draining node removes itself while it serves clients.
     RetiresTooEarly,
     /// The interest of a node is not verified with other nodes.
-    TellsBeforeSpread,
+    ReportsBeforeVerified,
     /// A probe is sent before the bus has confirmed its patterns.
     ProbesTooEarly,
     /// The echo of one node counts for all nodes.
-    TakesOneEchoForAll,
+    CountsOneEchoForAll,
     /// The first read of the configuration counts, although it may come from a replaced leader.
-    BelievesFirstConfiguration,
+    TrustsFirstConfiguration,
     /// A session counts as lost when a replaced leader does not know its record.
-    BelievesReplacedLeaders,
+    TrustsReplacedLeaders,
     /// A group's record is applied even if a later one was observed before.
-    GroupsGoBack,
+    AppliesOlderGroups,
     /// A group's record is applied although it may come from a replaced leader.
-    LeasesAsRead,
+    AppliesUnverifiedGroups,
     /// A proposal replaces any current configuration.
-    ConfiguresBlindly,
+    ConfiguresWithoutRevision,
 }
 
 #[cfg(feature = "mutants")]

@@ -194,7 +194,7 @@ impl Nodes {
     /// has started since, whose sessions must not be claimed. So the report alone proves nothing: this node writes the record, which
     /// succeeds only if there is none, and removes the incarnation.
     pub(crate) fn missed(&mut self, node: Incarnation, out: &mut Outbox) {
-        if is(Mutant::BelievesMissing) || self.ends(node).is_some() {
+        if is(Mutant::TrustsOneMissingAnswer) || self.ends(node).is_some() {
             return self.forget(node);
         }
         // A node that was seen alive is removed when its heartbeats stop.
@@ -307,7 +307,7 @@ impl Nodes {
     /// Starts to remove nodes whose record has not changed for too long.
     pub(crate) fn advance(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
         let timeout_ms =
-            if is(Mutant::BuriesEarly) { settings.heartbeat_ms } else { settings.lease_ms + settings.margin_ms };
+            if is(Mutant::RemovesEarly) { settings.heartbeat_ms } else { settings.lease_ms + settings.margin_ms };
         let me = self.me;
         let is_due = |node: Incarnation, seen: &ObservedRecord| match &seen.record.state {
             NodeState::Alive { .. } => node != me && seen.since_ms + timeout_ms <= now_ms,
@@ -396,7 +396,7 @@ impl Nodes {
         let Some(mut removal) = self.removals.remove(&node) else { return };
         let Some((revision, value)) = found else {
             let was_over = self.ends(node).is_some() || self.is_deleted(node);
-            if was_over || is(Mutant::BelievesMissing) {
+            if was_over || is(Mutant::TrustsOneMissingAnswer) {
                 return self.forget(node);
             }
             // The observed record may have been deleted since. If it was not, this is rejected.
@@ -416,7 +416,7 @@ impl Nodes {
                 self.removals.insert(node, removal);
             }
             NodeState::Alive { .. } if removal.is_certain => self.mark(node, true, out),
-            NodeState::Alive { .. } if is(Mutant::BuriesBlindly) => self.mark(node, false, out),
+            NodeState::Alive { .. } if is(Mutant::RemovesWithoutRevision) => self.mark(node, false, out),
             // The node is alive, another one removes it, or it is removed. If that takes too long, this starts again.
             _ => {}
         }
@@ -425,7 +425,7 @@ impl Nodes {
 
 impl Removal {
     fn proceed(&mut self, node: Incarnation, out: &mut Outbox) {
-        self.step = match Partition::all().nth(self.fenced).filter(|_| !is(Mutant::ForgetsFence)) {
+        self.step = match Partition::all().nth(self.fenced).filter(|_| !is(Mutant::SkipsFence)) {
             Some(partition) => {
                 let subject = LogSubject { partition, writer: node };
                 Step::Reading(out.ask(Purpose::Removal(node), Operation::Last(subject)))
@@ -478,7 +478,7 @@ impl Removal {
     /// The partition is fenced. Messages that the node has written to the log and perhaps not retained are retained now, because readers of
     /// the removal record assume that everything in the log is done.
     fn read_behind_fence(&mut self, node: Incarnation, unsettled: Option<Sequence>, out: &mut Outbox) {
-        match unsettled.filter(|_| !is(Mutant::ForgetsRepair)) {
+        match unsettled.filter(|_| !is(Mutant::SkipsRetainedRepair)) {
             Some(from) => self.repair(node, from, out),
             None => self.on_fenced(node, out),
         }

@@ -133,7 +133,7 @@ impl PeerCommands {
             return None;
         };
         cx.out.send_bytes(from, PeerCommandMessage { from: cx.me, number, kind: PeerCommandKind::Ack }.encode());
-        if self.done.contains(&(from, number)) && !is(Mutant::ObeysTwice) {
+        if self.done.contains(&(from, number)) && !is(Mutant::ExecutesTwice) {
             return None;
         }
         if self.done.len() >= COMPLETED_MAX {

@@ -201,7 +201,7 @@ impl PartitionProducers {
         can_notify: impl Fn(&MessageOrigin) -> bool,
     ) -> Vec<WithdrawnMessage> {
         let mut withdrawn = self.withdraw_overdue(now_ms, settings, can_notify);
-        if !is(Mutant::RefusesOne) && !withdrawn.is_empty() {
+        if !is(Mutant::RefusesOnlyOne) && !withdrawn.is_empty() {
             let behind = self.withdraw_following(&withdrawn);
             withdrawn.extend(behind);
         }
@@ -226,7 +226,7 @@ impl PartitionProducers {
                 }
                 let intent = ordinal.map(|ordinal| Intent { partition: producer.subject.partition, ordinal });
                 withdrawn.push(WithdrawnMessage { origin: entry.origin, intent });
-                producer.withdrawn.extend(ordinal.filter(|_| !is(Mutant::PassesWithdrawn)));
+                producer.withdrawn.extend(ordinal.filter(|_| !is(Mutant::AppendsAfterRefusal)));
                 if is(Mutant::RefusesWithoutWithdrawing) {
                     at += 1;
                     continue;

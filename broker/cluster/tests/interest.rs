@@ -170,7 +170,7 @@ fn faults_of_it_are_found() {
         .chain((0..FILTERS.len()).flat_map(|filter| [Step::Remove(filter), Step::Confirm(0)]))
         .collect();
     live(&steps, 6, usize::MAX);
-    for mutant in [Mutant::CountsAllCopies, Mutant::UnlistensFirst] {
+    for mutant in [Mutant::CountsAllCopies, Mutant::RemovesPatternsFirst] {
         mutate(Some(mutant));
         let found = std::panic::catch_unwind(|| live(&steps, 6, usize::MAX)).is_err();
         mutate(None);

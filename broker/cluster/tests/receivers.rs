@@ -260,7 +260,7 @@ fn who_has_room_again_before_a_message_was_passed_gets_that_message() {
 
 #[test]
 fn the_fault_that_the_simulation_does_not_meet_is_found_here() {
-    mutate(Some(Mutant::TakesRoomForTheNext));
+    mutate(Some(Mutant::SkipsBlockedMessage));
     let found = std::panic::catch_unwind(who_has_room_again_before_a_message_was_passed_gets_that_message);
     mutate(None);
     assert!(found.is_err());

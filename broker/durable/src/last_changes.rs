@@ -39,7 +39,7 @@ impl LastChanges {
     /// Sorts the changes and keeps the last one of each topic. Call after the last [`LastChanges::add`].
     pub(crate) fn dedup(&mut self) {
         self.changes.sort_unstable_by_key(|change| (change.topic, Reverse(change.sequence)));
-        if is(Mutant::MergeTakesFirstChange) {
+        if is(Mutant::MergeUsesFirstChange) {
             self.changes.sort_unstable_by_key(|change| (change.topic, change.sequence));
         }
         self.changes.dedup_by_key(|change| change.topic);
@@ -63,7 +63,7 @@ impl LastChanges {
 
     /// Whether a change in the previous snapshot is still the last of its topic. A change that took effect later may precede it in the log.
     pub(crate) fn is_unchanged(&mut self, topic: &str, sequence: u64) -> bool {
-        let Some(last) = self.last_of(topic) else { return !is(Mutant::MergeForgetsUnchanged) };
+        let Some(last) = self.last_of(topic) else { return !is(Mutant::MergeDropsUnchanged) };
         if last.sequence > sequence && !is(Mutant::MergeKeepsReplaced) {
             return false;
         }

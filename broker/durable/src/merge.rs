@@ -240,7 +240,7 @@ impl<D: Disk> Merger<'_, D> {
                     self.count(sequence)?;
                     if self.is_last(topic, sequence, from)
                         && self.can_precede_older_change(sequence)
-                        && !is(Mutant::MergeForgetsCleared)
+                        && !is(Mutant::MergeDropsCleared)
                     {
                         let change = &RetainedChange::Cleared(topic.into());
                         self.snapshot.add(&SessionRecord::Retained { sequence, change })?;

@@ -4,19 +4,19 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// A snapshot lacks the messages that are being forwarded between shards.
-    SnapshotForgetsHandovers,
+    SnapshotOmitsForwards,
     /// A snapshot lacks the last frame that it claims to cover.
     SnapshotEndsOneFrameEarly,
     /// The Packet Identifiers of received QoS 2 messages are not restored.
-    ForgetsTakenIdentifiers,
+    OmitsReceivedPacketIds,
     /// Merging drops retained messages that the log does not mention.
-    MergeForgetsUnchanged,
+    MergeDropsUnchanged,
     /// Merging keeps retained messages of the last snapshot although the log replaces them.
     MergeKeepsReplaced,
     /// Merging uses the first change of a topic in the log instead of the last.
-    MergeTakesFirstChange,
+    MergeUsesFirstChange,
     /// Merging drops the record that a topic was cleared, although an older change may follow.
-    MergeForgetsCleared,
+    MergeDropsCleared,
 }
 
 #[cfg(feature = "mutants")]

@@ -270,7 +270,7 @@ impl<'s> Recovery<'s> {
             }
             Record::Received { session, packet_id } => self.change(session, &Change::Received(packet_id))?,
             Record::Completed { session, packet_id } => self.change(session, &Change::Completed(packet_id))?,
-            Record::Taken { .. } if is(Mutant::ForgetsTakenIdentifiers) => {}
+            Record::Taken { .. } if is(Mutant::OmitsReceivedPacketIds) => {}
             Record::Taken { session, packet_id } => self.change(session, &Change::Taken(packet_id))?,
             Record::Released { session, packet_id } => self.change(session, &Change::Released(packet_id))?,
             Record::NextPacketId { session, packet_id } => self.change(session, &Change::NextPacketId(packet_id))?,

@@ -78,7 +78,7 @@ impl<D: Disk> SnapshotBuilder<D> {
     ) -> Result<bool, LogError> {
         let (mut result, mut is_given_up) = (Ok(()), false);
         let described = replay.describe(read, |record| {
-            let is_left_out = is(Mutant::SnapshotForgetsHandovers) && matches!(record, Record::Forwarded { .. });
+            let is_left_out = is(Mutant::SnapshotOmitsForwards) && matches!(record, Record::Forwarded { .. });
             if result.is_err() || is_given_up || is_left_out {
                 return;
             }

@@ -224,10 +224,10 @@ fn faults_of_merging_are_found() {
 
     let mutants = [
         Mutant::SnapshotEndsOneFrameEarly,
-        Mutant::MergeForgetsUnchanged,
+        Mutant::MergeDropsUnchanged,
         Mutant::MergeKeepsReplaced,
-        Mutant::MergeTakesFirstChange,
-        Mutant::MergeForgetsCleared,
+        Mutant::MergeUsesFirstChange,
+        Mutant::MergeDropsCleared,
     ];
     for mutant in mutants {
         mutate(Some(mutant));

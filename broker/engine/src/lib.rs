@@ -39,11 +39,12 @@ pub use mode::cluster::{
 pub use mode::{Clustered, Mode, Volatile};
 pub use operations::admin_query::{
     AdminQuery, ClientDetail, ClientOrder, ClientSummary, ClientsPage, ClientsQuery, ConnectionSummary,
-    DeliveryOutcome, Explanation, FetchedMessage, OtherTurns, PAGE_MAX, QueryResult, QueueLimit, Rank, RemovalResult,
-    Reply, RetainedPage, RetainedQuery, SubscriptionList, TopicLevel, TopicLevels, TopicsQuery, WhyQuery,
+    DeliveryOutcome, Explanation, FetchedMessage, OtherDispatches, PAGE_MAX, QueryResult, QueueLimit, Rank,
+    RemovalResult, Reply, RetainedPage, RetainedQuery, SubscriptionList, TopicLevel, TopicLevels, TopicsQuery,
+    WhyQuery,
 };
 pub use operations::latency::{Latencies, LatencyCounts};
-pub use operations::operator::{ConfirmStatus, Publication, PublishConfirm, PublishFailure, Published};
+pub use operations::operator::{ConfirmStatus, Publication, PublishConfirm, PublishFailure, PublishReceipt};
 pub use operations::refusal::{HypotheticalPublish, PublishDecision, PublishRefusal};
 pub use operations::tap::{Tap, TappedMessage};
 pub use operations::trace::{Span, SpanSink, Step, Tracer};

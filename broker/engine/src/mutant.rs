@@ -4,86 +4,86 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// Reading from paused publishers resumes only before batches are sent, not after.
-    ResumesBeforeItSends,
+    ResumesBeforeSending,
     /// The shard sleeps although batches to other shards are not sent.
-    SleepsOnBatches,
+    SleepsWithUnsentBatches,
     /// The shard sleeps although fan-outs are deferred.
-    SleepsOnFanOuts,
+    SleepsWithDeferredFanOuts,
     /// The shard sleeps although it has processed only a part of a batch.
-    SleepsOnBegunBatches,
+    SleepsWithPartialBatches,
     /// An acknowledgement is sent when the frame before its own is durable.
     AcknowledgesOneFrameEarly,
     /// PUBCOMP does not wait for the log.
-    CompletesAtOnce,
+    SendsPubCompBeforeDurable,
     /// CONNACK does not wait for the log.
-    ConnectsAtOnce,
+    SendsConnAckBeforeDurable,
     /// A PUBLISH of QoS 2 to a subscriber does not wait for the log.
-    DeliversAtOnce,
+    DeliversBeforeDurable,
     /// Messages that are forwarded to other shards are not recorded.
-    ForgetsHanded,
+    OmitsForwardedRecord,
     /// A batch is sent before the frame that records it is submitted.
-    SendsBeforeItPosts,
+    SendsBatchBeforeFrame,
     /// Messages that were received from other shards are not recorded.
-    ForgetsTook,
+    OmitsForwardAcceptedRecord,
     /// Changes of retained messages are not recorded.
-    ForgetsRetained,
+    OmitsRetainedRecord,
     /// The Packet Identifiers of QoS 2 messages that a client has sent are not recorded.
-    ForgetsTaken,
+    OmitsReceivedPacketId,
     /// When a session resumes, the first packet in flight is not sent again.
-    ResendsFromSecond,
+    SkipsFirstResend,
     /// A message of a shared subscription that exceeds the credit of a member waits in the queue of the member's session.
-    QueuesForMembers,
+    QueuesSharedInSession,
 
     /// The queue of a shared subscription does not ask its members for credit.
-    ForgetsToAskMembers,
+    SkipsCreditRequest,
     /// A member of a shared subscription does not report its credit.
-    ForgetsToReportRoom,
+    SkipsCreditReport,
     /// Messages in flight to a member of a shared subscription without a persistent session are not recorded.
-    ForgetsFleetingMembers,
+    OmitsTransientMemberRecord,
     /// In a cluster, PUBACK and PUBREC do not wait until the message is stored.
     AcknowledgesBeforeStored,
     /// In a cluster, QoS 2 messages and PUBREL are sent before the state of the session is saved.
-    TellsBeforeSaved,
+    SendsBeforeSaved,
     /// In a cluster, a message that does not fit into a queue is dropped.
-    DropsWhatIsHeld,
+    DropsBlockedMessages,
     /// In a cluster, a session resumes at the position of its shard instead of its own.
-    ForgetsOwnPlace,
+    IgnoresSessionPosition,
     /// In a cluster, the next owner of a session does not read its queued messages again.
-    ForgetsQueue,
+    OmitsQueuedMessages,
     /// In a cluster, a session that is ahead of its shard receives messages again.
-    TakesWhatItHas,
+    DeliversBelowPosition,
     /// In a cluster, a shard keeps serving clients although the lease has expired.
     ServesWithoutLease,
     /// In a cluster, messages that a member of a shared subscription returns count as done.
-    ForgetsToPutBack,
+    SettlesReturnedMessages,
     /// In a cluster, a message of a shared subscription counts as done when it is sent to a member.
-    SettlesWhenGiven,
+    SettlesOnDelivery,
     /// In a cluster, the next owner of a session does not restore the Packet Identifiers that the client has not released.
-    ForgetsTakenOver,
+    OmitsUnreleasedPacketIds,
     /// In a cluster, a scan of retained messages does not wait until the copy of the node is complete.
-    SearchesWithoutLooking,
+    ScansBeforeRetainedSync,
     /// In a cluster, retained messages are read only from the stream of retained messages, not from the log.
-    RetainsByStreamAlone,
+    IgnoresRetainFromLog,
     /// In a cluster, a scan returns retained messages that the stream of retained messages has not confirmed.
-    ShowsUnconfirmed,
+    ScansUnconfirmedRetained,
     /// In a cluster, an older retained message replaces a newer one.
-    RetainsInAnyOrder,
+    RetainsOutOfOrder,
     /// In a cluster, a message that is retained late is not sent to existing subscriptions.
-    ForgetsLate,
+    SkipsLateRetained,
     /// In a cluster, a new subscription receives retained messages that it also receives from the log.
-    ReplaysWhatComes,
+    ReplaysLiveMessages,
     /// In a cluster, retained messages of the node's previous incarnation are kept.
-    KeepsFormerLife,
+    KeepsPreviousRetained,
     /// In a cluster, a message that the log has refused is acknowledged.
-    AcknowledgesWhatIsRefused,
+    AcknowledgesRefusedMessages,
     /// In a cluster, wills and expiry intervals are not saved for the other nodes.
-    ForgetsTerms,
+    OmitsDisconnectSettings,
     /// In a cluster, CONNACK does not wait until the will is saved.
-    ConnectsBeforeWillIsSaved,
+    SendsConnAckBeforeWillSaved,
     /// In a cluster, SUBACK does not wait until the other nodes know the subscription.
-    AcknowledgesBeforeSpread,
+    SendsSubAckBeforeInterestSync,
     /// In a cluster, the removal of a will by DISCONNECT is not saved for the other nodes.
-    ForgetsGoodbye,
+    OmitsWillRemoval,
 }
 
 #[cfg(feature = "mutants")]

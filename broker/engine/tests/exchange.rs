@@ -402,7 +402,7 @@ fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
         let (mut refused, mut turns) = (0, 0);
         loop {
             let output = if session_stays { Vec::new() } else { world.received(subscriber) };
-            let now = String::from_utf8_lossy(&output).matches("its form in json is larger").count();
+            let now = String::from_utf8_lossy(&output).matches("the payload in json is larger").count();
             assert!(now <= 3, "{now} in a turn");
             refused += now;
             if world.turn(0) != NextTurn::Busy {
@@ -461,7 +461,7 @@ fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
         world.send(publisher, &with_header(0x30, &[&text("t"), &*payload].concat()));
         let output = world.received(subscriber);
         let text = String::from_utf8_lossy(&output);
-        assert_eq!(text.contains("its form in json is larger than 10000 bytes"), !fits, "{items}: {text}");
+        assert_eq!(text.contains("the payload in json is larger than 10000 bytes"), !fits, "{items}: {text}");
         assert_eq!(text.matches("A_NAME_OF_THIRTY_FOUR_CHARACTERS_B").count(), if fits { items } else { 0 });
     }
 }

@@ -4,21 +4,21 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// Written data counts as durable without a sync.
-    ForgetsToSync,
+    SkipsSync,
     /// A frame of another epoch counts.
-    TakesOtherEpochs,
+    AcceptsOtherEpochs,
     /// Frames that were cut off before an epoch began count again.
-    TakesWhatWasCutOff,
+    AcceptsTruncatedFrames,
     /// A reader begins one frame after what a snapshot covers.
-    BeginsOneFrameLate,
+    StartsOneFrameLate,
     /// A segment is released although the snapshot does not cover its last frames.
-    ReleasesTooMuch,
+    ReleasesUncoveredFrames,
     /// Seals are not read.
-    ForgetsSeals,
+    IgnoresSeals,
     /// The number of created segments is not stored.
-    ForgetsSegments,
+    OmitsSegmentCount,
     /// A missing first segment is not detected.
-    TakesAnyFirstSegment,
+    AcceptsAnyFirstSegment,
 }
 
 #[cfg(feature = "mutants")]

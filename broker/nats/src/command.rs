@@ -90,7 +90,7 @@ pub enum Command {
         /// The client.
         client: ClientKey,
         /// The new settings.
-        terms: DisconnectSettings,
+        settings: DisconnectSettings,
     },
     /// A shard has processed received groups.
     Received {
@@ -224,7 +224,7 @@ impl Command {
             Command::Join { share, .. } | Command::Leave { share, .. } | Command::QuitGroup { share, .. } => {
                 share.len()
             }
-            Command::SetDisconnectSettings { terms, .. } => will_bytes(terms),
+            Command::SetDisconnectSettings { settings, .. } => will_bytes(settings),
             Command::Checkpoint { leases, .. } => leases.iter().map(|(.., open)| size_of_val(&open[..])).sum(),
             Command::Returned { open, .. } => size_of_val(&open[..]),
             Command::DrainPeer { node, by, .. } => node.len() + by.len(),
@@ -259,7 +259,7 @@ impl Command {
         match self {
             Command::Publish { message, .. } | Command::PublishFromOperator { message, .. } => message.len(),
             Command::Save { state, .. } | Command::Left { state, .. } => state.len(),
-            Command::SetDisconnectSettings { terms, .. } => will_bytes(terms),
+            Command::SetDisconnectSettings { settings, .. } => will_bytes(settings),
             Command::Propose { parts, .. } => parts_bytes(parts),
             _ => 0,
         }
@@ -296,6 +296,6 @@ pub(crate) fn state_max_bytes(message_max_bytes: usize) -> usize {
     message_max_bytes / 8 * 5
 }
 
-fn will_bytes(terms: &DisconnectSettings) -> usize {
-    terms.will.as_ref().map_or(0, |will| will.topic.len() + will.message.len())
+fn will_bytes(settings: &DisconnectSettings) -> usize {
+    settings.will.as_ref().map_or(0, |will| will.topic.len() + will.message.len())
 }

@@ -307,7 +307,7 @@ impl Control {
         let inbox = self.inbox_of(&query.name);
         let mut explained = admin_queries::ask(inbox, |reply| AdminQuery::Why(query, reply), deadline)?.after(judged);
         for finding in &mut explained.findings {
-            if let QueryResult::SharedTurns { others: Some(others), .. } = finding
+            if let QueryResult::SharedDispatches { others: Some(others), .. } = finding
                 && let Some(inbox) = self.inboxes.get(usize::from(others.member.shard.0))
             {
                 others.name = admin_queries::ask(inbox, |reply| AdminQuery::Name(others.member, reply), deadline)?;

@@ -1,7 +1,7 @@
 //! Publish requests of operators that wait until the log has persisted the message.
 
 use tautwire_engine::Mode;
-use tautwire_engine::{ConfirmStatus, PublishConfirm, PublishFailure, Published, Shard};
+use tautwire_engine::{ConfirmStatus, PublishConfirm, PublishFailure, PublishReceipt, Shard};
 
 use crate::inbox::ReplySender;
 
@@ -15,19 +15,23 @@ pub(crate) struct PendingPublishes(Vec<PendingPublish>);
 
 #[derive(Debug)]
 struct PendingPublish {
-    promise: PublishConfirm,
+    confirm: PublishConfirm,
     matched: bool,
     answer: ReplySender<PublishResult>,
 }
 
 impl PendingPublishes {
     /// Answers a publish request, at once or when its confirmation is complete.
-    pub(crate) fn answer(&mut self, published: Result<Published, PublishFailure>, answer: ReplySender<PublishResult>) {
+    pub(crate) fn answer(
+        &mut self,
+        published: Result<PublishReceipt, PublishFailure>,
+        answer: ReplySender<PublishResult>,
+    ) {
         match published {
-            Ok(Published { matched, promise: Some(promise) }) => {
-                self.0.push(PendingPublish { promise, matched, answer })
+            Ok(PublishReceipt { matched, confirm: Some(confirm) }) => {
+                self.0.push(PendingPublish { confirm, matched, answer })
             }
-            Ok(Published { matched, promise: None }) => answer.send(Ok(matched)),
+            Ok(PublishReceipt { matched, confirm: None }) => answer.send(Ok(matched)),
             Err(error) => answer.send(Err(error)),
         }
     }
@@ -35,9 +39,9 @@ impl PendingPublishes {
     /// Answers the requests whose confirmations are complete or have failed.
     pub(crate) fn answer_ready<M: Mode>(&mut self, shard: &mut Shard<M>) {
         for pending in std::mem::take(&mut self.0) {
-            let status = shard.confirm_status(pending.promise);
+            let status = shard.confirm_status(pending.confirm);
             if status != ConfirmStatus::Pending {
-                shard.finish_confirm(pending.promise);
+                shard.finish_confirm(pending.confirm);
             }
             match status {
                 ConfirmStatus::Pending => self.0.push(pending),
@@ -50,7 +54,7 @@ impl PendingPublishes {
 
     /// Whether a request can be answered now.
     pub(crate) fn has_ready<M: Mode>(&self, shard: &Shard<M>) -> bool {
-        self.0.iter().any(|pending| shard.confirm_status(pending.promise) != ConfirmStatus::Pending)
+        self.0.iter().any(|pending| shard.confirm_status(pending.confirm) != ConfirmStatus::Pending)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tautwire_engine::Mode;
-use tautwire_engine::{Action, AuthDecision, ClusterRequest, ConnectionId, Io, NextTurn, Peer, Published, Shard};
+use tautwire_engine::{Action, AuthDecision, ClusterRequest, ConnectionId, Io, NextTurn, Peer, PublishReceipt, Shard};
 use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
 
@@ -227,8 +227,8 @@ impl<M: Mode> Io<M> for ReactorIo {
                     let published = shard.publish_for_operator(&message, self.connections.now_ms);
                     self.pending_publishes.answer(published, answer);
                 }
-                Command::WaitDurable(promise, answer) => {
-                    self.pending_publishes.answer(Ok(Published { matched: true, promise: Some(promise) }), answer);
+                Command::WaitDurable(confirm, answer) => {
+                    self.pending_publishes.answer(Ok(PublishReceipt { matched: true, confirm: Some(confirm) }), answer);
                 }
                 Command::AdminQuery(query) => shard.run_admin_query(query, self.connections.now_ms),
                 Command::Disconnect(name, ends_session, answer) => {

@@ -56,9 +56,9 @@ impl Control {
         loop {
             let result =
                 admin_queries::ask(inbox, |reply| AdminQuery::RemoveRetained(filter.into(), reply), left().into());
-            let RemovalResult { removed, refused, has_more, promise } = result.map_err(removal_error)?;
-            let promise = PublishConfirm::both(total.promise, promise);
-            total = RemovalResult { removed: total.removed + removed, refused, has_more, promise };
+            let RemovalResult { removed, refused, has_more, confirm } = result.map_err(removal_error)?;
+            let confirm = PublishConfirm::both(total.confirm, confirm);
+            total = RemovalResult { removed: total.removed + removed, refused, has_more, confirm };
             let is_stuck = removed == 0;
             if !has_more || began.elapsed() > timeout / 2 {
                 break;
@@ -67,8 +67,8 @@ impl Control {
                 thread::sleep(REMOVAL_PAUSE);
             }
         }
-        if let Some(promise) = total.promise {
-            inbox.request(|answer| Command::WaitDurable(promise, answer), left())??;
+        if let Some(confirm) = total.confirm {
+            inbox.request(|answer| Command::WaitDurable(confirm, answer), left())??;
         }
         Ok(total)
     }

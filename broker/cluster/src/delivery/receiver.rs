@@ -159,7 +159,7 @@ impl DetachedCursor {
 
     /// Whether it can receive what arrives at a shard at `position` without a gap.
     pub(super) fn is_caught_up(&self, position: Place) -> bool {
-        let has_skipped = self.has_skipped && !is(Mutant::TakesRoomForTheNext);
+        let has_skipped = self.has_skipped && !is(Mutant::SkipsBlockedMessage);
         self.again.is_empty() && self.blocked_at.is_none() && !has_skipped && !self.is_in_walk && position <= self.next
     }
 }

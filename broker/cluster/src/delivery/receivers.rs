@@ -209,7 +209,7 @@ impl Receivers {
             false => receiver.next(state.partition, state.position),
         });
         let next = std::array::from_fn(|_| next.next().unwrap_or(Place::START));
-        let open = receiver.all_open().filter(|_| !is(Mutant::SavesNothingOpen));
+        let open = receiver.all_open().filter(|_| !is(Mutant::OmitsOpenMessages));
         Some(Cursors::with_open_messages(next, open))
     }
 
@@ -225,7 +225,7 @@ impl Receivers {
             (Some(detached), DeliverySource::Live) => {
                 let caught_up = detached.is_caught_up(self.position(partition));
                 detached.next <= place
-                    && (caught_up || is(Mutant::OffersToThoseBehind) && detached.blocked_at.is_none())
+                    && (caught_up || is(Mutant::OffersToLaggingSessions) && detached.blocked_at.is_none())
             }
             (Some(detached), DeliverySource::Read) => {
                 detached.is_in_walk && detached.blocked_at.is_none() && detached.next <= place
@@ -262,7 +262,7 @@ impl Receivers {
 
     /// Marks that a receiver has no capacity for a message. It gets that message and all later ones after [`unblock`](Receivers::unblock).
     pub fn block(&mut self, slot: Slot, partition: Partition, place: Place) {
-        if is(Mutant::ForgetsToHold) {
+        if is(Mutant::SkipsMessageWithoutCapacity) {
             return;
         }
         let is_listed = self.unlist_unless_in_walk(slot, partition);
@@ -611,7 +611,7 @@ impl Receiver {
         let mut detached = DetachedCursor::new(partition, next);
         for place in open {
             self.open(partition, place);
-            if !is(Mutant::ForgetsOpen) {
+            if !is(Mutant::SkipsOpenMessages) {
                 detached.again.insert(place);
             }
         }

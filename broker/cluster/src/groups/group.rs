@@ -222,7 +222,7 @@ impl Group {
 
     /// Whether the store is known to have had a later revision, and may still have it.
     fn is_outdated(&mut self, revision: Option<Revision>, cx: &GroupContext<'_>) -> bool {
-        if revision < self.newest && !is(Mutant::GroupsGoBack) {
+        if revision < self.newest && !is(Mutant::AppliesOlderGroups) {
             let since_ms = *self.older_since_ms.get_or_insert(cx.now_ms);
             if cx.now_ms < since_ms + cx.settings.confirm_gone_ms {
                 return true;
@@ -239,7 +239,7 @@ impl Group {
                 && !self.leases.contains_key(&partition)
                 && !self.is_overdue(partition)
         };
-        if Partition::all().any(is_new) && !is(Mutant::LeasesAsRead) {
+        if Partition::all().any(is_new) && !is(Mutant::AppliesUnverifiedGroups) {
             self.unconfirmed_revision = Some(revision);
             self.seen = Some((revision, record));
         } else {
@@ -365,7 +365,7 @@ impl Group {
         for partition in Partition::all() {
             match (self.leases.get(&partition), self.progress.get(&partition)) {
                 // Partitions that this node delivered before are returned; their old progress does not count.
-                (Some(_), _) if begins_anew && !is(Mutant::BeginsAnewWhereItWas) => {}
+                (Some(_), _) if begins_anew && !is(Mutant::RecreatesAtOldPosition) => {}
                 (Some(Lease::Returned(next, open)), _) => {
                     record.holders[partition.index()] = None;
                     let open = if is(Mutant::ReturnsWithoutOpen) { BTreeSet::new() } else { open.clone() };
@@ -375,7 +375,7 @@ impl Group {
                 (Some(_), None) => {}
                 (None, _) => {
                     let is_free = seen.holder(partition).is_none_or(|holder| {
-                        is(Mutant::LeasesFromLiving) || cx.nodes.is_over(holder) && !is(Mutant::IgnoresDeadHolders)
+                        is(Mutant::LeasesFromLiveHolder) || cx.nodes.is_over(holder) && !is(Mutant::IgnoresDeadHolders)
                     });
                     let is_left = self.yielded.contains_key(&partition) || self.is_overdue(partition);
                     if is_free && !is_left && !self.local_members.is_empty() && cx.takes_more {

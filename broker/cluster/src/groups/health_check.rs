@@ -222,9 +222,9 @@ impl HealthCheck {
         if !is_gone(&check, answer, cx) || is(Mutant::KeepsEndedMembers) {
             return;
         }
-        if check.is_second || is(Mutant::BelievesOneLook) {
+        if check.is_second || is(Mutant::TrustsOneMissingRead) {
             self.status.members_removed += 1;
-            let epoch = if is(Mutant::RemovesWhoCameBack) { u64::MAX } else { check.epoch };
+            let epoch = if is(Mutant::RemovesRejoinedMember) { u64::MAX } else { check.epoch };
             groups.forget(check.group, &check.share, check.client, epoch, cx);
         } else if self.suspects.len() < cx.settings.group_check_members_max {
             self.suspects.push_back((cx.now_ms + cx.settings.confirm_gone_ms, Check { is_second: true, ..check }));
@@ -242,5 +242,5 @@ fn is_gone(check: &Check, answer: &Answer, cx: &GroupContext<'_>) -> bool {
         Some(_) => check.epoch < record.claimed_at.map_or(revision.0, std::num::NonZeroU64::get),
         None => check.epoch < revision.0,
     };
-    is_later && (is(Mutant::RemovesWhoIsAway) || !cx.settings.shares_of.may_have(&record.state, &check.share))
+    is_later && (is(Mutant::RemovesOfflineMember) || !cx.settings.shares_of.may_have(&record.state, &check.share))
 }

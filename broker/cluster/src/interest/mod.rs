@@ -277,7 +277,7 @@ impl Interest {
 
     /// Removes patterns that are no longer needed, once their replacements are confirmed.
     fn remove_obsolete(&mut self, changes: &mut Vec<Change>) {
-        if self.unconfirmed.is_empty() || is(Mutant::UnlistensFirst) {
+        if self.unconfirmed.is_empty() || is(Mutant::RemovesPatternsFirst) {
             for pattern in std::mem::take(&mut self.obsolete) {
                 self.remove_interest(pattern, changes);
             }

@@ -85,7 +85,7 @@ impl InterestSync {
     pub(crate) fn ask(&mut self, ticket: u64, cx: &mut InterestSyncContext<'_>) {
         let is_alone = cx.others().next().is_none();
         match &mut self.round {
-            _ if is_alone || is(Mutant::TellsBeforeSpread) => cx.out.decide(Decision::InterestSync { ticket }),
+            _ if is_alone || is(Mutant::ReportsBeforeVerified) => cx.out.decide(Decision::InterestSync { ticket }),
             None if !self.has_new_patterns => cx.out.decide(Decision::InterestSync { ticket }),
             Some(round) if !self.has_new_patterns => round.tickets.push(ticket),
             _ => {
@@ -126,7 +126,7 @@ impl InterestSync {
         self.unresponsive.remove(&from);
         if let Some(Round { step: Step::Probing(asked, _), .. }) = &mut self.round {
             asked.remove(&from);
-            if is(Mutant::TakesOneEchoForAll) {
+            if is(Mutant::CountsOneEchoForAll) {
                 asked.clear();
             }
         }

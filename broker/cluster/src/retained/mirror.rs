@@ -58,7 +58,7 @@ impl Mirror {
 
     /// A scan begins. It may continue when the copy has everything that is retained now.
     pub(crate) fn sync_retained(&mut self, ticket: u64, out: &mut Outbox) {
-        if is(Mutant::LooksWithoutAsking) {
+        if is(Mutant::ScansWithoutSync) {
             return out.decide(Decision::RetainedSync { ticket });
         }
         self.next_tickets.push(ticket);
@@ -99,7 +99,7 @@ impl Mirror {
             if let Answer::Mirrored { kept, through, is_end } = answer {
                 self.apply(now_ms, kept, out);
                 self.position = self.position.max(*through);
-                if *is_end || is(Mutant::TakesPartForWhole) {
+                if *is_end || is(Mutant::TrustsPartialCopy) {
                     self.complete_at = Some(self.position);
                 }
                 self.release(out);

@@ -111,7 +111,9 @@ impl Writer {
             }
             (Step::Verifying(op), Answer::Last(found)) if op == id => {
                 match found.as_ref().map(|(sequence, value)| (*sequence, RetainedRecord::decode(value))) {
-                    Some((sequence, Ok(there))) if topic.record.place <= there.place && !is(Mutant::RetainsBlindly) => {
+                    Some((sequence, Ok(there)))
+                        if topic.record.place <= there.place && !is(Mutant::RetainsWithoutOrderCheck) =>
+                    {
                         topic.known = Some(sequence);
                         self.superseded += u64::from(topic.record.place < there.place);
                         return self.done(subject, Some(there.place), settings, out);
@@ -177,7 +179,7 @@ fn write(
         Retain::Always => None,
         Retain::Seconds(seconds) => Some(seconds.max(settings.retained_floor_s)),
         // A cleared topic keeps its position for a while, so that nothing older is written after it.
-        Retain::Clear => Some(if is(Mutant::ClearsWithoutTrace) { 1 } else { settings.retained_floor_s }),
+        Retain::Clear => Some(if is(Mutant::DropsClearedPosition) { 1 } else { settings.retained_floor_s }),
     };
     let (subject, value) = (subject.to_owned(), record.encode());
     let retain = Operation::Retain { subject: subject.clone(), expected: known, value, for_s };

@@ -222,10 +222,10 @@ impl PendingClaim {
         let is_free = owner.by == cx.me
             || is_released
             || cx.nodes.is_deleted(owner.by)
-            || is(Mutant::ClaimsFromLiving)
-            || is(Mutant::ClaimsFromDying) && cx.nodes.is_removing(owner.by);
+            || is(Mutant::ClaimsFromLiveOwner)
+            || is(Mutant::ClaimsBeforeRemoval) && cx.nodes.is_removing(owner.by);
         // An owner that never served has accepted nothing.
-        let is_careless = is(Mutant::ClaimsFromLiving) || is(Mutant::ClaimsFromDying);
+        let is_careless = is(Mutant::ClaimsFromLiveOwner) || is(Mutant::ClaimsBeforeRemoval);
         (is_free && (!has_intents(record) || is_careless)).then(|| InheritedState::as_it_is(record))
     }
 

@@ -18,7 +18,7 @@ impl InheritedState {
         let is_stored = |taken: &&Taken| match taken.intent {
             None => true,
             Some(_) if is(Mutant::DropsIntents) => false,
-            Some(_) if is(Mutant::BelievesIntents) => true,
+            Some(_) if is(Mutant::AssumesIntentsStored) => true,
             Some(intent) => is_in_log(intent),
         };
         let is_published = |due: &&DueWill| match due.intent {

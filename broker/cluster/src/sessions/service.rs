@@ -250,7 +250,7 @@ impl SessionService {
         self.in_flight += 1;
         let (partition, entry) = self.entry(publishing, cx.now_ms);
         let ordinal = cx.producers.intend(partition);
-        if is(Mutant::ForgetsIntents) {
+        if is(Mutant::OmitsIntents) {
             return cx.producers.resolve(cx.now_ms, partition, ordinal, Some(entry), cx.settings, cx.out);
         }
         self.taken.insert(packet_id, Some(Intent { partition, ordinal }));
@@ -261,7 +261,7 @@ impl SessionService {
     /// Whether a message was sent before the engine knew that an earlier one was refused. A client of MQTT 3.1.1 is then disconnected, and
     /// sends the earlier one again.
     fn is_after_refused(&self, publishing: &PublishRequest) -> bool {
-        publishing.refusal_seen < self.last_refused && !is(Mutant::TakesWhatFollows)
+        publishing.refusal_seen < self.last_refused && !is(Mutant::AcceptsAfterRefusal)
     }
 
     fn refuse_at_once(&mut self, ticket: u64, cx: &mut SessionContext<'_>) {
@@ -389,7 +389,7 @@ impl SessionService {
             if let Effect::Append { entry: Entry { origin, .. }, .. } = effect
                 && let MessageSource::Message { ticket, .. } = origin.what
                 && refused < ticket
-                && !is(Mutant::RefusesOne)
+                && !is(Mutant::RefusesOnlyOne)
             {
                 self.refusals_due.insert(ticket);
             }
@@ -433,7 +433,7 @@ impl SessionService {
             return;
         }
         self.intend_wills(cx);
-        let is_clear = self.effects.is_empty() && (self.in_flight == 0 || is(Mutant::ReleasesWithMessagesUnderWay));
+        let is_clear = self.effects.is_empty() && (self.in_flight == 0 || is(Mutant::ReleasesWithMessagesInFlight));
         let is_last =
             is_clear && self.disconnection.is_some() && self.wills.are_published() && !self.is_waiting_for_will();
         if !self.is_changed && !is_last {
@@ -515,7 +515,7 @@ impl SessionService {
             }
             // Another node has claimed the session.
             Some((revision, _))
-                if *revision > self.revision || (*revision < self.revision && is(Mutant::BelievesReplacedLeaders)) =>
+                if *revision > self.revision || (*revision < self.revision && is(Mutant::TrustsReplacedLeaders)) =>
             {
                 self.drop_effects(writing.effects, cx);
                 return ServiceState::Lost;

@@ -51,7 +51,7 @@ impl Sessions {
         let record = SessionRecord { taken, due, write: record.write + 1, ..record };
         // The clock of the store may have jumped meanwhile. Acting too late is harmless.
         let age_ms = scanned.age_ms.saturating_sub(u64::from(cx.settings.expiry_margin_s) * 1000);
-        if (record.will.is_none() || is(Mutant::ForgetsSweptWills)) && record.due.is_empty() {
+        if (record.will.is_none() || is(Mutant::DropsCollectedWills)) && record.due.is_empty() {
             let record = SessionRecord { will: None, ..record };
             let (record, for_s) = record.detached_record(age_ms, cx.settings);
             cx.out.ask(Purpose::Freeing(key), write_operation(key, scanned.revision, record.as_ref(), for_s));

@@ -25,7 +25,7 @@ impl Default for DisconnectSettings {
 
 /// Returns how long after the end of the connection a will is published: after its delay, or when the session ends [MQTT-3.1.2-8].
 pub(crate) fn delay_ms(will: &Will, expiry_s: u32) -> u64 {
-    if is(Mutant::PublishesWillsAtOnce) {
+    if is(Mutant::IgnoresWillDelay) {
         return 0;
     }
     u64::from(will.delay_s.min(expiry_s)) * 1000
@@ -37,7 +37,7 @@ pub(crate) fn at_return(record: &SessionRecord, start: Start) -> Option<DueWill>
     // A client that returns in time cancels a delayed will [MQTT-3.1.3-9]. A clean start ends the session, which publishes the will.
     let is_due = match start {
         Start::Clean => !is(Mutant::DropsWills),
-        Start::Resume => delay_ms(will, record.expiry_s) == 0 || is(Mutant::IgnoresReturn),
+        Start::Resume => delay_ms(will, record.expiry_s) == 0 || is(Mutant::IgnoresReconnect),
     };
     is_due.then(|| DueWill { will: will.clone(), intent: None })
 }

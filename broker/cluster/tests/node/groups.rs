@@ -229,6 +229,6 @@ fn a_group_that_begins_anew_has_nothing_of_what_came_before() {
 
 #[test]
 fn leases_that_begin_where_they_were_or_before_the_old_ones_have_ended_are_found() {
-    is_found(Mutant::BeginsAnewWhereItWas, a_group_that_begins_anew_has_nothing_of_what_came_before);
+    is_found(Mutant::RecreatesAtOldPosition, a_group_that_begins_anew_has_nothing_of_what_came_before);
     is_found(Mutant::TrustsLateReturns, a_group_that_begins_anew_has_nothing_of_what_came_before);
 }

@@ -210,8 +210,8 @@ fn who_starts_clean_is_no_member_of_what_the_session_before_had() {
 fn a_patrol_that_removes_too_much_or_too_little_is_found() {
     let gone: fn() = a_member_is_removed_when_its_session_is_gone_or_has_the_subscription_no_more;
     is_found(Mutant::KeepsEndedMembers, gone);
-    is_found(Mutant::BelievesOneLook, gone);
-    is_found(Mutant::RemovesWhoIsAway, a_member_stays_whose_session_may_have_the_subscription);
-    is_found(Mutant::RemovesWhoCameBack, who_has_come_back_meanwhile_stays_a_member);
+    is_found(Mutant::TrustsOneMissingRead, gone);
+    is_found(Mutant::RemovesOfflineMember, a_member_stays_whose_session_may_have_the_subscription);
+    is_found(Mutant::RemovesRejoinedMember, who_has_come_back_meanwhile_stays_a_member);
     is_found(Mutant::KeepsEmptyGroups, the_record_of_a_group_goes_when_it_has_had_no_members_for_long);
 }

@@ -76,5 +76,5 @@ fn an_order_that_nobody_answers_comes_to_an_end() {
 
 #[test]
 fn an_order_that_is_carried_out_twice_is_found() {
-    is_found(Mutant::ObeysTwice, an_order_is_said_again_until_it_is_heard_and_is_carried_out_once);
+    is_found(Mutant::ExecutesTwice, an_order_is_said_again_until_it_is_heard_and_is_carried_out_once);
 }

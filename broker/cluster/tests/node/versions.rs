@@ -124,7 +124,7 @@ fn a_former_life_is_not_gone_because_of_one_answer() {
 #[test]
 fn a_former_life_is_gone_when_a_write_says_so() {
     a_former_life_is_not_gone_because_of_one_answer();
-    is_found(Mutant::BelievesMissing, a_former_life_is_not_gone_because_of_one_answer);
+    is_found(Mutant::TrustsOneMissingAnswer, a_former_life_is_not_gone_because_of_one_answer);
     let former = life(9);
     let mut node = Node::of(Member::new(0, life(1), "a", Some(former), Seed([0; 16]), Settings::default()));
     let key = Key::Node(former);

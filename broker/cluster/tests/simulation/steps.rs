@@ -600,13 +600,16 @@ fn a_node_whose_beat_nobody_was_told_of_is_not_buried() {
 #[test]
 fn the_faults_that_the_simulation_meets_too_rarely_are_found_here() {
     let tests: [(Mutant, fn()); 7] = [
-        (Mutant::BuriesBlindly, a_node_whose_beat_nobody_was_told_of_is_not_buried),
-        (Mutant::RefusesOne, what_follows_a_refused_message_of_its_client_is_refused_with_it),
-        (Mutant::TakesWhatFollows, what_is_handed_over_before_a_refusal_is_known_is_refused),
-        (Mutant::IgnoresDeath, a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more),
+        (Mutant::RemovesWithoutRevision, a_node_whose_beat_nobody_was_told_of_is_not_buried),
+        (Mutant::RefusesOnlyOne, what_follows_a_refused_message_of_its_client_is_refused_with_it),
+        (Mutant::AcceptsAfterRefusal, what_is_handed_over_before_a_refusal_is_known_is_refused),
+        (Mutant::IgnoresOwnRemoval, a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more),
         (Mutant::RefusesBeforeRecord, a_qos_2_message_is_refused_when_the_record_has_forgotten_it),
-        (Mutant::PassesWithdrawn, no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgotten_it),
-        (Mutant::SweepsOnlyItsShare, a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while),
+        (
+            Mutant::AppendsAfterRefusal,
+            no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgotten_it,
+        ),
+        (Mutant::CollectsOnlyItsShare, a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while),
     ];
     for (mutant, test) in tests {
         mutate(Some(mutant));

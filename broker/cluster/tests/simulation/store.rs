@@ -94,7 +94,9 @@ impl Store {
                 Some(Answer::Last(before.map(|(_, sequence, value)| (*sequence, value.clone()))))
             }
             // Marking the end is a write, which such a leader cannot do.
-            Operation::EndOfRetained if is(Mutant::ReadsTheEnd) => Some(Answer::EndOfRetained(self.retained_before())),
+            Operation::EndOfRetained if is(Mutant::TrustsOneServersEnd) => {
+                Some(Answer::EndOfRetained(self.retained_before()))
+            }
             _ => None,
         }
     }

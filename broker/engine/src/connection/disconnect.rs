@@ -121,7 +121,7 @@ impl<M: Mode> Shard<M> {
             self.state.sessions.entry(session).set_user_name(user);
         }
         for replay in replays {
-            self.state.finish_replay(is_persistent.then_some(session), replay);
+            self.state.move_replay_to_queue(is_persistent.then_some(session), replay);
         }
         self.state.counters().sessions_connected.subtract(1);
         self.state.sessions.entry(session).unbind();
@@ -153,12 +153,12 @@ impl<M: Mode> Shard<M> {
             // The will's delay ends when the session does, at the latest [MQTT-3.1.2-8].
             will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
             expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
-            left_s: to_unix_seconds(disconnected_at_ms).max(1),
-            look_s: match self.state.config.settings().stale_session_s {
+            disconnected_s: to_unix_seconds(disconnected_at_ms).max(1),
+            stale_check_s: match self.state.config.settings().stale_session_s {
                 0 => 0,
                 after_s => to_unix_seconds(disconnected_at_ms).saturating_add(after_s),
             },
-            is_neglected: false,
+            is_stale: false,
         }
     }
 
@@ -172,7 +172,7 @@ impl<M: Mode> Shard<M> {
     /// Publishes and removes the will of a session, if it has one [MQTT-3.1.2-10].
     pub(crate) fn publish_will(&mut self, session: SessionIndex) {
         let Some(will) = self.state.sessions[session].will().cloned() else { return };
-        if M::takes_over_will(&mut self.state, session) {
+        if M::publishes_will(&mut self.state, session) {
             return;
         }
         let is_allowed = self.state.can_set_will(session, &will);
@@ -262,7 +262,7 @@ impl<M: Mode> Shard<M> {
             offline.will_at_ms = None;
             self.publish_will(session);
         }
-        if offline.look_s > 0 && offline.look_s <= to_unix_seconds(now_ms) {
+        if offline.stale_check_s > 0 && offline.stale_check_s <= to_unix_seconds(now_ms) {
             self.state.check_neglect(session, &mut offline);
         }
         if offline.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
@@ -283,13 +283,13 @@ impl<M: Mode> ShardState<M> {
         let queued = self.sessions[session].outbound().map_or(0, Outbound::messages);
         if queued == 0 {
             let after_s = self.config.settings().stale_session_s;
-            offline.look_s = now_s.saturating_add((after_s / 8).max(NEGLECT_CHECK_MIN_S));
+            offline.stale_check_s = now_s.saturating_add((after_s / 8).max(NEGLECT_CHECK_MIN_S));
             return;
         }
-        (offline.look_s, offline.is_neglected) = (0, true);
+        (offline.stale_check_s, offline.is_stale) = (0, true);
         self.counters().sessions_stale.add(1);
         let client_id = self.sessions[session].client_id();
-        let since = rfc3339(u64::from(offline.left_s) * 1_000);
+        let since = rfc3339(u64::from(offline.disconnected_s) * 1_000);
         let messages = if queued == 1 { "message waits" } else { "messages wait" };
         log::warn!(
             client_id = client_id, queued = queued, since = &*since;
@@ -299,7 +299,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Clears the stale mark: the client is back, or the session ends.
     pub(crate) fn clear_neglect(&self, session: SessionIndex) {
-        if self.sessions.offline(session).is_neglected {
+        if self.sessions.offline(session).is_stale {
             self.counters().sessions_stale.subtract(1);
         }
     }

@@ -116,7 +116,11 @@ impl<M: Mode> Shard<M> {
         }
         let steps = slice.len().max(1);
         (
-            if is_last { JobProgress::Done } else { JobProgress::Unfinished(Job::CountForUsers(next + slice.len())) },
+            if is_last {
+                JobProgress::Done
+            } else {
+                JobProgress::Unfinished(Job::CountSessionsOfUsers(next + slice.len()))
+            },
             steps,
         )
     }

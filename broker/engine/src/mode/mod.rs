@@ -185,7 +185,7 @@ pub trait Mode: Sized + 'static {
     fn detach_paused_output(_state: &mut ShardState<Self>) {}
 
     /// Releases all that waits for changes that are durable now.
-    fn release_waiting(_state: &mut ShardState<Self>) {}
+    fn release_durable_waiters(_state: &mut ShardState<Self>) {}
 
     /// Whether something became durable that acknowledgements or readers wait for.
     fn has_progress(_state: &ShardState<Self>) -> bool {
@@ -205,7 +205,7 @@ pub trait Mode: Sized + 'static {
     }
 
     /// Whether the mode persists a session beyond its connection, other than in this broker's journal.
-    fn is_session_kept(_state: &ShardState<Self>, _session: SessionIndex) -> bool {
+    fn is_session_persistent(_state: &ShardState<Self>, _session: SessionIndex) -> bool {
         false
     }
 
@@ -268,7 +268,7 @@ pub trait Mode: Sized + 'static {
     }
 
     /// Whether the mode publishes the will of a session instead of this shard.
-    fn takes_over_will(_state: &mut ShardState<Self>, _session: SessionIndex) -> bool {
+    fn publishes_will(_state: &mut ShardState<Self>, _session: SessionIndex) -> bool {
         false
     }
 
@@ -287,7 +287,7 @@ pub trait Mode: Sized + 'static {
     fn end_session_at_disconnect(_state: &mut ShardState<Self>, _session: SessionIndex) {}
 
     /// Whether a session was moved to this shard with its subscriptions while its client waits for CONNACK.
-    fn came_with_subscriptions(_state: &ShardState<Self>, _session: SessionIndex) -> bool {
+    fn has_resumed_subscriptions(_state: &ShardState<Self>, _session: SessionIndex) -> bool {
         false
     }
 
@@ -295,7 +295,7 @@ pub trait Mode: Sized + 'static {
 
     /// Whether a PUBLISH has to wait. If so, reading from its connection is paused.
     #[inline(always)]
-    fn must_wait(_shard: &mut Shard<Self>, _index: ConnectionIndex, _publish: &Publish<'_>) -> bool {
+    fn must_pause_publisher(_shard: &mut Shard<Self>, _index: ConnectionIndex, _publish: &Publish<'_>) -> bool {
         false
     }
 
@@ -345,7 +345,7 @@ pub trait Mode: Sized + 'static {
     }
 
     /// Whether a SUBSCRIBE has to wait until this shard has all earlier retained messages. If so, reading from its connection is paused.
-    fn awaits_retained(_shard: &mut Shard<Self>, _index: ConnectionIndex, _subscribe: &Subscribe<'_>) -> bool {
+    fn must_wait_for_retained(_shard: &mut Shard<Self>, _index: ConnectionIndex, _subscribe: &Subscribe<'_>) -> bool {
         false
     }
 
@@ -373,7 +373,7 @@ pub trait Mode: Sized + 'static {
 
     /// Whether sessions may have received a message before, on another node.
     #[inline(always)]
-    fn may_be_known(_message: &MessageRef<'_>) -> bool {
+    fn may_be_duplicate(_message: &MessageRef<'_>) -> bool {
         false
     }
 
@@ -417,7 +417,7 @@ pub trait Mode: Sized + 'static {
     }
 
     /// Whether a retained message that a search found can be sent to the client of a connection.
-    fn may_be_shown(_state: &mut ShardState<Self>, _index: ConnectionIndex, _message: &Message) -> Fit {
+    fn check_retained_visibility(_state: &mut ShardState<Self>, _index: ConnectionIndex, _message: &Message) -> Fit {
         Fit::Now
     }
 

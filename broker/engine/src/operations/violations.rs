@@ -109,7 +109,7 @@ impl ViolationReport {
     }
 
     /// Removes contracts that no longer exist.
-    pub(crate) fn keep_to(&mut self, contracts: &Catalogue) {
+    pub(crate) fn retain_contracts(&mut self, contracts: &Catalogue) {
         self.0.retain(|name, _| contracts.named(name).is_some());
     }
 }

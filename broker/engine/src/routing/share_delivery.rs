@@ -221,7 +221,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     fn deliver_to_member(&mut self, session: SessionIndex, delivery: &PendingMessage) {
-        if !self.can_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
+        if !self.can_start_shared(session, delivery) && !is(Mutant::QueuesSharedInSession) {
             return self.return_to_group(session, delivery);
         }
         if delivery.qos != QoS::AtMostOnce && !self.is_fully_persistent(session) {

@@ -397,7 +397,7 @@ impl<M: Mode> Shard<M> {
             M::add_interest(&mut self.state, format_request.filter);
         }
         M::await_interest(&mut self.state, session, format_request.filter);
-        let key = (session, format_request.format, format_request.by_filter);
+        let key = (session, format_request.format, format_request.format_from_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
         let change = InterestChange { any, persistent: is_persistent && is_new() };
         let (since, scan) = self.state.context.exchange().subscribe(
@@ -406,7 +406,7 @@ impl<M: Mode> Shard<M> {
             change,
             sends_retained,
         );
-        let is_migrated = M::came_with_subscriptions(&self.state, session);
+        let is_migrated = M::has_resumed_subscriptions(&self.state, session);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
@@ -415,7 +415,7 @@ impl<M: Mode> Shard<M> {
             no_local: record.options.no_local,
             retain_as_published: record.options.retain_as_published,
             format: format_request.format,
-            by_filter: format_request.by_filter,
+            format_from_filter: format_request.format_from_filter,
             is_persistent,
         };
         let replaced = self.table.tree.insert_sorted_by_key(node, subscription, Subscription::key);
@@ -474,7 +474,7 @@ impl<M: Mode> Shard<M> {
             return;
         }
         let Some(node) = self.table.tree.find(format_request.filter) else { return };
-        let key = (session, format_request.format, format_request.by_filter);
+        let key = (session, format_request.format, format_request.format_from_filter);
         let persistent =
             self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.is_persistent);
         let any = self.table.tree.prune(node);

@@ -51,15 +51,15 @@ pub fn turn<M: Mode, S: Io<M>>(shard: &mut Shard<M>, io: &mut S, now_ms: u64) ->
     // Jobs have run by now; an unfinished job keeps the shard busy, see `Shard::is_busy`.
     shard.perform_actions(io);
 
-    if is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
+    if is(Mutant::ResumesBeforeSending) && shard.resume_paused() {
         shard.perform_actions(io);
     }
     // The frame with the cause of a batch must precede the frames that other shards write because of the batch.
-    if !is(Mutant::SendsBeforeItPosts) {
+    if !is(Mutant::SendsBatchBeforeFrame) {
         shard.state.log.end_frame();
     }
     shard.send_batches(io);
-    if !is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
+    if !is(Mutant::ResumesBeforeSending) && shard.resume_paused() {
         shard.perform_actions(io);
     }
 
@@ -213,7 +213,7 @@ impl<M: Mode> Shard<M> {
         // If frames are still to be submitted, the journal wakes the shard.
         let can_send = self.can_send_batches();
         for to in self.others() {
-            if can_send && self.state.outboxes.has_batch(to) && !is(Mutant::SleepsOnBatches) {
+            if can_send && self.state.outboxes.has_batch(to) && !is(Mutant::SleepsWithUnsentBatches) {
                 is_busy |= io.has_room_or_arm_waker(to);
             }
         }
@@ -230,11 +230,11 @@ impl<M: Mode> Shard<M> {
     fn is_busy(&self) -> bool {
         self.state.connections.has_actions()
             || self.state.connections.dirty_len() > 0
-            || (self.has_deferred_fan_outs() && !is(Mutant::SleepsOnFanOuts))
+            || (self.has_deferred_fan_outs() && !is(Mutant::SleepsWithDeferredFanOuts))
             || (self.partial_batches.iter().any(Option::is_some)
                 && self.accepts_batches()
-                && !is(Mutant::SleepsOnBegunBatches))
-            || (self.can_resume_paused() && !is(Mutant::ResumesBeforeItSends))
+                && !is(Mutant::SleepsWithPartialBatches))
+            || (self.can_resume_paused() && !is(Mutant::ResumesBeforeSending))
             || self.state.paused_readers.any_for_transcoding()
             || self.has_jobs()
             || self.state.clock.has_due()

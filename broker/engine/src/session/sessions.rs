@@ -121,11 +121,11 @@ pub(crate) struct PersistedSession {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OfflineState {
     /// When the client disconnected, in seconds since the Unix epoch; 0 while it is connected.
-    pub(crate) left_s: u32,
+    pub(crate) disconnected_s: u32,
     /// When to check whether the session is stale, in seconds since the Unix epoch; 0 for never.
-    pub(crate) look_s: u32,
+    pub(crate) stale_check_s: u32,
     /// The session is stale: messages have been queued for too long.
-    pub(crate) is_neglected: bool,
+    pub(crate) is_stale: bool,
     /// When the will is due.
     pub(crate) will_at_ms: Option<u64>,
     /// When the session ends.
@@ -134,7 +134,7 @@ pub(crate) struct OfflineState {
 
 impl OfflineState {
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        let look_ms = (self.look_s > 0).then(|| u64::from(self.look_s) * 1_000);
+        let look_ms = (self.stale_check_s > 0).then(|| u64::from(self.stale_check_s) * 1_000);
         [self.will_at_ms, self.expires_at_ms, look_ms].into_iter().flatten().min()
     }
 }
@@ -392,9 +392,9 @@ impl SessionEntry {
     pub(crate) fn set_offline_deadlines(&mut self, offline: OfflineState) {
         let extras = self.extras.take().map_or_else(SessionExtras::default, |extras| *extras);
         let SessionExtras { persisted, identity, user, drops, user_name, .. } = extras;
-        let is_needed = offline.left_s > 0 || persisted.is_some() || user.is_some() || drops.is_some();
+        let is_needed = offline.disconnected_s > 0 || persisted.is_some() || user.is_some() || drops.is_some();
         let identity = identity.filter(|_| offline.will_at_ms.is_some());
-        let user_name = user_name.filter(|_| offline.left_s > 0);
+        let user_name = user_name.filter(|_| offline.disconnected_s > 0);
         self.extras =
             is_needed.then(|| Box::new(SessionExtras { offline, persisted, identity, user, drops, user_name }));
     }

@@ -18,7 +18,7 @@ impl<M: Mode> Shard<M> {
         let is_retimed = config.settings().shared_ack_timeout_s != settings.shared_ack_timeout_s;
         self.sys.change(context.shard(), settings, clock.now_ms());
         memory.set_limits(settings.memory_limits());
-        spill.set_hot_max(settings.loaded_max_bytes());
+        spill.set_loaded_max(settings.loaded_max_bytes());
         let changed = quota_state.apply_limits(settings.quotas(), settings.flapping());
         self.state.apply_settings(settings);
         if is_retimed {
@@ -28,7 +28,7 @@ impl<M: Mode> Shard<M> {
             self.state.resume_all_rate_limited();
         }
         if changed.counts_user_usage {
-            self.begin(Job::CountForUsers(0));
+            self.begin(Job::CountSessionsOfUsers(0));
         }
     }
 }

@@ -78,7 +78,7 @@ impl CurrentConfig {
         let is_changed = !Arc::ptr_eq(contracts, &self.contracts);
         if is_changed {
             self.contracts = contracts.clone();
-            self.violations.history.keep_to(contracts);
+            self.violations.history.retain_contracts(contracts);
         }
         is_changed
     }
@@ -94,7 +94,7 @@ impl CurrentConfig {
     }
 
     /// The recorded contract violations.
-    pub(crate) fn violation_book(&self) -> &ViolationReport {
+    pub(crate) fn violation_report(&self) -> &ViolationReport {
         &self.violations.history
     }
 

@@ -225,7 +225,7 @@ impl<M: Mode> ShardState<M> {
         if let Some(removed) = self.sessions.entry(index).apply(change) {
             self.uncount_stored(&removed);
         }
-        self.open_throttled(index);
+        self.unblock_caught_up(index);
     }
 
     /// Adds all messages of a restored session to the counters.

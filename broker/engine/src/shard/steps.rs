@@ -431,7 +431,7 @@ impl<M: Mode> Shard<M> {
         self.state.resume_for_input();
         self.state.resume_rate_limited();
         self.state.run_spill();
-        M::release_waiting(&mut self.state);
+        M::release_durable_waiters(&mut self.state);
         self.state.clock.collect_due();
         self.run_timers();
         self.do_jobs();

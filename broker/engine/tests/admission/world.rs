@@ -8,7 +8,7 @@ use tautwire_access::{Identity, Policy};
 use tautwire_engine::Volatile;
 use tautwire_engine::{
     Action, AuthDecision, AuthRequest, AuthState, Chunk, ConfigCell, ConfigSnapshot, ConnectionId, Io, NextTurn,
-    PublishFailure, Published, Settings, Shard, Shared, turn,
+    PublishFailure, PublishReceipt, Settings, Shard, Shared, turn,
 };
 use tautwire_message::Message;
 use tautwire_protocol::{DecodeOptions, Packet, ProtocolVersion, decode};
@@ -234,7 +234,7 @@ impl World {
         self.socket(client).map(|socket| std::mem::take(&mut socket.output)).unwrap_or_default()
     }
 
-    pub(crate) fn publish_for_operator(&mut self, message: &Message) -> Result<Published, PublishFailure> {
+    pub(crate) fn publish_for_operator(&mut self, message: &Message) -> Result<PublishReceipt, PublishFailure> {
         let published = self.shards[0].publish_for_operator(message, self.now_ms);
         self.run();
         published

@@ -85,13 +85,15 @@ fn is_found(run: impl Fn(u64)) -> bool {
 #[test]
 fn what_is_published_elsewhere_after_suback_arrives() {
     (0..20).for_each(subscribe_and_receive);
-    mutate(Some(Mutant::AcknowledgesBeforeSpread));
+    mutate(Some(Mutant::SendsSubAckBeforeInterestSync));
     let found = is_found(subscribe_and_receive);
     mutate(None);
     assert!(found, "the test does not detect a SUBACK that does not wait");
-    for mutant in
-        [of_member::Mutant::TellsBeforeSpread, of_member::Mutant::ProbesTooEarly, of_member::Mutant::TakesOneEchoForAll]
-    {
+    for mutant in [
+        of_member::Mutant::ReportsBeforeVerified,
+        of_member::Mutant::ProbesTooEarly,
+        of_member::Mutant::CountsOneEchoForAll,
+    ] {
         of_member::mutate(Some(mutant));
         let found = is_found(subscribe_and_receive);
         of_member::mutate(None);
@@ -119,7 +121,7 @@ fn what_is_published_elsewhere_after_a_session_has_come_along_arrives() {
         assert_receives(&mut world, client, "b/c", &publishers);
     };
     (0..20).for_each(run);
-    mutate(Some(Mutant::AcknowledgesBeforeSpread));
+    mutate(Some(Mutant::SendsSubAckBeforeInterestSync));
     let found = is_found(run);
     mutate(None);
     assert!(found, "the test does not detect a CONNACK that does not wait");

@@ -176,7 +176,7 @@ fn what_is_acknowledged_at_once_behind_a_refusal_that_is_not_told_yet_is_not_ref
 
 /// Small messages of a topic are acknowledged at once, and large ones are not.
 fn send_again_behind_a_refused_message() {
-    let set_cluster = |cluster: &mut ClusterSettings| cluster.answered_at_once_max_bytes = 200;
+    let set_cluster = |cluster: &mut ClusterSettings| cluster.ack_before_stored_max_bytes = 200;
     let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
     let mut world = World::with_members(1, 0, Plan::default(), by_topic, set_cluster, set_member);
     let (publisher, reader) = (world.client("p"), reader(&mut world));
@@ -203,7 +203,7 @@ fn send_again_behind_a_refused_message() {
 #[test]
 fn what_a_client_of_3_1_1_sends_again_comes_in_its_order_at_memory_too() {
     send_again_behind_a_refused_message();
-    mutate(Some(Mutant::TakesWhatFollows));
+    mutate(Some(Mutant::AcceptsAfterRefusal));
     let found = std::panic::catch_unwind(send_again_behind_a_refused_message);
     mutate(None);
     assert!(found.is_err(), "the test does not detect the mutant");
@@ -260,7 +260,7 @@ fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
 
 #[test]
 fn a_message_that_may_be_too_large_for_the_log_is_not_acknowledged_before_that_is_known() {
-    let set_cluster = |cluster: &mut ClusterSettings| cluster.answered_at_once_max_bytes = 200;
+    let set_cluster = |cluster: &mut ClusterSettings| cluster.ack_before_stored_max_bytes = 200;
     let mut world = World::with(1, 0, Plan::default(), by_topic, set_cluster);
     let publisher = world.client("p");
     world.connect(publisher, 0, false, HOUR_S);

@@ -93,7 +93,7 @@ impl Node {
         let topic = topic_of(message);
         for shard in 0..SHARDS {
             if self.interest[shard].iter().any(|filter| topic_matches(filter, topic)) {
-                self.broker.tell(shard, ClusterEvent::BusMessages(message.clone()));
+                self.broker.send_event(shard, ClusterEvent::BusMessages(message.clone()));
             }
         }
     }
@@ -162,14 +162,14 @@ impl Node {
                 self.member.release(now_ms, client, packet_id);
             }
             ClusterRequest::Save { client, state, .. } if state.len() > self.state_max_bytes => {
-                self.broker.tell(shard, ClusterEvent::TooLarge(client));
+                self.broker.send_event(shard, ClusterEvent::TooLarge(client));
             }
             ClusterRequest::Left { client, state } if state.len() > self.state_max_bytes => {
                 self.member.disconnected_as_saved(now_ms, client);
             }
             ClusterRequest::Save { client, number, state } => self.member.save(now_ms, client, number, state),
-            ClusterRequest::SetDisconnectSettings { client, terms } => {
-                self.member.set_disconnect_settings(client, terms)
+            ClusterRequest::SetDisconnectSettings { client, settings } => {
+                self.member.set_disconnect_settings(client, settings)
             }
             ClusterRequest::RetainedSync { ticket } => self.member.sync_retained(now_ms, ticket),
             ClusterRequest::Left { client, state } => self.member.left(now_ms, client, state),
@@ -225,7 +225,7 @@ impl Node {
             Decision::Begin { next } => {
                 (0..SHARDS).for_each(|shard| {
                     let state_max_bytes = self.state_max_bytes;
-                    self.broker.tell(shard, ClusterEvent::Began { next: **next, state_max_bytes });
+                    self.broker.send_event(shard, ClusterEvent::Began { next: **next, state_max_bytes });
                 });
                 return;
             }
@@ -236,7 +236,7 @@ impl Node {
                 };
                 let changes: Arc<[RetainedChange]> = changes.iter().map(by_clock_of_shards).collect();
                 for shard in 0..SHARDS {
-                    self.broker.tell(shard, ClusterEvent::Retained(changes.clone()));
+                    self.broker.send_event(shard, ClusterEvent::Retained(changes.clone()));
                 }
                 return;
             }
@@ -254,7 +254,7 @@ impl Node {
             effects.push(Effect::Begin);
         }
         for shard in shards {
-            self.broker.tell(shard, ClusterEvent::Decided(decision.clone()));
+            self.broker.send_event(shard, ClusterEvent::Decided(decision.clone()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tautwire_engine::{
     AdminQuery, ConfirmStatus, DeliveryOutcome, HypotheticalPublish, Publication, PublishConfirm, PublishFailure,
-    Published, QueryResult, Reply, Settings, WhyQuery,
+    PublishReceipt, QueryResult, Reply, Settings, WhyQuery,
 };
 use tautwire_protocol::{QoS, TopicName};
 use tautwire_session::AckLevel;
@@ -17,7 +17,7 @@ fn publish(
     payload: &str,
     qos: QoS,
     retain: bool,
-) -> Result<Published, PublishFailure> {
+) -> Result<PublishReceipt, PublishFailure> {
     let topic = TopicName::new(topic).expect("a valid topic");
     let message = Publication { topic, content_type: None, payload: payload.as_bytes(), qos, retain }.to_message();
     let node = world.places[place].node.as_mut().expect("the node runs");
@@ -31,19 +31,19 @@ fn publish(
     published.expect("a shard")
 }
 
-fn status(world: &mut World, place: usize, promise: PublishConfirm) -> ConfirmStatus {
+fn status(world: &mut World, place: usize, confirm: PublishConfirm) -> ConfirmStatus {
     let mut status = None;
     let node = world.places[place].node.as_mut().expect("the node runs");
     node.broker.prepare_shards(|shard| {
-        status.get_or_insert_with(|| shard.confirm_status(promise));
+        status.get_or_insert_with(|| shard.confirm_status(confirm));
     });
     status.expect("a shard")
 }
 
-fn promise(published: Result<Published, PublishFailure>) -> PublishConfirm {
-    let Published { matched, promise } = published.expect("the message was not published");
+fn confirm(published: Result<PublishReceipt, PublishFailure>) -> PublishConfirm {
+    let PublishReceipt { matched, confirm } = published.expect("the message was not published");
     assert!(matched, "a publish to the log always counts as matched");
-    promise.expect("the message goes to the log")
+    confirm.expect("the message goes to the log")
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn they_reach_subscribers_of_all_nodes_and_are_promised_when_the_log_has_them() 
         reader
     });
     for (qos, retain) in [(QoS::AtLeastOnce, false), (QoS::ExactlyOnce, false), (QoS::AtMostOnce, true)] {
-        let confirm = promise(publish(&mut world, 0, "a", "x", qos, retain));
+        let confirm = confirm(publish(&mut world, 0, "a", "x", qos, retain));
         assert_eq!(status(&mut world, 0, confirm), ConfirmStatus::Pending);
         world.run(200);
         assert_eq!(status(&mut world, 0, confirm), ConfirmStatus::Confirmed);
@@ -81,7 +81,7 @@ fn one_that_the_log_does_not_take_is_refused() {
     world.store.is_log_closed = true;
     // A message in a group that is being appended may arrive.
     let [first, second] =
-        ["1", "2"].map(|payload| promise(publish(&mut world, 0, "a", payload, QoS::AtLeastOnce, false)));
+        ["1", "2"].map(|payload| confirm(publish(&mut world, 0, "a", payload, QoS::AtLeastOnce, false)));
     world.run(4_000);
     assert_eq!(status(&mut world, 0, second), ConfirmStatus::Refused);
     assert_eq!(status(&mut world, 0, first), ConfirmStatus::Pending);
@@ -97,7 +97,7 @@ fn one_that_the_log_does_not_take_is_refused() {
 #[test]
 fn without_a_lease_nothing_is_taken() {
     let mut world = World::new(1);
-    let waits = promise(publish(&mut world, 0, "b", "x", QoS::AtLeastOnce, false));
+    let waits = confirm(publish(&mut world, 0, "b", "x", QoS::AtLeastOnce, false));
     world.places[0].is_cut = true;
     world.run(20_000);
     assert_eq!(publish(&mut world, 0, "a", "x", QoS::AtLeastOnce, false), Err(PublishFailure::Busy));
@@ -109,7 +109,7 @@ fn without_a_lease_nothing_is_taken() {
 fn retained_messages_that_an_operator_removes_are_removed_on_all_nodes() {
     let mut world = World::new(2);
     for number in 0..5 {
-        promise(publish(&mut world, 0, &format!("a/{number}"), "x", QoS::AtLeastOnce, true));
+        confirm(publish(&mut world, 0, &format!("a/{number}"), "x", QoS::AtLeastOnce, true));
     }
     world.run(500);
     let (reply, answer) = std::sync::mpsc::sync_channel(1);
@@ -125,7 +125,7 @@ fn retained_messages_that_an_operator_removes_are_removed_on_all_nodes() {
     world.run(500);
     let removed = answer.try_recv().expect("an answer");
     assert_eq!((removed.removed, removed.refused, removed.has_more), (5, 0, false));
-    assert_eq!(removed.promise.map(|promise| status(&mut world, 1, promise)), Some(ConfirmStatus::Confirmed));
+    assert_eq!(removed.confirm.map(|confirm| status(&mut world, 1, confirm)), Some(ConfirmStatus::Confirmed));
     for place in 0..2 {
         let reader = world.client(&format!("reader-{place}"));
         world.connect(reader, place, true, 0);

@@ -65,7 +65,7 @@ impl Run {
                 settings.session_queue_messages = [3, 10_000][seed as usize % 2];
                 settings.acks.topics = vec![(format!("t/{AT_MEMORY}").into(), AckLevel::Memory)];
             },
-            |cluster| cluster.passed_save_ms = 5_000,
+            |cluster| cluster.idle_save_ms = 5_000,
         );
         world.read_groups = 1 + world.random.below(6);
         for number in 0..CLIENTS {
@@ -248,15 +248,15 @@ fn the_same_seed_gives_the_same_run() {
 
 const MUTANTS: [Mutant; 10] = [
     Mutant::AcknowledgesBeforeStored,
-    Mutant::TellsBeforeSaved,
-    Mutant::DropsWhatIsHeld,
-    Mutant::ForgetsOwnPlace,
-    Mutant::ForgetsQueue,
-    Mutant::TakesWhatItHas,
+    Mutant::SendsBeforeSaved,
+    Mutant::DropsBlockedMessages,
+    Mutant::IgnoresSessionPosition,
+    Mutant::OmitsQueuedMessages,
+    Mutant::DeliversBelowPosition,
     Mutant::ServesWithoutLease,
-    Mutant::ForgetsTakenOver,
-    Mutant::ForgetsToPutBack,
-    Mutant::SettlesWhenGiven,
+    Mutant::OmitsUnreleasedPacketIds,
+    Mutant::SettlesReturnedMessages,
+    Mutant::SettlesOnDelivery,
 ];
 
 #[test]

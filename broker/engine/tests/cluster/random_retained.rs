@@ -373,13 +373,13 @@ fn retained_messages_never_go_back_and_wills_are_published_once() {
 }
 
 const MUTANTS: [Mutant; 7] = [
-    Mutant::SearchesWithoutLooking,
-    Mutant::ShowsUnconfirmed,
-    Mutant::RetainsByStreamAlone,
-    Mutant::RetainsInAnyOrder,
-    Mutant::ForgetsLate,
-    Mutant::ForgetsTerms,
-    Mutant::ForgetsGoodbye,
+    Mutant::ScansBeforeRetainedSync,
+    Mutant::ScansUnconfirmedRetained,
+    Mutant::IgnoresRetainFromLog,
+    Mutant::RetainsOutOfOrder,
+    Mutant::SkipsLateRetained,
+    Mutant::OmitsDisconnectSettings,
+    Mutant::OmitsWillRemoval,
 ];
 
 #[test]

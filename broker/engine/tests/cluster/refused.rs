@@ -54,7 +54,7 @@ fn a_message_that_the_log_does_not_take_is_refused_and_the_connection_goes_on() 
         assert_eq!(world.clients[reader].received.len(), 30, "{:?}", world.clients[reader].payloads());
     };
     run();
-    mutate(Some(Mutant::AcknowledgesWhatIsRefused));
+    mutate(Some(Mutant::AcknowledgesRefusedMessages));
     let found = std::panic::catch_unwind(run);
     mutate(None);
     assert!(found.is_err(), "the test does not detect the mutant");

@@ -201,7 +201,7 @@ fn what_was_cleared_long_ago_does_not_come_back_with_a_node_that_was_cut_off() {
         retained(&mut world, 0, "a")
     };
     assert_eq!(run(), []);
-    mutate(Some(Mutant::KeepsFormerLife));
+    mutate(Some(Mutant::KeepsPreviousRetained));
     let found = std::panic::catch_unwind(run);
     mutate(None);
     assert_eq!(found.expect("the run does not panic"), as_retained(&["old"]), "the test does not detect the mutant");
@@ -231,7 +231,7 @@ fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_mes
     };
     let each_once: Vec<_> = (0..60).map(|number| format!("{number:02}")).collect();
     assert_eq!(run(), each_once);
-    mutate(Some(Mutant::ReplaysWhatComes));
+    mutate(Some(Mutant::ReplaysLiveMessages));
     let found = run();
     mutate(None);
     assert_ne!(found, each_once, "the test does not detect the mutant");

@@ -48,7 +48,7 @@ fn a_client_that_says_goodbye_takes_its_will_back() {
         }
     };
     run();
-    mutate(Some(Mutant::ForgetsGoodbye));
+    mutate(Some(Mutant::OmitsWillRemoval));
     let found = std::panic::catch_unwind(run);
     mutate(None);
     assert!(found.is_err(), "the test does not detect the mutant");
@@ -133,7 +133,7 @@ fn a_connack_that_does_not_wait_for_the_will_is_found() {
         (0..20).all(is_published)
     };
     assert!(run());
-    mutate(Some(Mutant::ConnectsBeforeWillIsSaved));
+    mutate(Some(Mutant::SendsConnAckBeforeWillSaved));
     let is_ok = run();
     mutate(None);
     assert!(!is_ok, "the test does not detect the mutant");

@@ -23,33 +23,35 @@ const SEEDS_MAX: u64 = 200;
 /// Faults that a crash reveals.
 const FOUND_BY_CRASHES: [Fault; 16] = [
     Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly),
-    Fault::Engine(engine::Mutant::ConnectsAtOnce),
-    Fault::Engine(engine::Mutant::DeliversAtOnce),
-    Fault::Engine(engine::Mutant::ForgetsHanded),
-    Fault::Engine(engine::Mutant::ForgetsTook),
-    Fault::Engine(engine::Mutant::SendsBeforeItPosts),
-    Fault::Engine(engine::Mutant::ForgetsRetained),
-    Fault::Engine(engine::Mutant::ForgetsTaken),
-    Fault::Engine(engine::Mutant::ResendsFromSecond),
-    Fault::Durable(durable::Mutant::SnapshotForgetsHandovers),
+    Fault::Engine(engine::Mutant::SendsConnAckBeforeDurable),
+    Fault::Engine(engine::Mutant::DeliversBeforeDurable),
+    Fault::Engine(engine::Mutant::OmitsForwardedRecord),
+    Fault::Engine(engine::Mutant::OmitsForwardAcceptedRecord),
+    Fault::Engine(engine::Mutant::SendsBatchBeforeFrame),
+    Fault::Engine(engine::Mutant::OmitsRetainedRecord),
+    Fault::Engine(engine::Mutant::OmitsReceivedPacketId),
+    Fault::Engine(engine::Mutant::SkipsFirstResend),
+    Fault::Durable(durable::Mutant::SnapshotOmitsForwards),
     Fault::Durable(durable::Mutant::SnapshotEndsOneFrameEarly),
-    Fault::Durable(durable::Mutant::ForgetsTakenIdentifiers),
-    Fault::Durable(durable::Mutant::MergeForgetsUnchanged),
-    Fault::Durable(durable::Mutant::MergeTakesFirstChange),
-    Fault::Journal(journal::Mutant::ForgetsToSync),
-    Fault::Journal(journal::Mutant::ReleasesTooMuch),
+    Fault::Durable(durable::Mutant::OmitsReceivedPacketIds),
+    Fault::Durable(durable::Mutant::MergeDropsUnchanged),
+    Fault::Durable(durable::Mutant::MergeUsesFirstChange),
+    Fault::Journal(journal::Mutant::SkipsSync),
+    Fault::Journal(journal::Mutant::ReleasesUncoveredFrames),
 ];
 
 /// Faults that an early acknowledgement reveals.
-const FOUND_BY_WAITING: [Fault; 2] =
-    [Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly), Fault::Engine(engine::Mutant::CompletesAtOnce)];
+const FOUND_BY_WAITING: [Fault; 2] = [
+    Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly),
+    Fault::Engine(engine::Mutant::SendsPubCompBeforeDurable),
+];
 
 /// Faults that lose messages of shared subscriptions.
 const FOUND_BY_MEMBERS: [Fault; 4] = [
-    Fault::Engine(engine::Mutant::ForgetsFleetingMembers),
-    Fault::Engine(engine::Mutant::QueuesForMembers),
-    Fault::Engine(engine::Mutant::ForgetsToAskMembers),
-    Fault::Engine(engine::Mutant::ForgetsToReportRoom),
+    Fault::Engine(engine::Mutant::OmitsTransientMemberRecord),
+    Fault::Engine(engine::Mutant::QueuesSharedInSession),
+    Fault::Engine(engine::Mutant::SkipsCreditRequest),
+    Fault::Engine(engine::Mutant::SkipsCreditReport),
 ];
 
 /// Enables a fault, or disables all.

@@ -169,20 +169,20 @@ fn is_found(mutant: Mutant) -> bool {
 /// nothing is left to send, and no wake-up arrives.
 #[test]
 fn publishers_that_are_resumed_too_early_in_the_turn_are_found() {
-    assert!(is_found(Mutant::ResumesBeforeItSends));
+    assert!(is_found(Mutant::ResumesBeforeSending));
 }
 
 #[test]
 fn a_shard_that_sleeps_on_batches_is_found() {
-    assert!(is_found(Mutant::SleepsOnBatches));
+    assert!(is_found(Mutant::SleepsWithUnsentBatches));
 }
 
 #[test]
 fn a_shard_that_sleeps_while_receivers_stand_in_line_is_found() {
-    assert!(is_found(Mutant::SleepsOnFanOuts));
+    assert!(is_found(Mutant::SleepsWithDeferredFanOuts));
 }
 
 #[test]
 fn a_shard_that_sleeps_on_a_part_of_a_batch_is_found() {
-    assert!(is_found(Mutant::SleepsOnBegunBatches));
+    assert!(is_found(Mutant::SleepsWithPartialBatches));
 }

@@ -12,7 +12,7 @@ impl<M: Mode> SimulatedBroker<M> {
     }
 
     /// Sends a shard an event of the cluster.
-    pub(crate) fn tell(&mut self, shard: usize, event: ClusterEvent) {
+    pub(crate) fn send_event(&mut self, shard: usize, event: ClusterEvent) {
         self.network.threads[shard].events.push_back(event);
         self.network.wake(shard);
     }

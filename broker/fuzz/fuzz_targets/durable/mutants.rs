@@ -27,11 +27,11 @@ pub(crate) fn enable() {
 fn named(name: &str) -> Fault {
     match name {
         "AcknowledgesOneFrameEarly" => Fault::Engine(Engine::AcknowledgesOneFrameEarly),
-        "ForgetsHanded" => Fault::Engine(Engine::ForgetsHanded),
-        "ForgetsTook" => Fault::Engine(Engine::ForgetsTook),
-        "SnapshotForgetsHandovers" => Fault::Durable(Durable::SnapshotForgetsHandovers),
+        "OmitsForwardedRecord" => Fault::Engine(Engine::OmitsForwardedRecord),
+        "OmitsForwardAcceptedRecord" => Fault::Engine(Engine::OmitsForwardAcceptedRecord),
+        "SnapshotOmitsForwards" => Fault::Durable(Durable::SnapshotOmitsForwards),
         "SnapshotEndsOneFrameEarly" => Fault::Durable(Durable::SnapshotEndsOneFrameEarly),
-        "ForgetsToSync" => Fault::Journal(Journal::ForgetsToSync),
+        "SkipsSync" => Fault::Journal(Journal::SkipsSync),
         _ => {
             eprintln!("unknown fault {name}");
             std::process::exit(2)

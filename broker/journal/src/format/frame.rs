@@ -123,7 +123,7 @@ pub(crate) fn parse(bytes: &[u8], offset: usize, position: Position, epoch: Epoc
 pub(crate) fn is_frame_start(bytes: &[u8], offset: usize, position: Position, epoch: Epoch) -> bool {
     let Some(header) = bytes.get(offset..).and_then(|bytes| bytes.get(..FRAME_HEADER_BYTES)) else { return false };
     header[16..24] == position.0.to_le_bytes()
-        && (header[8..16] == epoch.get().to_le_bytes() || is(Mutant::TakesOtherEpochs))
+        && (header[8..16] == epoch.get().to_le_bytes() || is(Mutant::AcceptsOtherEpochs))
 }
 
 #[cfg(test)]

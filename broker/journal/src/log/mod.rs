@@ -154,7 +154,7 @@ impl<D: Disk> Log<D> {
         let start = Position(self.current.header.base.0 + self.current.at);
         let last = self.group.stamp(start, self.durable, self.epoch);
         let bytes = self.group.bytes();
-        if is(Mutant::ForgetsToSync) {
+        if is(Mutant::SkipsSync) {
             self.current.file.write_at(self.current.at, bytes)?;
             written();
         } else if self.write_before_sync {
@@ -300,7 +300,8 @@ impl<D: Disk> Log<D> {
 
     fn release_up_to(&mut self, position: Position) -> Result<(), LogError> {
         let is_covered = |segment: &&RetiredSegment| {
-            segment.end <= position || is(Mutant::ReleasesTooMuch) && segment.end.0 <= position.0 + segment.bytes
+            segment.end <= position
+                || is(Mutant::ReleasesUncoveredFrames) && segment.end.0 <= position.0 + segment.bytes
         };
         while let Some(oldest) = self.retired.first().filter(is_covered) {
             let number = oldest.number;

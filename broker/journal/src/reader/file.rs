@@ -84,7 +84,7 @@ pub(crate) fn read_header_and_seal<D: Disk>(
     }
     match Header::parse(&start) {
         Ok(header) => {
-            let sealed = read_seal(&start, &header).filter(|_| !is(Mutant::ForgetsSeals));
+            let sealed = read_seal(&start, &header).filter(|_| !is(Mutant::IgnoresSeals));
             Ok(Ok((header, sealed)))
         }
         Err(HeaderFault::UnsupportedVersion(version)) => {

@@ -150,7 +150,7 @@ impl<D: Disk> Reader<D> {
                 LookAhead::LogEnd => return Ok(None),
                 LookAhead::LocatedFrame(found) => {
                     let is_behind = found.frame.position > self.covered;
-                    let is_missed = is(Mutant::BeginsOneFrameLate) && self.is_at_start();
+                    let is_missed = is(Mutant::StartsOneFrameLate) && self.is_at_start();
                     self.accept_frame(&found);
                     if is_behind && found.frame.kind == FrameKind::Turn && !is_missed {
                         break found;

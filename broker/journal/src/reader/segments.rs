@@ -70,7 +70,7 @@ impl SegmentFile {
         let mut offset = from;
         while offset < bytes.len() {
             let may_be = bytes.get(offset + EPOCH_OFFSET..offset + EPOCH_OFFSET + epoch.len()) == Some(&epoch)
-                || is(Mutant::TakesOtherEpochs);
+                || is(Mutant::AcceptsOtherEpochs);
             if may_be && self.is_frame_start(bytes, offset) {
                 return Some(offset);
             }
@@ -137,7 +137,7 @@ impl Segments {
         let mut later: Option<Header> = None;
         for segment in self.list.iter_mut().rev() {
             if let Some(header) = later.filter(|header| header.epoch != segment.header.epoch)
-                && !is(Mutant::TakesWhatWasCutOff)
+                && !is(Mutant::AcceptsTruncatedFrames)
             {
                 limit = limit.min(header.after);
             }
@@ -173,14 +173,14 @@ impl Segments {
             let number = segment.header.number.0;
             let first_of_epoch = number.saturating_sub(u64::from(segment.header.place.unwrap_or(0)));
             let before = there.range(..number).next_back().copied().unwrap_or(0);
-            if before + 1 < number && first_of_epoch < number && !is(Mutant::TakesAnyFirstSegment) {
+            if before + 1 < number && first_of_epoch < number && !is(Mutant::AcceptsAnyFirstSegment) {
                 // Segments before the next existing one may have been released.
                 missing.insert(if before >= first_of_epoch { before + 1 } else { number - 1 });
             }
         }
         missing.retain(|number| *number <= last_created.0);
         let last = there.last().copied().unwrap_or(0);
-        if last < last_created.0 && !is(Mutant::ForgetsSegments) {
+        if last < last_created.0 && !is(Mutant::OmitsSegmentCount) {
             missing.insert(last + 1);
         }
         self.missing = missing.into_iter().map(|number| self.missing_at(SegmentNumber(number))).collect();

@@ -56,7 +56,7 @@ fn lose_power_at(world: &CrashTest, operation: u64) {
 /// A power failure loses what was reported durable.
 #[test]
 fn a_sync_that_is_forgotten_is_found() {
-    assert!(is_found(Mutant::ForgetsToSync, 20, run_workload));
+    assert!(is_found(Mutant::SkipsSync, 20, run_workload));
 }
 
 #[test]
@@ -67,25 +67,25 @@ fn a_recycled_segment_has_no_old_frames() {
 /// After the written frame there is another one, of the torn group.
 #[test]
 fn a_stale_frame_of_another_epoch_is_found() {
-    assert!(is_found(Mutant::TakesOtherEpochs, 300, recycle_segment));
+    assert!(is_found(Mutant::AcceptsOtherEpochs, 300, recycle_segment));
 }
 
 /// Frames after a hole in the last group of a run reappear two runs later.
 #[test]
 fn a_tail_that_comes_back_is_found() {
-    assert!(is_found(Mutant::TakesWhatWasCutOff, 200, run_workload));
+    assert!(is_found(Mutant::AcceptsTruncatedFrames, 200, run_workload));
 }
 
 /// The first frame after the snapshot is missing.
 #[test]
 fn a_reader_that_begins_one_frame_late_is_found() {
-    assert!(is_found(Mutant::BeginsOneFrameLate, 20, run_workload));
+    assert!(is_found(Mutant::StartsOneFrameLate, 20, run_workload));
 }
 
 /// A file is missing that has durable frames.
 #[test]
 fn a_segment_that_is_released_too_early_is_found() {
-    assert!(is_found(Mutant::ReleasesTooMuch, 200, run_workload));
+    assert!(is_found(Mutant::ReleasesUncoveredFrames, 200, run_workload));
 }
 
 fn is_found_by_losses(mutant: Mutant) -> bool {
@@ -98,17 +98,17 @@ fn is_found_by_losses(mutant: Mutant) -> bool {
 /// Data that was acknowledged long ago, at the end of the log, is damaged.
 #[test]
 fn a_reader_that_forgets_seals_is_found() {
-    assert!(is_found_by_losses(Mutant::ForgetsSeals));
+    assert!(is_found_by_losses(Mutant::IgnoresSeals));
 }
 
 /// The last file is missing.
 #[test]
 fn a_log_that_forgets_what_segments_there_are_is_found() {
-    assert!(is_found_by_losses(Mutant::ForgetsSegments));
+    assert!(is_found_by_losses(Mutant::OmitsSegmentCount));
 }
 
 /// The first file is missing, and later ones do not reveal it.
 #[test]
 fn a_log_that_begins_with_any_segment_is_found() {
-    assert!(is_found_by_losses(Mutant::TakesAnyFirstSegment));
+    assert!(is_found_by_losses(Mutant::AcceptsAnyFirstSegment));
 }

@@ -314,7 +314,9 @@ impl NodeLoop {
             Command::Save { client, number, state } => self.member.save(now_ms, client, number, state),
             Command::Left { client, state } => self.member.left(now_ms, client, state),
             Command::DisconnectedAsSaved { client } => self.member.disconnected_as_saved(now_ms, client),
-            Command::SetDisconnectSettings { client, terms } => self.member.set_disconnect_settings(client, terms),
+            Command::SetDisconnectSettings { client, settings } => {
+                self.member.set_disconnect_settings(client, settings)
+            }
             Command::Received { shard, partition, until } => self.member.mark_received(now_ms, shard, partition, until),
             Command::Read { shard, request } => self.member.read(shard, request),
             Command::Join { client, epoch, share } => self.member.join(now_ms, client, epoch, &share),

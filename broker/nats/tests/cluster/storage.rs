@@ -53,7 +53,7 @@ fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
 
     // One session ends with its connection, and one later.
     for (client, expiry_s) in [(lasting, 100), (passing, 0)] {
-        a.give(Command::SetDisconnectSettings { client, terms: DisconnectSettings { expiry_s, will: None } });
+        a.give(Command::SetDisconnectSettings { client, settings: DisconnectSettings { expiry_s, will: None } });
     }
     a.give(Command::Leave { client: lasting, share: SHARE.to_owned() });
     for client in [lasting, passing] {

@@ -49,7 +49,7 @@ pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     let request = ClientsQuery {
         text: query.take("search").unwrap_or_default().into(),
         connected: query.take_as("connected", "true or false", truth)?,
-        neglected: query.take_as("stale", "true or false", truth)?,
+        is_stale: query.take_as("stale", "true or false", truth)?,
         listener: query.take("listener").map(Box::from),
         order: query
             .take_as("sort", &format!("one of {orders}"), |text| {
@@ -141,8 +141,8 @@ fn to_fields(summary: &ClientSummary) -> Fields {
         .with("queued_bytes", summary.queued_bytes)
         .with("in_flight", summary.in_flight)
         .with("memory_bytes", summary.held_bytes)
-        .with("disconnected_ms", summary.left_ms)
-        .with("stale", summary.is_neglected)
+        .with("disconnected_ms", summary.disconnected_ms)
+        .with("stale", summary.is_stale)
         .with("dropped_messages", summary.dropped_messages)
 }
 

@@ -2,7 +2,8 @@
 
 use tautwire_contracts::OnViolation;
 use tautwire_engine::{
-    DeliveryOutcome, HypotheticalPublish, OtherTurns, PublishRefusal, QueryResult, QueueLimit, SlowConsumer, WhyQuery,
+    DeliveryOutcome, HypotheticalPublish, OtherDispatches, PublishRefusal, QueryResult, QueueLimit, SlowConsumer,
+    WhyQuery,
 };
 use tautwire_identity::BanTarget;
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, QoS, RetainHandling, TopicName};
@@ -124,7 +125,7 @@ fn describe(finding: &QueryResult) -> FindingText {
             "ask the other nodes; `tautwire cluster status` lists them",
         ),
         QueryResult::Refused(refusal) => describe_refusal(*refusal),
-        QueryResult::PublisherWaits => finding_text(
+        QueryResult::PublisherPaused => finding_text(
             "publisher_paused",
             "the queue of a receiving client is full, so the broker pauses reading from the publisher until there is room"
                 .into(),
@@ -135,7 +136,7 @@ fn describe(finding: &QueryResult) -> FindingText {
             "the publisher is not connected to this broker, so its access rules and quotas are not known".into(),
             "connect the publisher, or give another publisher or none",
         ),
-        QueryResult::HeldBack => finding_text(
+        QueryResult::BlockedForFlapping => finding_text(
             "flapping_blocked",
             "the client's connections are lost too often, so the broker refuses it for a while".into(),
             "two clients may have this identifier; limits.flapping_disconnects, limits.flapping_block_s",
@@ -175,7 +176,7 @@ fn describe(finding: &QueryResult) -> FindingText {
             ),
             "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
         ),
-        QueryResult::SharedTurns { filter, own, others } => {
+        QueryResult::SharedDispatches { filter, own, others } => {
             finding_text("shared_selection", describe_turns(filter, *own, others.as_ref()), "")
         }
         QueryResult::NoLocal => finding_text(
@@ -191,7 +192,7 @@ fn describe(finding: &QueryResult) -> FindingText {
         QueryResult::OutsideMount(prefix) => {
             finding_text("outside_mount", format!("the client sees only topics below {prefix}"), "mount_point of its listener")
         }
-        QueryResult::CannotBecome(format) => finding_text(
+        QueryResult::CannotTranscode(format) => finding_text(
             "not_transcodable",
             format!("payloads of the topic's contract cannot be converted to {}", format.name()),
             "formats of the contract, or the format that the subscription asks for",
@@ -224,7 +225,7 @@ fn describe(finding: &QueryResult) -> FindingText {
             format!("{bytes} bytes of output are not read by the client: QoS 0 is dropped, other messages wait"),
             "the client must read faster; limits.connection_output_bytes",
         ),
-        QueryResult::OutputBehind { pending_bytes, left_bytes } => finding_text(
+        QueryResult::OutputPending { pending_bytes, left_bytes } => finding_text(
             "output_nearly_full",
             format!(
                 "{pending_bytes} bytes of output are not read by the client: QoS 0 messages of more than {left_bytes} bytes are dropped"
@@ -347,10 +348,10 @@ fn describe_refusal(refusal: PublishRefusal) -> FindingText {
 }
 
 /// Which members the last messages of a group went to.
-fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&OtherTurns>) -> String {
+fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&OtherDispatches>) -> String {
     let at = |ms: u64| UtcTime::from_unix(ms / 1_000, 0).to_rfc3339();
     let own = own.map(|(count, last_ms)| format!("{count} for this client, the last at {}", at(last_ms)));
-    let others = others.map(|OtherTurns { count, last_ms, name, .. }| {
+    let others = others.map(|OtherDispatches { count, last_ms, name, .. }| {
         let who = match name.as_deref().map(split_session_name) {
             None => String::new(),
             Some((None, client_id)) => format!(" for {client_id}"),

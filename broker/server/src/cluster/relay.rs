@@ -217,7 +217,9 @@ impl Relay {
                 Command::Release { client, packet_id: NonZeroU16::new(packet_id.get())? }
             }
             ClusterRequest::Save { client, number, state } => Command::Save { client, number, state },
-            ClusterRequest::SetDisconnectSettings { client, terms } => Command::SetDisconnectSettings { client, terms },
+            ClusterRequest::SetDisconnectSettings { client, settings } => {
+                Command::SetDisconnectSettings { client, settings }
+            }
             ClusterRequest::RetainedSync { ticket } => Command::RetainedSync { ticket },
             ClusterRequest::Left { client, state } => {
                 self.clients().sessions.leave(client);

@@ -94,7 +94,7 @@ impl EndedSpan {
             push_string(&mut out, state);
         }
         // The start time has millisecond precision, so clamp it to the end.
-        let start_ns = span.began_at_ms.saturating_mul(1_000_000).min(*end_ns);
+        let start_ns = span.started_at_ms.saturating_mul(1_000_000).min(*end_ns);
         let _ = write!(out, ",\"flags\":{flags},\"name\":\"{name}\",\"kind\":{kind},");
         let _ = write!(out, "\"startTimeUnixNano\":\"{start_ns}\",\"endTimeUnixNano\":\"{end_ns}\",\"attributes\":[");
         self.push_attributes(&mut out, name);
@@ -161,7 +161,7 @@ mod tests {
             client_id: Some("c".into()),
             qos: QoS::AtLeastOnce,
             payload_bytes: 3,
-            began_at_ms: 1_700_000_000_000,
+            started_at_ms: 1_700_000_000_000,
         };
         EndedSpan { span, end_ns: 1_700_000_000_000_500_000 }
     }

@@ -12,7 +12,7 @@ use super::load_queue::LoadQueue;
 /// Where a subscription began, among messages that are retained by another way than the one by which subscribers get them.
 pub(crate) trait LiveStart: Debug + Send {
     /// Whether the subscription gets a message, which its topic retains now, as it is published.
-    fn brings(&self, retained: MessageId) -> bool;
+    fn delivers(&self, retained: MessageId) -> bool;
 }
 
 /// Retained messages that a subscription is owed, as they were when it was made.

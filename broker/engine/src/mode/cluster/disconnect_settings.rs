@@ -21,8 +21,8 @@ impl ShardState<Clustered> {
         let expires = is_leaving && state.will().is_some_and(|will| will.message_expiry_s.is_some());
         let cluster = &mut self.mode.cluster;
         if !(cluster.take_disconnect_settings_changed(session) || expires)
-            || is(Mutant::ForgetsTerms)
-            || is_leaving && is(Mutant::ForgetsGoodbye)
+            || is(Mutant::OmitsDisconnectSettings)
+            || is_leaving && is(Mutant::OmitsWillRemoval)
         {
             return;
         }
@@ -32,7 +32,7 @@ impl ShardState<Clustered> {
         let will = state.will().map(|will| will_for_record(will, expiry_s, disconnected_at_ms));
         cluster.push_request(ClusterRequest::SetDisconnectSettings {
             client,
-            terms: DisconnectSettings { expiry_s, will },
+            settings: DisconnectSettings { expiry_s, will },
         });
     }
 

@@ -157,7 +157,7 @@ impl ShardState<Clustered> {
         if cluster.was_already_delivered(session) {
             return Acceptance::Yes;
         }
-        if !cluster.wants(session, at) && !is(Mutant::TakesWhatItHas) {
+        if !cluster.wants(session, at) && !is(Mutant::DeliversBelowPosition) {
             return Acceptance::No;
         }
         let is_taken = self.has_room_from_log(session, delivery);
@@ -166,7 +166,7 @@ impl ShardState<Clustered> {
             cluster.record_delivery(session, at);
             Acceptance::Yes
         } else {
-            if !is(Mutant::DropsWhatIsHeld) {
+            if !is(Mutant::DropsBlockedMessages) {
                 cluster.block(session, at);
             }
             self.counters().messages_deferred_to_log.add(1);

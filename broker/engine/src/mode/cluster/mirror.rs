@@ -97,7 +97,7 @@ impl Mirror {
             return;
         }
         *inner = Inner { incarnation, ..Inner::default() };
-        if is(Mutant::KeepsFormerLife) {
+        if is(Mutant::KeepsPreviousRetained) {
             return;
         }
         let mut topics: Vec<Box<str>> = Vec::new();
@@ -144,7 +144,7 @@ impl Mirror {
         let Some((place, until_ms)) = inner.unconfirmed.get(topic).copied() else {
             return RetainedVisibility::Confirmed;
         };
-        if is(Mutant::ShowsUnconfirmed) {
+        if is(Mutant::ScansUnconfirmedRetained) {
             return RetainedVisibility::Confirmed;
         }
         if to.now_ms < until_ms {
@@ -274,7 +274,7 @@ impl Inner {
         };
         let message = MessageRef { expires_at_ms: *expires_at_ms, ..message };
         match self.current_place(&record.topic, to.exchange) {
-            Some(current) if record.place < current && !is(Mutant::RetainsInAnyOrder) => {}
+            Some(current) if record.place < current && !is(Mutant::RetainsOutOfOrder) => {}
             Some(current) if record.place == current => {
                 // The expiry from the log is by the clock of another node.
                 if message.expires_at_ms.is_some() && !message.payload.is_empty() {

@@ -77,7 +77,7 @@ impl Mode for Clustered {
         state.commit_in_cluster(session, change);
     }
 
-    fn is_session_kept(state: &ShardState<Clustered>, session: SessionIndex) -> bool {
+    fn is_session_persistent(state: &ShardState<Clustered>, session: SessionIndex) -> bool {
         state.mode.cluster.is_persisted(session)
     }
 
@@ -128,7 +128,7 @@ impl Mode for Clustered {
         // The record of the session contains it already: see `begin_service`.
     }
 
-    fn takes_over_will(state: &mut ShardState<Clustered>, session: SessionIndex) -> bool {
+    fn publishes_will(state: &mut ShardState<Clustered>, session: SessionIndex) -> bool {
         state.remove_will(session);
         true
     }
@@ -152,11 +152,11 @@ impl Mode for Clustered {
         state.commit(session, Change::ExpiryInterval(0));
     }
 
-    fn came_with_subscriptions(state: &ShardState<Clustered>, session: SessionIndex) -> bool {
+    fn has_resumed_subscriptions(state: &ShardState<Clustered>, session: SessionIndex) -> bool {
         state.sessions.connection(session).is_none()
     }
 
-    fn must_wait(shard: &mut Shard<Clustered>, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
+    fn must_pause_publisher(shard: &mut Shard<Clustered>, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
         shard.must_wait_for_log(index, publish)
     }
 
@@ -201,7 +201,7 @@ impl Mode for Clustered {
         goes_by_log(message).then(|| state.check_retained_capacity(message))
     }
 
-    fn awaits_retained(shard: &mut Shard<Clustered>, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
+    fn must_wait_for_retained(shard: &mut Shard<Clustered>, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
         shard.needs_retained_sync(index, subscribe)
     }
 
@@ -229,7 +229,7 @@ impl Mode for Clustered {
         state.next_places(session)
     }
 
-    fn may_be_known(message: &MessageRef<'_>) -> bool {
+    fn may_be_duplicate(message: &MessageRef<'_>) -> bool {
         is_from_log(message)
     }
 
@@ -266,7 +266,7 @@ impl Mode for Clustered {
         state.handle_member_event(&update.share, update.member, update.update);
     }
 
-    fn may_be_shown(state: &mut ShardState<Clustered>, index: ConnectionIndex, message: &Message) -> Fit {
+    fn check_retained_visibility(state: &mut ShardState<Clustered>, index: ConnectionIndex, message: &Message) -> Fit {
         match () {
             () if state.awaits_confirmation(index, message) => Fit::Later,
             // A message that the log has cleared, and the stream did not in time.

@@ -80,7 +80,7 @@ pub enum ClusterRequest {
         /// The client.
         client: ClientKey,
         /// The complete settings.
-        terms: DisconnectSettings,
+        settings: DisconnectSettings,
     },
     /// Releases a client that this shard no longer serves. An empty state means that the session has ended.
     Left {
@@ -219,7 +219,7 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Save { client, number, state } => {
                 write!(f, "save {number} of {client}, {} bytes", state.len())
             }
-            ClusterRequest::SetDisconnectSettings { client, terms } => write!(f, "set {terms:?} of {client}"),
+            ClusterRequest::SetDisconnectSettings { client, settings } => write!(f, "set {settings:?} of {client}"),
             ClusterRequest::Left { client, state } => write!(f, "left {client}, {} bytes", state.len()),
             ClusterRequest::Received { partition, until } => write!(f, "received {partition} until {}", until.0),
             ClusterRequest::Read { number, partition, from } => write!(f, "read {number}: {partition} from {}", from.0),

@@ -175,7 +175,7 @@ impl ShardState<Clustered> {
     /// The level at which a message is acknowledged, where `level` is configured. The log may refuse a large message, which its servers do
     /// not accept in one piece: it is not acknowledged before it is stored.
     pub(crate) fn ack_level_in_cluster(&self, level: AckLevel, message: &MessageRef<'_>) -> AckLevel {
-        let most_bytes = self.mode.cluster.settings().answered_at_once_max_bytes;
+        let most_bytes = self.mode.cluster.settings().ack_before_stored_max_bytes;
         if level == AckLevel::Memory && message.stored_bytes() > most_bytes { AckLevel::Quorum } else { level }
     }
 
@@ -199,7 +199,7 @@ impl ShardState<Clustered> {
     #[inline(never)]
     pub(crate) fn await_interest_sync(&mut self, session: SessionIndex, filter: &str) {
         // Topics below $SYS are local to each node.
-        let is_local = filter.starts_with("$SYS/") || is(Mutant::AcknowledgesBeforeSpread);
+        let is_local = filter.starts_with("$SYS/") || is(Mutant::SendsSubAckBeforeInterestSync);
         if !is_local {
             self.mode.cluster.await_interest_sync(session, filter);
         }

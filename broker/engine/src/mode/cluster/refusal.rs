@@ -44,7 +44,7 @@ impl ShardState<Clustered> {
         ack: Ack,
     ) -> Ack {
         let cluster = &mut self.mode.cluster;
-        if !ack.is_publish_ack() || !cluster.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
+        if !ack.is_publish_ack() || !cluster.take_refused(session, until) || is(Mutant::AcknowledgesRefusedMessages) {
             return ack;
         }
         match ack {

@@ -56,7 +56,7 @@ impl Shard<Clustered> {
         let cleared = MessageRef { topic: &change.record.topic, ..CLEARED };
         let message = MessageRef::read_stored(&change.record.message).unwrap_or(cleared);
         let message = MessageRef { id: at.to_retained_id(), expires_at_ms: change.expires_at_ms, ..message };
-        if message.is_expired(self.state.clock.now_ms()) || is(Mutant::ForgetsLate) {
+        if message.is_expired(self.state.clock.now_ms()) || is(Mutant::SkipsLateRetained) {
             return;
         }
         let cluster = &self.state.mode.cluster;
@@ -74,7 +74,7 @@ impl Shard<Clustered> {
     pub(crate) fn needs_retained_sync(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
         let id = self.state.id(index);
         let cluster = &mut self.state.mode.cluster;
-        if cluster.retained_searches.take_ready(id) || is(Mutant::SearchesWithoutLooking) {
+        if cluster.retained_searches.take_ready(id) || is(Mutant::ScansBeforeRetainedSync) {
             return false;
         }
         // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2], and topics below $SYS are local to each node.
@@ -155,7 +155,7 @@ impl ShardState<Clustered> {
 
     /// Stores a message with RETAIN from the log. Later subscribers get it from the store.
     pub(super) fn apply_retained_from_log(&self, message: &MessageRef<'_>) {
-        if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
+        if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::IgnoresRetainFromLog)) {
             let is_remembered = self.mode.mirror.apply_from_log(at, message, &self.retained_store());
             self.counters().retained_messages_unconfirmed.add(u64::from(!is_remembered));
         }
@@ -194,7 +194,7 @@ impl ShardState<Clustered> {
         }
     }
 
-    /// The places from which the log brings messages to a new subscription of a session.
+    /// The places from which the log delivers messages to a new subscription of a session.
     #[cold]
     pub(super) fn next_places(&self, session: SessionIndex) -> Option<Box<dyn LiveStart>> {
         let cluster = &self.mode.cluster;
@@ -207,14 +207,14 @@ impl ShardState<Clustered> {
     }
 }
 
-/// The places from which the log brings messages to a subscription.
+/// The places from which the log delivers messages to a subscription.
 #[derive(Debug)]
 struct LogLiveStart(Places);
 
 impl LiveStart for LogLiveStart {
-    fn brings(&self, retained: MessageId) -> bool {
+    fn delivers(&self, retained: MessageId) -> bool {
         let LogLiveStart(places) = self;
-        let at = LogPlace::of_retained(retained).filter(|_| !is(Mutant::ReplaysWhatComes));
+        let at = LogPlace::of_retained(retained).filter(|_| !is(Mutant::ReplaysLiveMessages));
         at.is_some_and(|at| places[at.partition.index()] <= at.place)
     }
 }

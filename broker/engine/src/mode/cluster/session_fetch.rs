@@ -124,7 +124,7 @@ impl Shard<Clustered> {
         // A session without subscriptions has missed nothing. Messages that it was offered elsewhere, ahead of this shard, are not offered
         // again.
         let next = if has_subscriptions { next } else { later_of(next, cluster.positions()) };
-        let has_place = !is(Mutant::ForgetsOwnPlace);
+        let has_place = !is(Mutant::IgnoresSessionPosition);
         cluster.serve(session, client, (id, epoch), has_place.then_some(next), now_ms);
         cluster.set_persistent(session, expiry_s > 0);
         if let Some(claim) = cluster.claims.get(id) {
@@ -175,7 +175,7 @@ impl Shard<Clustered> {
                 }
             }
         }
-        for packet_id in taken.into_iter().filter(|_| !is(Mutant::ForgetsTakenOver)) {
+        for packet_id in taken.into_iter().filter(|_| !is(Mutant::OmitsUnreleasedPacketIds)) {
             session.apply(Change::Taken(packet_id));
         }
         if aged_out > 0 {

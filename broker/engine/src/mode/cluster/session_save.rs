@@ -46,7 +46,7 @@ impl ShardState<Clustered> {
             // CONNACK waits for it [MQTT-3.1.2-7].
             Change::Will(will) => {
                 cluster.record_disconnect_settings(session);
-                if will.is_some() && !is(Mutant::ConnectsBeforeWillIsSaved) {
+                if will.is_some() && !is(Mutant::SendsConnAckBeforeWillSaved) {
                     cluster.await_save(session);
                 } else {
                     cluster.request_save(session);
@@ -112,7 +112,7 @@ impl ShardState<Clustered> {
         };
         let leaves_too_early = match ack {
             Ack::Published(..) | Ack::Received(..) => is(Mutant::AcknowledgesBeforeStored),
-            Ack::Deliver(..) | Ack::Release(..) => is(Mutant::TellsBeforeSaved),
+            Ack::Deliver(..) | Ack::Release(..) => is(Mutant::SendsBeforeSaved),
             _ => false,
         };
         if is_at_once || until <= reached && !connection.has_delayed_acks() || leaves_too_early {

@@ -9,7 +9,7 @@ pub struct ClusterSettings {
     pub publishing_max_bytes: usize,
     /// The largest message, in its stored form, that is acknowledged at [`Memory`](tautwire_session::AckLevel::Memory) before the log has
     /// stored it.
-    pub answered_at_once_max_bytes: usize,
+    pub ack_before_stored_max_bytes: usize,
     /// Maximum bytes of messages of QoS 0 that wait for the cluster thread. Beyond it, messages are dropped.
     pub broadcasts_max_bytes: usize,
     /// Maximum unacknowledged messages of one group at a member of a shared subscription.
@@ -22,7 +22,7 @@ pub struct ClusterSettings {
     /// The maximum delay between an acknowledgement of a client and the save of its session, in milliseconds.
     pub checkpoint_ms: u64,
     /// How often a session is saved while only messages for others advance its position, in milliseconds.
-    pub passed_save_ms: u64,
+    pub idle_save_ms: u64,
 }
 
 impl Default for ClusterSettings {
@@ -30,13 +30,13 @@ impl Default for ClusterSettings {
         ClusterSettings {
             node_name: String::new(),
             publishing_max_bytes: 8 << 20,
-            answered_at_once_max_bytes: 64 << 10,
+            ack_before_stored_max_bytes: 64 << 10,
             broadcasts_max_bytes: 4 << 20,
             member_messages_max: 64,
             member_max_bytes: 1 << 20,
             return_wait_ms: 1_000,
             checkpoint_ms: 200,
-            passed_save_ms: 60_000,
+            idle_save_ms: 60_000,
         }
     }
 }

@@ -54,6 +54,6 @@ fn is_reached(position: LogPosition, reached: LogPosition) -> bool {
 
 #[inline]
 fn is_immediate(ack: &Ack) -> bool {
-    (is(Mutant::CompletesAtOnce) && matches!(ack, Ack::Complete(..)))
-        || (is(Mutant::DeliversAtOnce) && matches!(ack, Ack::Deliver(..)))
+    (is(Mutant::SendsPubCompBeforeDurable) && matches!(ack, Ack::Complete(..)))
+        || (is(Mutant::DeliversBeforeDurable) && matches!(ack, Ack::Deliver(..)))
 }

@@ -127,7 +127,7 @@ impl<J: Journal + 'static> Mode for J {
     }
 
     #[inline]
-    fn release_waiting(state: &mut ShardState<J>) {
+    fn release_durable_waiters(state: &mut ShardState<J>) {
         state.release_durable();
     }
 

@@ -34,7 +34,7 @@ impl<J: Journal + 'static> ShardState<J> {
             }
             _ => return,
         };
-        if is(Mutant::ForgetsTaken) && matches!(change, Change::Taken(_)) {
+        if is(Mutant::OmitsReceivedPacketId) && matches!(change, Change::Taken(_)) {
             return;
         }
         let starts = matches!(change, Change::Started(_) | Change::StartedQueued);
@@ -56,7 +56,7 @@ impl<J: Journal + 'static> ShardState<J> {
     pub(crate) fn persist_for_group(&mut self, index: SessionIndex, delivery: &PendingMessage) {
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         let is_needed = group.is_some_and(|group| group.has_persistent_member());
-        if !is_needed || self.log.state() == LogState::Failed || is(Mutant::ForgetsFleetingMembers) {
+        if !is_needed || self.log.state() == LogState::Failed || is(Mutant::OmitsTransientMemberRecord) {
             return;
         }
         let ShardState { sessions, log, clock, .. } = self;
@@ -115,7 +115,7 @@ impl<J: Journal + 'static> ShardState<J> {
     pub(crate) fn persist_forwarded(&mut self, to: ShardIndex, message: &Message, receivers: Receivers<'_>) -> u64 {
         let sequence = self.outboxes.next_forwarded(to);
         let (from, to) = (number(self.context.shard()), number(to));
-        if is(Mutant::ForgetsHanded) {
+        if is(Mutant::OmitsForwardedRecord) {
             return sequence;
         }
         self.log.record_for_packet(Record::Forwarded { from, to, sequence, message, receivers });
@@ -135,7 +135,7 @@ impl<J: Journal + 'static> ShardState<J> {
 
     /// Records in the current frame that this shard accepted everything that `from` forwarded up to `sequence`.
     pub(crate) fn persist_received(&mut self, from: ShardIndex, sequence: u64) {
-        if !is(Mutant::ForgetsTook) {
+        if !is(Mutant::OmitsForwardAcceptedRecord) {
             let (from, to) = (number(from), number(self.context.shard()));
             self.log.record(Record::ForwardAccepted { from, to, sequence });
         }
@@ -143,7 +143,7 @@ impl<J: Journal + 'static> ShardState<J> {
 
     /// Records the change that a message made to the retained messages. Those of `$SYS` are created again after a restart.
     pub(super) fn persist_retained(&mut self, outgoing: &OutgoingPublish<'_>, sequence: u64) {
-        if outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
+        if outgoing.message.topic.starts_with("$SYS/") || is(Mutant::OmitsRetainedRecord) {
             return;
         }
         let change = match &outgoing.stored {
@@ -168,7 +168,7 @@ impl<J: Journal + 'static> ShardState<J> {
     /// Blocks all output of a connection, from CONNACK on, until its session is durable.
     #[inline]
     pub(crate) fn pause_output(&mut self, index: ConnectionIndex) {
-        if !is(Mutant::ConnectsAtOnce) {
+        if !is(Mutant::SendsConnAckBeforeDurable) {
             let position = self.ack_position(index);
             if position > self.log.reached(self.connections[index].ack_level()) {
                 self.connections[index].block_output(position);

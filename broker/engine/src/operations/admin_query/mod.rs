@@ -27,7 +27,7 @@ use self::retained::{Removal, RetainedSearch};
 use self::topics::TopicSearch;
 pub use self::topics::{TopicLevel, TopicLevels, TopicsQuery};
 use self::why::SubscriptionScan;
-pub use self::why::{DeliveryOutcome, Explanation, OtherTurns, QueryResult, QueueLimit, WhyQuery};
+pub use self::why::{DeliveryOutcome, Explanation, OtherDispatches, QueryResult, QueueLimit, WhyQuery};
 use crate::operations::refusal::{HypotheticalPublish, PublishDecision};
 use crate::operations::violations::ViolationReport;
 

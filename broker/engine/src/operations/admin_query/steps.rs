@@ -41,7 +41,7 @@ impl<M: Mode> Shard<M> {
                 reply.send(session.map(|session| self.state.sessions[session].name().into()));
             }
             AdminQuery::Publish(message, reply) => reply.send(self.check_publish(&message)),
-            AdminQuery::Violations(reply) => reply.send(self.state.config.violation_book().clone()),
+            AdminQuery::Violations(reply) => reply.send(self.state.config.violation_report().clone()),
             AdminQuery::Client(name, reply) => match self.state.sessions.find_client_session(&name) {
                 Some(session) => {
                     let detail = Box::new(self.state.client_detail(session));
@@ -123,7 +123,7 @@ impl<M: Mode> Shard<M> {
                     Ok(fetched) => reply.send(fetched),
                     // It continues when the message was loaded.
                     Err(spilled) => {
-                        state.read_to_show(fetch, reply, spilled);
+                        state.read_for_query(fetch, reply, spilled);
                         return (JobProgress::Done, 1);
                     }
                 }

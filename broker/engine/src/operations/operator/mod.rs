@@ -51,11 +51,11 @@ impl Publication<'_> {
 
 /// The result of publishing a message for an operator.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishReceipt {
     /// Whether it matched a subscription.
     pub matched: bool,
     /// When to confirm it to the operator: once the records of the message are durable. `None` if there are none.
-    pub promise: Option<PublishConfirm>,
+    pub confirm: Option<PublishConfirm>,
 }
 
 /// The condition for confirming a publish to an operator.

@@ -4,7 +4,7 @@ use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{DisconnectReason, ReasonCode};
 use tautwire_session::{LogPosition, LogState};
 
-use super::{ConfirmCondition, ConfirmStatus, PublishConfirm, PublishFailure, Published, packet_len};
+use super::{ConfirmCondition, ConfirmStatus, PublishConfirm, PublishFailure, PublishReceipt, packet_len};
 use crate::mode::Mode;
 use crate::routing::contracts::MessageRefusal;
 use crate::routing::publish::{Disconnection, PAYLOAD_TOO_LARGE};
@@ -19,7 +19,7 @@ impl<M: Mode> Shard<M> {
     ///
     /// # Errors
     /// The message was not published.
-    pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<Published, PublishFailure> {
+    pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<PublishReceipt, PublishFailure> {
         self.state.clock.set(now_ms);
         // For a client, reading would pause at QoS 1, and a message of QoS 0 would be dropped; an operator gets an error.
         if self.state.outboxes.is_full() || self.state.log.is_lagging() {
@@ -38,12 +38,15 @@ impl<M: Mode> Shard<M> {
         published.map_err(|refusal| PublishFailure::Refused(refusal.reason, refusal.why))
     }
 
-    fn publish_as_operator(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<Published, Box<MessageRefusal>> {
+    fn publish_as_operator(
+        &mut self,
+        outgoing: &mut OutgoingPublish<'_>,
+    ) -> Result<PublishReceipt, Box<MessageRefusal>> {
         let (matched, range) = M::publish_from_operator(self, outgoing)?;
         let elsewhere = range.map(|range| PublishConfirm(ConfirmCondition::Elsewhere(range)));
-        Ok(Published {
+        Ok(PublishReceipt {
             matched,
-            promise: elsewhere.or_else(|| self.state.confirm_for_publication(outgoing.message.topic)),
+            confirm: elsewhere.or_else(|| self.state.confirm_for_publication(outgoing.message.topic)),
         })
     }
 
@@ -68,8 +71,8 @@ impl<M: Mode> Shard<M> {
     }
 
     /// The status of a confirmation.
-    pub fn confirm_status(&self, promise: PublishConfirm) -> ConfirmStatus {
-        match promise.0 {
+    pub fn confirm_status(&self, confirm: PublishConfirm) -> ConfirmStatus {
+        match confirm.0 {
             ConfirmCondition::Written { position, level } if position <= self.state.log.reached(level) => {
                 ConfirmStatus::Confirmed
             }
@@ -80,8 +83,8 @@ impl<M: Mode> Shard<M> {
     }
 
     /// Forgets a confirmation whose status was reported.
-    pub fn finish_confirm(&mut self, promise: PublishConfirm) {
-        if let ConfirmCondition::Elsewhere(range) = promise.0 {
+    pub fn finish_confirm(&mut self, confirm: PublishConfirm) {
+        if let ConfirmCondition::Elsewhere(range) = confirm.0 {
             M::remove_publish_status(&mut self.state, range);
         }
     }
@@ -106,7 +109,7 @@ impl<M: Mode> Shard<M> {
             Err(reason @ ReasonCode::TopicNameInvalid) => {
                 refused(reason, "the topic exceeds limits.topic_bytes or limits.topic_levels")
             }
-            Err(reason) => refused(reason, "clients may not publish to this topic"),
+            Err(reason) => refused(reason, "clients cannot publish to this topic"),
         }
     }
 }
@@ -153,9 +156,9 @@ mod tests {
     }
 
     /// It matched, and no records were written.
-    const MATCHED: Published = Published { matched: true, promise: None };
+    const MATCHED: PublishReceipt = PublishReceipt { matched: true, confirm: None };
 
-    fn reason(outcome: Result<Published, PublishFailure>) -> Option<ReasonCode> {
+    fn reason(outcome: Result<PublishReceipt, PublishFailure>) -> Option<ReasonCode> {
         match outcome {
             Err(PublishFailure::Refused(reason, _)) => Some(reason),
             Err(other) => panic!("{other:?} instead of a refusal"),

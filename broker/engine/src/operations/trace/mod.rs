@@ -47,7 +47,7 @@ pub struct Span {
     /// Bytes of the payload.
     pub payload_bytes: usize,
     /// The beginning of the turn in which it began, in milliseconds since the Unix epoch.
-    pub began_at_ms: u64,
+    pub started_at_ms: u64,
 }
 
 /// A step of a message.

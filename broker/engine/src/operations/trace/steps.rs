@@ -161,7 +161,7 @@ impl<M: Mode> ShardState<M> {
             client_id: Some(split_session_name(self.sessions[session].name()).1.into()),
             qos: message.qos,
             payload_bytes: message.payload.len(),
-            began_at_ms: self.clock.now_ms(),
+            started_at_ms: self.clock.now_ms(),
         }
     }
 

@@ -366,7 +366,7 @@ impl<M: Mode> ShardState<M> {
         {
             return ReplayStep::One;
         }
-        match M::may_be_shown(self, index, &message) {
+        match M::check_retained_visibility(self, index, &message) {
             Fit::Now => {}
             Fit::Later => {
                 if let Some(replay) = self.connections[index].replays().front_mut() {
@@ -443,7 +443,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Moves the rest of a replay to the session's queue after the client has disconnected. If the session persists, messages of
     /// QoS 1 and 2 are queued, as far as the queue has room.
-    pub(crate) fn finish_replay(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
+    pub(crate) fn move_replay_to_queue(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
         let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce) else { return };
         let mut portion = CLIENT_STEPS;
         loop {
@@ -478,7 +478,8 @@ impl<M: Mode> ShardState<M> {
                     None => return,
                 },
             };
-            if !self.is_current(&message) || replay.live_from.as_ref().is_some_and(|start| start.brings(message.id())) {
+            if !self.is_current(&message) || replay.live_from.as_ref().is_some_and(|start| start.delivers(message.id()))
+            {
                 continue;
             }
             let Some(message) = self.transcode_retained(session, message, replay.format, false) else { continue };
@@ -503,7 +504,7 @@ impl<M: Mode> ShardState<M> {
     /// Whether the client gets the message that its first replay has found as a live message.
     fn is_delivered_live(&mut self, index: ConnectionIndex, message: &Message) -> bool {
         let first = self.connections[index].replays().front();
-        first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|start| start.brings(message.id()))
+        first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|start| start.delivers(message.id()))
     }
 
     /// Sends a message of the window for the first time, unless it has been removed meanwhile.

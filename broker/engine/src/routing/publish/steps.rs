@@ -39,7 +39,7 @@ impl<M: Mode> Shard<M> {
         }
         let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
         if let Packet::Subscribe(subscribe) = packet
-            && M::awaits_retained(self, index, subscribe)
+            && M::must_wait_for_retained(self, index, subscribe)
         {
             return Handled::Later;
         }
@@ -75,7 +75,7 @@ impl<M: Mode> Shard<M> {
         payload_at: usize,
     ) -> Handled {
         let qos = publish.qos();
-        if M::must_wait(self, index, publish) {
+        if M::must_pause_publisher(self, index, publish) {
             return Handled::Later;
         }
         let Some(session) = self.state.connections[index].session() else { return Handled::Ended };

@@ -34,7 +34,7 @@ pub(crate) struct Subscription {
     /// The requested payload format.
     pub(crate) format: Option<Format>,
     /// The filter names the format (`$as/…`). The same session may also have the filter without a format.
-    pub(crate) by_filter: bool,
+    pub(crate) format_from_filter: bool,
     /// The session is persistent.
     pub(crate) is_persistent: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Subscription {
 impl Subscription {
     /// The key of a subscription among those with the same filter.
     pub(crate) fn key(&self) -> (SessionIndex, Option<Format>, bool) {
-        (self.session, self.format, self.by_filter)
+        (self.session, self.format, self.format_from_filter)
     }
 }
 

@@ -280,7 +280,7 @@ impl<M: Mode> ShardState<M> {
     ) -> bool {
         // Checked once for all receivers. A message of QoS 1 or 2 was admitted already, and its receivers share one copy.
         outgoing.has_room = outgoing.message.qos == QoS::AtMostOnce
-            && !M::may_be_known(&outgoing.message)
+            && !M::may_be_duplicate(&outgoing.message)
             && self.memory.reserve_memory(0, found.len() * outgoing.message.payload.len());
         let audience = Audience::of(publisher, published_at);
         match found {

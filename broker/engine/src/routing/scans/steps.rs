@@ -58,7 +58,7 @@ impl<M: Mode> ShardState<M> {
             if let Some((key, replay)) = offline
                 && let Some(session) = self.sessions.at(&key)
             {
-                self.finish_replay(Some(session), replay);
+                self.move_replay_to_queue(Some(session), replay);
                 self.send_pending(session);
             }
             if let Some(id) = waiting

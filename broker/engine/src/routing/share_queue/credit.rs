@@ -59,7 +59,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Reports to the queue of a shared subscription that a member has credit, or has left.
     pub(crate) fn report_to_queue(&mut self, share: &Arc<str>, member: SessionKey) {
-        if is(Mutant::ForgetsToReportRoom) {
+        if is(Mutant::SkipsCreditReport) {
             return;
         }
         let shard = self.queue_shard(share);

@@ -86,7 +86,7 @@ impl<M: Mode> ShardState<M> {
         };
         let is_first = self.sessions[session].outbound().is_none_or(|outbound| outbound.queued() == 0);
         self.commit(session, Change::Queued(delivery));
-        if is_first && !is(Mutant::ForgetsToAskMembers) {
+        if is_first && !is(Mutant::SkipsCreditRequest) {
             if let Some(queue) = self.share_queues.queues.get_mut(&**group.filter()) {
                 queue.ask_all_members = true;
             }

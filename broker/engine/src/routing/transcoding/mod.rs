@@ -37,7 +37,7 @@ pub(crate) struct FormatRequest<'f> {
     pub(crate) filter: &'f str,
     pub(crate) format: Option<Format>,
     /// The filter named the format.
-    pub(crate) by_filter: bool,
+    pub(crate) format_from_filter: bool,
 }
 
 /// The format that a SUBSCRIBE packet requests for all of its filters.
@@ -58,14 +58,14 @@ pub(crate) fn requested_format(
 ) -> Result<FormatRequest<'_>, SubscribeReason> {
     let matched = filter.matched();
     let Some(rest) = matched.strip_prefix(AS) else {
-        return Ok(FormatRequest { filter: matched, format: accepted, by_filter: false });
+        return Ok(FormatRequest { filter: matched, format: accepted, format_from_filter: false });
     };
     let invalid = SubscribeReason::TopicFilterInvalid;
     let (level, filter) = rest.split_once('/').ok_or(invalid)?;
     let format = Format::of_filter_level(level).ok_or(invalid)?;
     let is_plain = TopicFilter::new(filter).is_ok_and(|filter| filter.share().is_none());
     if is_plain && !filter.starts_with(AS) {
-        Ok(FormatRequest { filter, format: Some(format), by_filter: true })
+        Ok(FormatRequest { filter, format: Some(format), format_from_filter: true })
     } else {
         Err(invalid)
     }

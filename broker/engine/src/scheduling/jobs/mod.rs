@@ -30,7 +30,7 @@ pub(crate) enum Job {
     /// The review of granted access after a change of the rules.
     AccessReview(AccessReview),
     /// Counting of sessions for their users after quotas of users were configured, from this connection index on.
-    CountForUsers(usize),
+    CountSessionsOfUsers(usize),
     /// An operator's query.
     AdminQuery(Box<RunningQuery>),
 }

@@ -57,7 +57,7 @@ impl<M: Mode> Shard<M> {
                 let (rest, steps) = self.review(review);
                 (rest.map_or(JobProgress::Done, |rest| JobProgress::Unfinished(Job::AccessReview(rest))), steps)
             }
-            Job::CountForUsers(next) => self.count_for_users(next),
+            Job::CountSessionsOfUsers(next) => self.count_for_users(next),
             Job::AdminQuery(query) => self.continue_query(*query),
         }
     }

@@ -91,7 +91,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Whether changes of a session must be persisted before its client gets the acknowledgement.
     pub(crate) fn is_persisted(&self, session: SessionIndex) -> bool {
-        self.is_fully_persistent(session) || M::is_session_kept(self, session)
+        self.is_fully_persistent(session) || M::is_session_persistent(self, session)
     }
 
     /// Whether the session and its user have room for one more message, queued or sent, of this counted size.

@@ -44,7 +44,7 @@ impl<M: Mode> ShardState<M> {
 
     /// Unblocks the filters of a session if it has caught up. Called when the session has freed something.
     #[inline]
-    pub(crate) fn open_throttled(&mut self, session: SessionIndex) {
+    pub(crate) fn unblock_caught_up(&mut self, session: SessionIndex) {
         if !self.memory.throttled.is_empty() {
             self.unblock_if_caught_up(session);
         }

@@ -116,7 +116,7 @@ impl RecentlySpilled {
 
 impl SpillState {
     /// Sets the limit on bytes of messages in memory.
-    pub(crate) fn set_hot_max(&mut self, bytes: u64) {
+    pub(crate) fn set_loaded_max(&mut self, bytes: u64) {
         self.loaded_max_bytes = bytes;
     }
 

@@ -173,7 +173,7 @@ fn violations_are_logged_without_payloads_and_not_each_one() {
     }
     let World { broker, folder: _folder } = world;
     let log = broker.end();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("breaks the contract strict")).collect();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("violates the contract strict")).collect();
     assert!(!lines.is_empty() && lines.len() < 50, "{log}");
     assert!(!log.contains("hunter2"), "{log}");
 }

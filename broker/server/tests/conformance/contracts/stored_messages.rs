@@ -24,7 +24,7 @@ fn a_connection_with_a_will_that_breaks_its_contract_is_refused() {
                 assert_eq!(connack.reason.as_u8(), 0x99);
                 let why = connack.properties.reason_string().unwrap_or_default();
                 assert!(
-                    why.contains("the will breaks the contract") && why.contains("n: expected an integer"),
+                    why.contains("the will violates the contract") && why.contains("n: expected an integer"),
                     "{why}"
                 );
             }

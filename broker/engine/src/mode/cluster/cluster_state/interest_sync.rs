@@ -14,7 +14,7 @@ struct InterestSyncRequest {
 #[derive(Debug, Default)]
 pub(crate) struct InterestSyncs {
     /// The pending request that contains each filter.
-    by_filter: HashMap<Box<str>, u64>,
+    format_from_filter: HashMap<Box<str>, u64>,
     requests: HashMap<u64, InterestSyncRequest>,
     /// The request of this turn.
     next: Option<u64>,
@@ -24,18 +24,18 @@ impl InterestSyncs {
     /// Adds an announced filter. `ticket` numbers the request of this turn, if it is the first filter.
     pub(super) fn add_interest(&mut self, filter: &str, ticket: impl FnOnce() -> u64) {
         let ticket = *self.next.get_or_insert_with(ticket);
-        self.by_filter.insert(filter.into(), ticket);
+        self.format_from_filter.insert(filter.into(), ticket);
         self.requests.entry(ticket).or_default().filters.push(filter.into());
     }
 
     /// Removes a withdrawn filter.
     pub(super) fn remove_interest(&mut self, filter: &str) {
-        self.by_filter.remove(filter);
+        self.format_from_filter.remove(filter);
     }
 
     /// The request that has to be answered before all nodes know a filter.
     pub(super) fn ticket_of(&self, filter: &str) -> Option<u64> {
-        self.by_filter.get(filter).copied()
+        self.format_from_filter.get(filter).copied()
     }
 
     pub(super) fn wait(&mut self, ticket: u64, client: ClientKey) {
@@ -53,8 +53,8 @@ impl InterestSyncs {
     pub(super) fn finish(&mut self, ticket: u64) -> Vec<ClientKey> {
         let InterestSyncRequest { filters, waiting } = self.requests.remove(&ticket).unwrap_or_default();
         for filter in filters {
-            if self.by_filter.get(&filter) == Some(&ticket) {
-                self.by_filter.remove(&filter);
+            if self.format_from_filter.get(&filter) == Some(&ticket) {
+                self.format_from_filter.remove(&filter);
             }
         }
         if self.requests.is_empty() {

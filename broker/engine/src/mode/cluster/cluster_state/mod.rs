@@ -311,7 +311,7 @@ impl<F> ClusterState<F> {
         if self.served.len() <= session.number() {
             self.served.resize_with(session.number() + 1, || None);
         }
-        self.session_scan.begin(now_ms, self.settings.passed_save_ms);
+        self.session_scan.begin(now_ms, self.settings.idle_save_ms);
         self.served[session.number()] = Some(served);
         self.directory.insert(client, session, &self.served);
     }
@@ -582,7 +582,7 @@ impl<F> ClusterState<F> {
             }
         }
         let places = if self.directory.is_empty() { 0 } else { self.served.len() };
-        let places = self.session_scan.next(places, now_ms, self.settings.passed_save_ms);
+        let places = self.session_scan.next(places, now_ms, self.settings.idle_save_ms);
         for session in places.filter_map(SessionIndex::new) {
             let has_unsaved_position =
                 |served: &&ServedSession| served.is_persisted && served.saving.routed_spans < self.routed_spans;

@@ -219,7 +219,7 @@ impl ShardState<Clustered> {
             Some(None) => return cluster.log.complete(slot, at, now_ms),
             None => {}
         }
-        if delivery.qos == QoS::AtMostOnce || is(Mutant::SettlesWhenGiven) {
+        if delivery.qos == QoS::AtMostOnce || is(Mutant::SettlesOnDelivery) {
             cluster.log.complete(slot, at, now_ms);
         } else if let Some(home) = cluster.homes.get_mut(slot) {
             home.add_in_flight(at, member.session, bytes);
@@ -273,7 +273,7 @@ impl ShardState<Clustered> {
         let (message, is_done) = match update {
             GroupUpdate::Ready => return cluster.log.unblock(slot),
             GroupUpdate::Done(message) => (message, true),
-            GroupUpdate::Back(message) => (message, is(Mutant::ForgetsToPutBack)),
+            GroupUpdate::Back(message) => (message, is(Mutant::SettlesReturnedMessages)),
         };
         if let Some(at) = LogPlace::of(message) {
             cluster.settle(slot, at, member, is_done, now_ms);

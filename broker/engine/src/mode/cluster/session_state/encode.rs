@@ -35,7 +35,7 @@ pub(crate) fn encode(session: &Session, disconnected_at_ms: Option<u64>, next: i
         Change::NextPacketId(packet_id) => with_id(&mut parts, NEXT_PACKET_ID, *packet_id),
         Change::Queued(delivery) => match LogPlace::of(delivery.message.id()) {
             // It is read again from the log, for the same subscriptions.
-            Some(_) if is(Mutant::ForgetsQueue) => {}
+            Some(_) if is(Mutant::OmitsQueuedMessages) => {}
             Some(at) => {
                 waiting[at.partition.index()].get_or_insert(at.place);
             }

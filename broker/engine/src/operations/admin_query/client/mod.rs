@@ -38,9 +38,9 @@ pub struct ClientSummary {
     /// Memory held for the session.
     pub held_bytes: usize,
     /// When the client disconnected, in milliseconds since the Unix epoch, to the second; `None` while it is connected.
-    pub left_ms: Option<u64>,
+    pub disconnected_ms: Option<u64>,
     /// Whether messages have been queued for longer than `limits.stale_session_s`.
-    pub is_neglected: bool,
+    pub is_stale: bool,
     /// QoS 1 and 2 messages that were dropped for it because its queue was full, since the broker started.
     pub dropped_messages: u64,
 }

@@ -52,8 +52,8 @@ impl<M: Mode> ShardState<M> {
             queued_bytes: outbound.map_or(0, |outbound| outbound.queued_bytes()),
             in_flight: outbound.map_or(0, |outbound| outbound.in_flight()),
             held_bytes: state.memory_bytes(),
-            left_ms: (offline.left_s > 0).then(|| u64::from(offline.left_s) * 1_000),
-            is_neglected: offline.is_neglected,
+            disconnected_ms: (offline.disconnected_s > 0).then(|| u64::from(offline.disconnected_s) * 1_000),
+            is_stale: offline.is_stale,
             dropped_messages: self.sessions.drops(session).map_or(0, Drops::lost),
         }
     }

@@ -40,7 +40,7 @@ pub struct ClientsQuery {
     /// Whether they are connected.
     pub connected: Option<bool>,
     /// Whether messages have been queued for them for too long.
-    pub neglected: Option<bool>,
+    pub is_stale: Option<bool>,
     /// The listener of their connection; only connected clients have one.
     pub listener: Option<Box<str>>,
     /// The sort order.

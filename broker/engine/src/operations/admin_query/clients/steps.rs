@@ -40,12 +40,12 @@ impl Search {
     }
 
     fn visit<M: Mode>(&mut self, state: &ShardState<M>, session: SessionIndex) {
-        let ClientsQuery { connected, neglected, listener, text, order, descending, after, limit } = &self.query;
+        let ClientsQuery { connected, is_stale, listener, text, order, descending, after, limit } = &self.query;
         let connection = state.sessions.connection(session);
         let listener_of_client =
             || connection.and_then(|index| state.connections[index].origin()).map(|origin| &**origin.listener());
         if connected.is_some_and(|connected| connected != connection.is_some())
-            || neglected.is_some_and(|neglected| neglected != state.sessions.offline(session).is_neglected)
+            || is_stale.is_some_and(|is_stale| is_stale != state.sessions.offline(session).is_stale)
             || listener.as_ref().is_some_and(|listener| listener_of_client() != Some(listener))
         {
             return;

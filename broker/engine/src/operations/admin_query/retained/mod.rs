@@ -54,7 +54,7 @@ pub struct RemovalResult {
     /// More messages may be left: the limit of one request was reached, or the log or another thread lags.
     pub has_more: bool,
     /// The condition for confirming the removal to the operator.
-    pub promise: Option<PublishConfirm>,
+    pub confirm: Option<PublishConfirm>,
 }
 
 /// A search over all messages that a filter covers, which collects the first ones after the start.

@@ -64,9 +64,9 @@ impl<M: Mode> Shard<M> {
             }
             steps += REMOVAL_STEPS;
             match self.remove_retained(&topic) {
-                Ok(promise) => {
+                Ok(confirm) => {
                     outcome.removed += 1;
-                    outcome.promise = PublishConfirm::both(outcome.promise, promise);
+                    outcome.confirm = PublishConfirm::both(outcome.confirm, confirm);
                 }
                 Err(PublishFailure::Refused(..)) => outcome.refused += 1,
                 Err(PublishFailure::Busy | PublishFailure::NotDurable | PublishFailure::NotStored) => {
@@ -84,7 +84,7 @@ impl<M: Mode> Shard<M> {
         })?;
         let publication = Publication { topic, content_type: None, payload: &[], qos: QoS::AtMostOnce, retain: true };
         let now_ms = self.state.clock.now_ms();
-        Ok(self.publish_for_operator(&publication.to_message(), now_ms)?.promise)
+        Ok(self.publish_for_operator(&publication.to_message(), now_ms)?.confirm)
     }
 }
 

@@ -64,11 +64,11 @@ pub enum QueryResult {
     /// The broker refuses the message.
     Refused(PublishRefusal),
     /// The queue of a session is full, and reading from the publisher is paused until it has room.
-    PublisherWaits,
+    PublisherPaused,
     /// The given publisher is not connected here, so its permissions are not known.
     NoPublisher,
     /// The client is refused for a time, because it reconnects too often.
-    HeldBack,
+    BlockedForFlapping,
     /// No subscription matches; these filters are the most similar.
     NotSubscribed(Vec<Box<str>>),
     /// The access rules would refuse a subscription to the topic.
@@ -101,13 +101,13 @@ pub enum QueryResult {
         bytes: usize,
     },
     /// The recent messages of the group on this topic, by receiver.
-    SharedTurns {
+    SharedDispatches {
         /// The filter with its group.
         filter: Box<str>,
         /// For this client: the number, and the time of the last one.
         own: Option<(usize, u64)>,
         /// For other members.
-        others: Option<OtherTurns>,
+        others: Option<OtherDispatches>,
     },
     /// The client's own messages are not sent to it.
     NoLocal,
@@ -116,7 +116,7 @@ pub enum QueryResult {
     /// The topic is outside of the client's mount point.
     OutsideMount(Box<str>),
     /// Payloads of the topic's contract cannot be converted to the requested format.
-    CannotBecome(Format),
+    CannotTranscode(Format),
     /// The client is offline; its session expires at this time.
     Offline(Option<u64>),
     /// The client is offline, and messages of QoS 0 are not queued.
@@ -135,7 +135,7 @@ pub enum QueryResult {
     /// This many bytes of output are pending, which is the maximum.
     OutputFull(usize),
     /// Some output is pending, and there is room for more.
-    OutputBehind {
+    OutputPending {
         /// Pending bytes.
         pending_bytes: usize,
         /// The largest message of QoS 0 that fits.
@@ -168,7 +168,7 @@ pub enum QueueLimit {
 
 /// Messages of a group that other members got.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OtherTurns {
+pub struct OtherDispatches {
     /// The number of messages.
     pub count: usize,
     /// The time of the last one, in milliseconds since the Unix epoch.
@@ -214,7 +214,7 @@ impl Explanation {
             PublishDecision::PublisherPaused => {
                 self.outcome =
                     if self.outcome == DeliveryOutcome::Arrives { DeliveryOutcome::Queued } else { self.outcome };
-                self.findings.insert(0, QueryResult::PublisherWaits);
+                self.findings.insert(0, QueryResult::PublisherPaused);
             }
             PublishDecision::NoPublisher => self.findings.push(QueryResult::NoPublisher),
         }

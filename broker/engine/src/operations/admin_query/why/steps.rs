@@ -6,7 +6,7 @@ use tautwire_router::{Dispatch, SessionKey, ShareGroup};
 use tautwire_session::{Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, split_session_name};
 
 use super::{
-    DeliveryOutcome, Explanation, OtherTurns, QueryResult, SubscriptionScan, WhyQuery, insert_nearest, similarity,
+    DeliveryOutcome, Explanation, OtherDispatches, QueryResult, SubscriptionScan, WhyQuery, insert_nearest, similarity,
 };
 use crate::connection::mount::MountPoint;
 use crate::index::SessionIndex;
@@ -62,7 +62,7 @@ impl SubscriptionScan {
                 false => (DeliveryOutcome::DoesNotArrive, QueryResult::NoSession),
             };
             let mut findings = vec![finding];
-            findings.extend(state.is_blocked_for_flapping(&self.query.name).then_some(QueryResult::HeldBack));
+            findings.extend(state.is_blocked_for_flapping(&self.query.name).then_some(QueryResult::BlockedForFlapping));
             return Explanation { outcome, findings, drops: Vec::new() };
         };
         let drops = state.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
@@ -169,7 +169,7 @@ impl SubscriptionScan {
             if let (Some(format), Some(contract)) = (record.format, &contract)
                 && !contract.can_transcode_to(format)
             {
-                findings.push(QueryResult::CannotBecome(format));
+                findings.push(QueryResult::CannotTranscode(format));
                 continue;
             }
             let highest = if is_shared { &mut shared } else { &mut own };
@@ -181,10 +181,10 @@ impl SubscriptionScan {
     fn shared_turns(&self, group: &ShareGroup, client: &SessionKey) -> QueryResult {
         let (own, others): (Vec<Dispatch>, Vec<Dispatch>) =
             group.dispatches_for(&self.query.message.topic).into_iter().partition(|turn| turn.member == *client);
-        QueryResult::SharedTurns {
+        QueryResult::SharedDispatches {
             filter: group.filter().as_ref().into(),
             own: own.last().map(|last| (own.len(), last.at_ms)),
-            others: others.last().map(|last| OtherTurns {
+            others: others.last().map(|last| OtherDispatches {
                 count: others.len(),
                 last_ms: last.at_ms,
                 member: last.member,
@@ -206,8 +206,9 @@ impl<M: Mode> ShardState<M> {
     ) -> DeliveryOutcome {
         let counted_bytes = PendingMessage::counted_bytes_of(message.allocated_bytes(), &SubscriptionIds::from(ids));
         let Some(index) = self.sessions.connection(session) else {
-            findings
-                .extend(self.is_blocked_for_flapping(self.sessions[session].name()).then_some(QueryResult::HeldBack));
+            findings.extend(
+                self.is_blocked_for_flapping(self.sessions[session].name()).then_some(QueryResult::BlockedForFlapping),
+            );
             if qos == QoS::AtMostOnce {
                 findings.insert(0, QueryResult::OfflineAtMostOnce);
                 return DeliveryOutcome::DoesNotArrive;
@@ -228,7 +229,7 @@ impl<M: Mode> ShardState<M> {
         if pending_bytes > max_bytes {
             findings.insert(0, QueryResult::OutputFull(pending_bytes));
         } else if pending_bytes > 0 {
-            findings.insert(0, QueryResult::OutputBehind { pending_bytes, left_bytes: max_bytes - pending_bytes });
+            findings.insert(0, QueryResult::OutputPending { pending_bytes, left_bytes: max_bytes - pending_bytes });
         }
         if qos == QoS::AtMostOnce {
             let payload_bytes = message.payload.len();

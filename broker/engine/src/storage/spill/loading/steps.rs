@@ -237,7 +237,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Reads a retained message for an operator's query, which is answered later.
-    pub(crate) fn read_to_show(&mut self, mut fetch: Fetch, reply: Reply<FetchedMessage>, cold: Spilled) {
+    pub(crate) fn read_for_query(&mut self, mut fetch: Fetch, reply: Reply<FetchedMessage>, cold: Spilled) {
         self.ask_or_wait(vec![cold], |ticket| {
             match ticket {
                 Some(ticket) => fetch.load_queue.wait_for(ticket),

@@ -211,7 +211,7 @@ impl<M: Mode> ShardState<M> {
         } else {
             outbound.unqueue_for_spill();
         }
-        self.open_throttled(session);
+        self.unblock_caught_up(session);
     }
 
     pub(in crate::storage::spill) fn write_spilled(&mut self, SpillBatch { messages, bytes }: SpillBatch) {
@@ -269,7 +269,7 @@ impl<M: Mode> ShardState<M> {
             && let Some(outbound) = self.sessions.entry(session).outbound()
         {
             outbound.spill(number, cold);
-            self.open_throttled(session);
+            self.unblock_caught_up(session);
         }
     }
 
@@ -282,7 +282,7 @@ impl<M: Mode> ShardState<M> {
         }
         if let Some(outbound) = self.sessions.entry(session).outbound() {
             outbound.spill_sent(packet_id, cold);
-            self.open_throttled(session);
+            self.unblock_caught_up(session);
         }
     }
 
