@@ -46,7 +46,8 @@ impl CheckBudget {
         qos: QoS,
     ) -> Option<AccessDecision> {
         let partial = self.partial.take();
-        let partial = partial.filter(|partial| *partial.filter == *filter.as_str() && partial.check.is_for(permissions, qos));
+        let partial =
+            partial.filter(|partial| *partial.filter == *filter.as_str() && partial.check.is_for(permissions, qos));
         let Some(mut partial) = partial else {
             let started = permissions.start_subscribe(filter, qos, &mut self.left);
             let save = |check| self.partial = Some(Box::new(PartialCheck { filter: filter.as_str().into(), check }));

@@ -475,7 +475,8 @@ impl<M: Mode> Shard<M> {
         properties.extend(loss.iter().flatten().map(|(name, value)| Property::UserProperty(name, value)));
         let reason = ConnectReason::Success;
         let connack = ConnAck { session_present, reason, properties: Properties::from_list(&properties) };
-        let connack_without_loss = ConnAck { session_present, reason, properties: Properties::from_list(&properties[..required]) };
+        let connack_without_loss =
+            ConnAck { session_present, reason, properties: Properties::from_list(&properties[..required]) };
         if self.state.write_packet(index, &Packet::ConnAck(connack)) {
             if loss.is_some()
                 && let Some(session) = self.state.connections[index].session()
@@ -528,7 +529,11 @@ impl<M: Mode> Shard<M> {
     fn take_over(&mut self, session: SessionIndex) {
         if let Some(old) = self.state.sessions.connection(session) {
             self.state.counters().sessions_taken_over.add(1);
-            self.disconnect(old, DisconnectReason::SessionTakenOver, "the client identifier is in use by a new connection");
+            self.disconnect(
+                old,
+                DisconnectReason::SessionTakenOver,
+                "the client identifier is in use by a new connection",
+            );
         }
     }
 }

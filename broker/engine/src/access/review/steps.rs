@@ -64,7 +64,9 @@ impl<M: Mode> Shard<M> {
                 let id = self.state.id(index);
                 return self.state.config.access_mut().unknown_address.push(id);
             }
-            RecheckOutcome::Unknown => (DisconnectReason::NotAuthorized, "the client's credentials are no longer valid"),
+            RecheckOutcome::Unknown => {
+                (DisconnectReason::NotAuthorized, "the client's credentials are no longer valid")
+            }
             // DISCONNECT has no Banned (0x8A), which CONNACK has [MQTT 5.0 section 3.14.2.1].
             RecheckOutcome::Banned => (DisconnectReason::AdministrativeAction, "the client has been banned"),
         };

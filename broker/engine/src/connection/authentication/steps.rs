@@ -250,7 +250,11 @@ impl<M: Mode> Shard<M> {
                 let client_id = session.map_or("", |session| self.state.sessions[session].client_id());
                 if !is_same_user || identity.client_id.as_deref().is_some_and(|new_id| new_id != client_id) {
                     self.state.counters().reauthentications_refused.add(1);
-                    self.disconnect(index, DisconnectReason::NotAuthorized, "re-authentication must not change the user or the client identifier");
+                    self.disconnect(
+                        index,
+                        DisconnectReason::NotAuthorized,
+                        "re-authentication must not change the user or the client identifier",
+                    );
                     return;
                 }
                 auth_state.set_identity(identity, None);

@@ -208,7 +208,8 @@ impl Connection {
     pub(crate) fn set_origin(&mut self, origin: Arc<ConnectionOrigin>) {
         self.is_mounted = origin.mount_point().is_some();
         let overrides = origin.overrides();
-        (self.packet_max_bytes, self.receive_maximum) = (overrides.maximum_packet_size_bytes, overrides.receive_maximum);
+        (self.packet_max_bytes, self.receive_maximum) =
+            (overrides.maximum_packet_size_bytes, overrides.receive_maximum);
         (self.topic_alias_maximum, self.max_qos) = (overrides.topic_alias_maximum, overrides.max_qos);
         self.origin = Some(PeerInfo::new(origin));
     }

@@ -61,7 +61,9 @@ impl UserUsageTable {
         }
         if usages.by_name.len() >= usages.prune_at {
             let keeps_unfilled = usages.by_name.len() < USER_USAGES_MAX;
-            usages.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || (keeps_unfilled && usage.is_in_use(now_ms)));
+            usages
+                .by_name
+                .retain(|_, usage| Arc::strong_count(usage) > 1 || (keeps_unfilled && usage.is_in_use(now_ms)));
             usages.prune_at = (usages.by_name.len() * 2).max(1_024);
         }
         let usage = Arc::new(UserUsage::default());
@@ -251,7 +253,10 @@ mod tests {
         assert_eq!(second.usage.subscriptions.load(Ordering::Relaxed), 2);
         assert!(second.has_room_for_subscription(&quotas) && second.can_send(&quotas));
         drop(second);
-        assert!(share(&users, "ann").has_room_for_message(1_000, &quotas), "a user with an empty queue may queue any message");
+        assert!(
+            share(&users, "ann").has_room_for_message(1_000, &quotas),
+            "a user with an empty queue may queue any message"
+        );
     }
 
     #[test]
