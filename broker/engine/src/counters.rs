@@ -257,7 +257,7 @@ counters! {
     resources_refused_disk,
     /// Retained messages refused by a limit.
     retained_refused,
-    /// Retained messages refused because a client, or a user, had as many as it may.
+    /// Retained messages refused because a client, or a user, had reached its limit.
     retained_refused_for_client,
     /// Messages waiting in sessions now: queued or not acknowledged.
     stored_messages,
@@ -269,7 +269,7 @@ counters! {
     subscriptions,
     /// Subscriptions refused by a limit.
     subscriptions_refused,
-    /// Subscriptions refused because a user had as many as it may.
+    /// Subscriptions refused because a user had reached its limit.
     subscriptions_refused_for_user,
     /// Subscriptions refused by the access rules.
     subscriptions_not_authorized,

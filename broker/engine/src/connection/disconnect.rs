@@ -18,7 +18,7 @@ use crate::shard::ShardState;
 use crate::text::rfc3339;
 
 /// The shortest interval between two checks for a stale session.
-const NEGLECT_CHECK_MIN_S: u32 = 60;
+const STALE_CHECK_MIN_S: u32 = 60;
 
 impl<M: Mode> Shard<M> {
     /// Ends a connection. The client gets the reason if its version has DISCONNECT from the server [MQTT 5.0 section 4.13].
@@ -283,7 +283,7 @@ impl<M: Mode> ShardState<M> {
         let queued = self.sessions[session].outbound().map_or(0, Outbound::messages);
         if queued == 0 {
             let after_s = self.config.settings().stale_session_s;
-            offline.stale_check_s = now_s.saturating_add((after_s / 8).max(NEGLECT_CHECK_MIN_S));
+            offline.stale_check_s = now_s.saturating_add((after_s / 8).max(STALE_CHECK_MIN_S));
             return;
         }
         (offline.stale_check_s, offline.is_stale) = (0, true);

@@ -104,8 +104,8 @@ impl<M: Mode> Shard<M> {
 
     /// Updates the origin of a connection.
     pub fn update_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut ConnectionOrigin)) {
-        if let Some(presence) = self.state.connections.get(id).and_then(|connection| connection.presence()) {
-            presence.update(complete);
+        if let Some(peer_info) = self.state.connections.get(id).and_then(|connection| connection.peer_info()) {
+            peer_info.update(complete);
         }
     }
 

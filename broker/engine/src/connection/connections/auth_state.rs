@@ -1,4 +1,4 @@
-//! What is known of who a client is.
+//! The authentication state of a connection.
 
 use std::any::Any;
 use std::borrow::Cow;

@@ -200,7 +200,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn presence(&mut self) -> Option<&mut PeerInfo> {
+    pub(crate) fn peer_info(&mut self) -> Option<&mut PeerInfo> {
         self.origin.as_mut()
     }
 

@@ -1,4 +1,4 @@
-//! What only some connections need, and most of them not for long.
+//! State that only some connections need, most of them not for long.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use super::replay::Replay;
 use crate::connection::ack::DelayedAck;
 use crate::connection::quotas::PublishBucket;
 
-/// What only some connections need.
+/// State that only some connections need.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     pub(super) aliases: TopicAliases,
     /// Acknowledgements that wait for the journal, in order.
     pub(super) delayed_acks: VecDeque<DelayedAck>,
-    /// Those of them that answer a PUBLISH for which no identifier is held.
+    /// How many of them acknowledge a PUBLISH for which no identifier is held.
     pub(super) delayed_publish_acks: usize,
-    /// What they take.
+    /// Their memory.
     pub(super) acks_charge: Option<Charge>,
-    /// The frame that must be safe before any output is written.
+    /// The frame that must be durable before any output is written.
     pub(super) gate: Option<LogPosition>,
     /// Retained messages still to be sent for a new subscription.
     pub(super) replays: VecDeque<Replay>,
-    /// The search for the first of them is among those that go on later.
+    /// Whether the search for the first of them is deferred.
     pub(super) is_scan_deferred: bool,
-    /// What has been read of the session's window and queue.
+    /// Loaded messages of the session's window and queue.
     pub(super) load_queue: LoadQueue,
-    /// Bytes of the client that are not consumed.
+    /// Unconsumed input of the client.
     pub(super) input: Option<Charge>,
-    /// How fast the client may publish, where that is bounded.
+    /// The client's publish rate, if it is limited.
     pub(super) pace: Option<Box<PublishRateState>>,
 }
 
-/// What the client may publish.
+/// The state of a publish rate limit.
 #[derive(Debug)]
 pub(super) struct PublishRateState {
     pub(super) bucket: PublishBucket,
-    /// When a client that waits, or waited last, goes on.
+    /// When the client resumes, or last did.
     pub(super) resumes_at_ms: u64,
 }
 
@@ -50,7 +50,7 @@ impl Extras {
         self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
     }
 
-    /// Whether they say nothing.
+    /// Whether nothing is in use.
     pub(super) fn is_unused(&self) -> bool {
         self.aliases.bytes() == 0
             && self.delayed_acks.is_empty()

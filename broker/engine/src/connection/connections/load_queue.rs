@@ -1,10 +1,10 @@
-//! Cold messages on their way back into memory.
+//! Spilled messages on their way back into memory.
 
 use std::collections::VecDeque;
 
 use tautwire_message::{Message, Spilled};
 
-/// Cold messages that have been read for somebody and not been taken yet, and whether more are coming.
+/// Spilled messages that were loaded and not taken yet, and whether more are loading.
 #[derive(Debug, Default)]
 pub(crate) struct LoadQueue {
     state: LoadState,
@@ -15,39 +15,39 @@ pub(crate) struct LoadQueue {
 enum LoadState {
     #[default]
     Idle,
-    /// The store has been asked, by the order with this ticket.
+    /// Requested from the spill store, with this ticket.
     Requested(u64),
-    /// It is to be asked later.
+    /// To be requested later.
     Deferred,
 }
 
-/// What has become of a message that was asked for.
+/// The result of loading a message.
 #[derive(Debug)]
 pub(crate) enum LoadResult {
     Loaded(Message),
     /// It could not be read.
     Failed,
-    /// It has not been asked for, or has not come yet.
+    /// Not requested, or not loaded yet.
     Missing,
 }
 
 impl LoadQueue {
-    /// Takes a message out. Those that came before it are not wanted any more.
-    pub(crate) fn take(&mut self, cold: &Spilled) -> LoadResult {
+    /// Takes a message, and drops those before it, which are no longer needed.
+    pub(crate) fn take(&mut self, spilled: &Spilled) -> LoadResult {
         while let Some((found, message)) = self.ready.pop_front() {
-            if found == *cold {
+            if found == *spilled {
                 return message.map_or(LoadResult::Failed, LoadResult::Loaded);
             }
         }
         LoadResult::Missing
     }
 
-    /// Whether nothing is under way.
+    /// Whether no load is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.state == LoadState::Idle
     }
 
-    /// Whether nothing is under way, and nothing has come.
+    /// Whether no load is in progress and no message is left.
     pub(super) fn is_empty(&self) -> bool {
         self.is_idle() && self.ready.is_empty()
     }
@@ -56,7 +56,7 @@ impl LoadQueue {
         self.state = LoadState::Requested(ticket);
     }
 
-    /// Nothing is asked for until [`LoadQueue::go_on`].
+    /// Defers loading until [`LoadQueue::go_on`].
     pub(crate) fn defer(&mut self) {
         self.state = LoadState::Deferred;
         self.ready.clear();
@@ -68,7 +68,7 @@ impl LoadQueue {
         }
     }
 
-    /// An answer has come; says whether it is the one that is waited for.
+    /// Stores loaded messages. Returns whether they are those of the current request.
     pub(crate) fn bring(&mut self, ticket: u64, messages: impl Iterator<Item = (Spilled, Option<Message>)>) -> bool {
         if self.state != LoadState::Requested(ticket) {
             return false;

@@ -1,7 +1,7 @@
 //! The network connections of a shard.
 //!
-//! This room knows places, clocks, output, why a connection is not heard, and what is to be done with one. It knows nothing of
-//! sessions but the index of the one that a connection serves.
+//! [`Connections`] owns slots, timeouts, output, reading pauses and requested actions. Of sessions it only knows the index that a
+//! connection serves.
 
 mod actions;
 mod aliases;
@@ -38,26 +38,26 @@ pub(crate) use read_pauses::PauseReason;
 pub(crate) use replay::LiveStart;
 pub(crate) use replay::Replay;
 
-/// All connections of a shard, by place.
+/// All connections of a shard, by slot.
 #[derive(Debug)]
 pub(crate) struct Connections {
     slots: Vec<Connection>,
     vacant: Vec<ConnectionIndex>,
-    /// Those with fresh output, in the order in which they got it, and how many of them have been written to.
+    /// Connections with new output, in the order in which they got it, and how many of them have been written to.
     dirty: Vec<ConnectionIndex>,
     written: usize,
-    /// Others with fresh output, which stand in line.
+    /// Others with new output, whose writes are deferred.
     deferred: VecDeque<ConnectionIndex>,
-    /// Buffers for those with output.
+    /// Buffers for output.
     pool: OutputPool,
     actions: ActionQueue,
-    /// What connections go on with where nobody needs to know who comes from there.
+    /// Origins without a peer, shared by connections.
     origins: Vec<Arc<ConnectionOrigin>>,
     ledger: Arc<MemoryLedger>,
 }
 
 impl Connections {
-    /// None yet. Each will stand in `ledger` while it is there.
+    /// Creates an empty set. Each open connection is charged to `ledger`.
     pub(crate) fn new(ledger: &Arc<MemoryLedger>) -> Connections {
         Connections {
             slots: Vec::with_capacity(reserved_slots::<Connection>()),
@@ -72,7 +72,7 @@ impl Connections {
         }
     }
 
-    /// Takes a place for a new connection; `None` where no place can be numbered.
+    /// Opens a slot for a new connection. Returns `None` if no slot is left.
     pub(crate) fn open(&mut self, now_ms: u64) -> Option<ConnectionIndex> {
         let index = match self.vacant.pop() {
             Some(index) => index,
@@ -87,26 +87,26 @@ impl Connections {
         Some(index)
     }
 
-    /// A connection serves a session from now on: what nobody needs of where it comes from is forgotten.
+    /// Shares the origin of a connection that has a session.
     #[inline(always)]
     pub(crate) fn share_origin(&mut self, index: ConnectionIndex) {
         self.slots[index.number()].share_origin(&mut self.origins);
     }
 
-    /// Frees the place.
+    /// Frees the slot.
     pub(crate) fn free_slot(&mut self, index: ConnectionIndex) {
         self[index].free_slot();
         self.ledger.settle(Kind::Connection, CONNECTION_BYTES, 0);
         self.vacant.push(index);
     }
 
-    /// What tells the connection in this place from later ones.
+    /// The identifier of the connection in this slot.
     #[inline]
     pub(crate) fn id(&self, index: ConnectionIndex) -> ConnectionId {
         ConnectionId { index: index.number() as u32, generation: self[index].generation() }
     }
 
-    /// The place of the connection that `id` means, if it is still there.
+    /// The slot of a connection, if it still exists.
     #[inline]
     pub(crate) fn find(&self, id: ConnectionId) -> Option<ConnectionIndex> {
         let connection = self.slots.get(id.index as usize)?;
@@ -116,7 +116,7 @@ impl Connections {
         ConnectionIndex::new(id.index as usize)
     }
 
-    /// The connection that `id` means, if it is still there.
+    /// The connection with this identifier, if it still exists.
     #[inline]
     pub(crate) fn get(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         let index = self.find(id)?;
@@ -125,13 +125,13 @@ impl Connections {
 
     // Output.
 
-    /// The output of a connection, which gets a buffer where it has none.
+    /// The output of a connection, with a buffer from the pool if it has none.
     #[inline]
     pub(crate) fn output_or_insert(&mut self, index: ConnectionIndex) -> &mut Output {
         self.slots[index.number()].output_or_insert(&mut self.pool)
     }
 
-    /// Frees the outputs that are kept for reuse, and the room that lists do not need any more.
+    /// Frees pooled outputs and spare capacity.
     pub(crate) fn shrink(&mut self) {
         self.pool.free_all();
         self.vacant.shrink_to_fit();
@@ -139,19 +139,19 @@ impl Connections {
         self.deferred.shrink_to_fit();
     }
 
-    /// All output of a connection has been written: it needs no buffer.
+    /// Returns the empty output of a connection to the pool.
     #[inline]
     pub(crate) fn release_output(&mut self, index: ConnectionIndex) {
         self.slots[index.number()].release_output(&mut self.pool);
     }
 
-    /// Takes buffers that nobody uses off the account of memory. To be called once a turn.
+    /// Removes pooled buffers from the ledger. Call it once a turn.
     #[inline]
     pub(crate) fn settle_output_pool(&mut self) {
         self.pool.settle();
     }
 
-    /// Notes that a connection has fresh output.
+    /// Marks new output of a connection.
     #[inline]
     pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
         if self[index].mark_dirty() {
@@ -159,14 +159,14 @@ impl Connections {
         }
     }
 
-    /// How many have fresh output and do not stand in line; some may have been written to since.
+    /// How many connections have new output and are not deferred; some may have been written to since.
     #[inline]
     pub(crate) fn dirty_len(&self) -> usize {
         self.dirty.len() - self.written
     }
 
-    /// The next of them whose output has grown since it was last asked for. The receivers of a message come before its publisher, who gets an
-    /// acknowledgement: where they share a processor, an answer to the message can reach the publisher together with that.
+    /// The next of them with output. The receivers of a message come before its publisher, who gets an acknowledgement: if they share a
+    /// processor, a response to the message can reach the publisher together with it.
     #[inline]
     pub(crate) fn pop_dirty(&mut self) -> Option<ConnectionId> {
         while let Some(index) = self.dirty.get(self.written).copied() {
@@ -180,25 +180,25 @@ impl Connections {
         None
     }
 
-    /// All but the first `from` of them stand in line from now on.
+    /// Defers all but the first `from` of them.
     pub(crate) fn defer(&mut self, from: usize) {
         self.deferred.extend(self.dirty.drain(self.written + from..));
     }
 
-    /// A connection does not stand in line with its own fresh output, if it has some.
+    /// Writes a connection's own output before the deferred ones, if it has some.
     pub(crate) fn write_before_deferred(&mut self, index: ConnectionIndex) {
         if self[index].is_dirty() {
             self.dirty.push(index);
         }
     }
 
-    /// How many stand in line.
+    /// How many connections are deferred.
     #[inline]
     pub(crate) fn deferred_len(&self) -> usize {
         self.deferred.len()
     }
 
-    /// The first in line whose output has grown since it was last asked for.
+    /// The first deferred connection with output.
     #[inline]
     pub(crate) fn next_deferred(&mut self) -> Option<ConnectionId> {
         while let Some(index) = self.deferred.pop_front() {
@@ -209,39 +209,39 @@ impl Connections {
         None
     }
 
-    // What is wanted.
+    // Requested actions.
 
-    /// Has the surroundings do something with a connection, once whatever is at hand is done.
+    /// Requests an action, which the reactor runs after the current packet.
     pub(crate) fn request_action(&mut self, action: Action) {
         self.actions.push(action);
     }
 
-    /// What is wanted longest, for whoever does it.
+    /// Takes the oldest requested action.
     #[inline]
     pub(crate) fn next_action(&mut self) -> Option<Action> {
         self.actions.next()
     }
 
-    /// Whether the surroundings have something to do.
+    /// Whether an action is requested.
     #[inline]
     pub(crate) fn has_actions(&self) -> bool {
         self.actions.any()
     }
 
-    /// Reads again from a connection for which `reason` is gone, if it is still there.
+    /// Ends one reason to pause reading from a connection, if the connection still exists.
     pub(crate) fn resume_reading(&mut self, id: ConnectionId, reason: PauseReason, now_ms: u64) {
         if self.get(id).is_some_and(|connection| connection.clear_pause(reason, now_ms)) {
             self.request_action(Action::Resume(id));
         }
     }
 
-    /// A connection is to be ended between two packets: the queue of its session has run over.
+    /// Requests that a connection is disconnected between two packets: its session's queue has overflowed.
     pub(crate) fn end_for_overrun(&mut self, index: ConnectionIndex) {
         let id = self.id(index);
         self.actions.push_overrun(id);
     }
 
-    /// One that is to be ended for it, if it is still open.
+    /// The next of these connections that is still open.
     #[inline]
     pub(crate) fn next_overrun(&mut self) -> Option<ConnectionIndex> {
         while let Some(id) = self.actions.next_overrun() {
@@ -254,7 +254,7 @@ impl Connections {
         None
     }
 
-    /// All places, the vacant ones too.
+    /// All slots, including vacant ones.
     pub(crate) fn indices(&self) -> impl Iterator<Item = ConnectionIndex> + use<> {
         (0..self.slots.len()).filter_map(ConnectionIndex::new)
     }
@@ -287,10 +287,10 @@ mod tests {
         let id = connections.id(first);
         assert_eq!(connections.find(id), Some(first));
         connections.free_slot(first);
-        assert_eq!(connections.find(id), None, "nobody is there");
+        assert_eq!(connections.find(id), None, "the slot is vacant");
         let second = connections.open(0).expect("there is room");
-        assert_eq!(second, first, "the place is used again");
-        assert_eq!(connections.find(id), None, "somebody else is there");
+        assert_eq!(second, first, "the slot is reused");
+        assert_eq!(connections.find(id), None, "another connection is in the slot");
         assert_ne!(connections.id(second), id);
     }
 
@@ -301,25 +301,25 @@ mod tests {
         let id = connections.id(index);
         assert!(connections[index].pause_reading(PauseReason::Log));
         connections.resume_reading(id, PauseReason::Memory, 0);
-        assert!(!connections.has_actions(), "it waits for something else");
+        assert!(!connections.has_actions(), "it is paused for another reason");
         connections.resume_reading(id, PauseReason::Log, 0);
         connections.resume_reading(id, PauseReason::Log, 0);
         assert_eq!((connections.next_action(), connections.next_action()), (Some(Action::Resume(id)), None));
         assert!(connections[index].pause_reading(PauseReason::Log));
         connections.free_slot(index);
         connections.resume_reading(id, PauseReason::Log, 0);
-        assert!(!connections.has_actions(), "it is gone");
+        assert!(!connections.has_actions(), "the connection is closed");
     }
 
     #[test]
     fn only_open_connections_are_ended_for_an_overrun() {
         let mut connections = Connections::new(&Arc::default());
-        let gone = connections.open(0).expect("there is room");
-        connections.end_for_overrun(gone);
-        connections.free_slot(gone);
-        let waits = connections.open(0).expect("there is room");
-        connections.end_for_overrun(waits);
-        assert_eq!(connections.next_overrun(), None, "one is gone, the other has not connected");
+        let closed = connections.open(0).expect("there is room");
+        connections.end_for_overrun(closed);
+        connections.free_slot(closed);
+        let connecting = connections.open(0).expect("there is room");
+        connections.end_for_overrun(connecting);
+        assert_eq!(connections.next_overrun(), None, "one is closed, the other has not connected");
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         connections.defer(1);
         connections.write_before_deferred(all[2]);
         assert_eq!(connections.pop_dirty(), Some(connections.id(all[0])));
-        assert_eq!(connections.pop_dirty(), Some(connections.id(all[2])), "it does not stand in line any more");
+        assert_eq!(connections.pop_dirty(), Some(connections.id(all[2])), "it is no longer deferred");
         assert_eq!((connections.pop_dirty(), connections.deferred_len()), (None, 2));
         assert_eq!(connections.next_deferred(), Some(connections.id(all[1])));
         assert_eq!(connections.next_deferred(), None, "it has been written to already");

@@ -1,4 +1,4 @@
-//! Bytes that wait to be written to one connection.
+//! The output buffer of one connection.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -10,12 +10,12 @@ use tautwire_message::Message;
 
 use crate::index::NonZeroMs;
 
-/// A tail buffer with more room than this is freed rather than kept for the next connection.
+/// A tail buffer with more capacity is freed instead of pooled.
 const REUSED_BUFFER_BYTES: usize = 64 << 10;
-/// Buffers kept for reuse by one shard.
+/// The most bytes in one shard's pool.
 const POOL_BYTES_MAX: usize = 2 << 20;
 
-/// The memory into which a socket has been read. Payloads can be sent from it without a copy while the turn lasts.
+/// A buffer into which a socket is read. Payloads can be sent from it without a copy while the turn lasts.
 #[derive(Debug, Clone)]
 pub struct Chunk(Arc<Vec<u8>>);
 
@@ -25,15 +25,15 @@ impl Chunk {
         Chunk(Arc::new(vec![0; bytes]))
     }
 
-    /// The bytes, to read into; `None` while an output still refers to them.
+    /// The bytes, to read into; `None` while an output refers to them.
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         Arc::get_mut(&mut self.0).map(Vec::as_mut_slice)
     }
 
-    /// The memory itself.
+    /// The buffer itself.
     ///
     /// # Errors
-    /// The chunk, while an output still refers to it.
+    /// The chunk, while an output refers to it.
     pub fn into_vec(self) -> Result<Vec<u8>, Chunk> {
         Arc::try_unwrap(self.0).map_err(Chunk)
     }
@@ -59,7 +59,7 @@ enum Segment {
 }
 
 impl Segment {
-    /// Bytes that the segment takes, if it is not a message, which counts where it is kept.
+    /// The memory of the segment. A message counts as 0, as it is charged where it is stored.
     fn owned_bytes(&self) -> usize {
         match self {
             Segment::Bytes(bytes) => bytes.capacity(),
@@ -77,7 +77,7 @@ impl Segment {
     }
 }
 
-/// Output of one connection: a row of segments and a tail that grows.
+/// The output of one connection: segments, and a tail that gparts.
 #[derive(Debug)]
 pub struct Output {
     segments: VecDeque<Segment>,
@@ -86,16 +86,16 @@ pub struct Output {
     written: usize,
     /// Bytes still to be written.
     pending: usize,
-    /// What of `pending` has been counted.
+    /// The part of `pending` that is in the counters.
     counted: usize,
-    /// Since when output has been pending without a byte taken.
+    /// Since when output has been pending without progress.
     stalled_since_ms: Option<NonZeroMs>,
-    /// Bytes of segments that are nobody else's.
+    /// Bytes of segments that the output owns.
     owned_bytes: usize,
     charge: Charge,
 }
 
-/// How the tail was before something was appended to it.
+/// The tail before an append.
 #[derive(Debug)]
 pub(crate) struct TailMark {
     len: usize,
@@ -103,7 +103,7 @@ pub(crate) struct TailMark {
 }
 
 impl Output {
-    /// An empty output in a ledger.
+    /// Creates an empty output, charged to `ledger`.
     pub(crate) fn new(ledger: &Arc<MemoryLedger>) -> Output {
         Output {
             segments: VecDeque::new(),
@@ -117,14 +117,14 @@ impl Output {
         }
     }
 
-    /// Bytes that the output takes, without messages that it only refers to.
+    /// The memory of the output, without the messages to which it refers.
     pub(crate) fn held_bytes(&self) -> usize {
         self.charge.bytes()
     }
 
-    /// Brings the account up to date. Parts of a chunk count as if they were copied, as they will be if they stay.
+    /// Updates the ledger. Parts of a chunk count as if they were copied, which happens if they stay.
     #[inline]
-    fn weigh(&mut self) {
+    fn update_charge(&mut self) {
         let segments_bytes = self.segments.capacity() * size_of::<Segment>();
         self.charge.set(size_of::<Output>() + self.tail.capacity() + segments_bytes + self.owned_bytes);
     }
@@ -135,27 +135,27 @@ impl Output {
         self.pending
     }
 
-    /// How much more is pending than when this was last asked; less where the number wraps.
+    /// The change of the pending bytes since the last call, as a wrapping number.
     pub(crate) fn count(&mut self) -> u64 {
         let counted = std::mem::replace(&mut self.counted, self.pending);
         (self.pending as u64).wrapping_sub(counted as u64)
     }
 
-    /// Since when output has been pending without a byte taken.
+    /// Since when output has been pending without progress.
     pub(crate) fn stalled_since_ms(&self) -> Option<NonZeroMs> {
         self.stalled_since_ms
     }
 
-    /// What is pending has not been taken, or with `progress` not all of it; says whether the clock has been set.
+    /// Records that output is still pending, with `progress` if a part was written. Returns whether the stall timeout has started again.
     pub(crate) fn record_stall(&mut self, progress: bool, now_ms: u64) -> bool {
-        let sets = progress || self.stalled_since_ms.is_none();
-        if sets {
+        let is_restarted = progress || self.stalled_since_ms.is_none();
+        if is_restarted {
             self.stalled_since_ms = NonZeroMs::new(now_ms);
         }
-        sets
+        is_restarted
     }
 
-    /// Lets `write` append to the tail.
+    /// Appends to the tail.
     #[inline]
     pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let (tail, before) = self.begin_append();
@@ -163,7 +163,7 @@ impl Output {
         self.end_append(before);
     }
 
-    /// The tail, for who appends to it without a closure, which would be a call for each message. [`Output::end_append`] follows.
+    /// Starts an append without a closure, which would be a call for each message. [`Output::end_append`] must follow.
     #[inline(always)]
     pub(crate) fn begin_append(&mut self) -> (&mut Vec<u8>, TailMark) {
         let before = TailMark { len: self.tail.len(), capacity: self.tail.capacity() };
@@ -174,11 +174,11 @@ impl Output {
     pub(crate) fn end_append(&mut self, before: TailMark) {
         self.pending += self.tail.len() - before.len;
         if self.tail.capacity() != before.capacity {
-            self.weigh();
+            self.update_charge();
         }
     }
 
-    /// Appends a packet that others get too, with a first byte of its own.
+    /// Appends a packet that is shared with other receivers, with its own first byte.
     #[inline(always)]
     pub(crate) fn append_copy(&mut self, packet: &[u8], first_byte: u8) {
         let (tail, before) = self.begin_append();
@@ -208,39 +208,39 @@ impl Output {
         }
         self.owned_bytes += segment.owned_bytes();
         self.segments.push_back(segment);
-        self.weigh();
+        self.update_charge();
     }
 
-    /// Fills `slices` with what is to be written next, in order, `max_bytes` of it at most; returns how many it filled.
+    /// Fills `slices` with the next pending bytes, at most `max_bytes`. Returns how many slices it filled.
     pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>], max_bytes: usize) -> usize {
         let mut skip = self.written;
-        let mut room = max_bytes;
-        let rows = self.segments.iter().map(Segment::bytes).chain(std::iter::once(&self.tail[..]));
+        let mut left_bytes = max_bytes;
+        let parts = self.segments.iter().map(Segment::bytes).chain(std::iter::once(&self.tail[..]));
         let mut filled = 0;
-        for (slice, bytes) in slices.iter_mut().zip(rows) {
+        for (slice, bytes) in slices.iter_mut().zip(parts) {
             let bytes = &bytes[skip..];
-            let bytes = &bytes[..bytes.len().min(room)];
+            let bytes = &bytes[..bytes.len().min(left_bytes)];
             *slice = IoSlice::new(bytes);
             skip = 0;
-            room -= bytes.len();
+            left_bytes -= bytes.len();
             filled += 1;
-            if room == 0 {
+            if left_bytes == 0 {
                 break;
             }
         }
         filled
     }
 
-    /// All that is pending where it lies in one piece, which it does unless large payloads are among it.
+    /// All pending bytes if they are contiguous, which they are unless large payloads are among them.
     #[inline]
     pub fn single(&self) -> Option<&[u8]> {
         self.segments.is_empty().then(|| &self.tail[self.written..])
     }
 
-    /// `count` bytes have been written.
+    /// Removes `count` written bytes from the front.
     #[inline(always)]
     pub fn advance(&mut self, count: usize) {
-        debug_assert!(count <= self.pending, "no more is written than was there");
+        debug_assert!(count <= self.pending, "more bytes written than pending");
         self.pending -= count;
         self.written += count;
         while let Some(first) = self.segments.front() {
@@ -251,7 +251,7 @@ impl Output {
             self.written -= len;
             self.owned_bytes -= first.owned_bytes();
             self.segments.pop_front();
-            self.weigh();
+            self.update_charge();
         }
         if self.pending == 0 {
             self.tail.clear();
@@ -259,22 +259,22 @@ impl Output {
         }
     }
 
-    /// PacketCopies what still refers to a chunk, so that the chunk can be read into again.
+    /// Copies all parts that refer to chunks, so that the chunks can be read into again.
     pub fn settle(&mut self) {
         for segment in &mut self.segments {
             if let Segment::Chunk(..) = segment {
-                // As long as the part of the chunk was, so the account stays as it is.
+                // The copy is as long as the part, so the ledger does not change.
                 *segment = Segment::Bytes(segment.bytes().to_vec());
             }
         }
-        // What has been written of a long tail would otherwise stay as long as the reader is behind.
+        // Otherwise the written part of a long tail would remain as long as the client is behind.
         if self.segments.is_empty() && self.written > self.tail.len() / 2 {
             self.tail.drain(..self.written);
             self.written = 0;
         }
     }
 
-    /// Forgets everything.
+    /// Discards all output.
     pub(crate) fn clear(&mut self) {
         self.segments.clear();
         self.tail.clear();
@@ -283,25 +283,25 @@ impl Output {
         self.stalled_since_ms = None;
         if self.owned_bytes > 0 {
             self.owned_bytes = 0;
-            self.weigh();
+            self.update_charge();
         }
     }
 }
 
-/// Outputs that are not in use: an idle connection has none.
+/// Unused outputs: an idle connection has none.
 #[derive(Debug)]
 pub(crate) struct OutputPool {
-    #[expect(clippy::vec_box, reason = "the boxes are what is kept: they go to connections as they are")]
+    #[expect(clippy::vec_box, reason = "the boxes move to connections as they are")]
     free: Vec<Box<Output>>,
-    /// What the outputs in the pool take.
+    /// The memory of the outputs in the pool.
     bytes: usize,
-    /// What of `bytes` has been taken off the account.
+    /// The part of `bytes` that has been removed from the ledger.
     uncharged_bytes: usize,
     ledger: Arc<MemoryLedger>,
 }
 
 impl OutputPool {
-    /// An empty pool. Outputs of connections stand in `ledger`. Those in the pool are few, and nobody's.
+    /// Creates an empty pool. Outputs of connections are charged to `ledger`; the few in the pool are not.
     pub(crate) fn new(ledger: &Arc<MemoryLedger>) -> OutputPool {
         OutputPool { free: Vec::new(), bytes: 0, uncharged_bytes: 0, ledger: ledger.clone() }
     }
@@ -316,7 +316,7 @@ impl OutputPool {
     #[cold]
     fn make(&self) -> Box<Output> {
         let mut output = Box::new(Output::new(&self.ledger));
-        output.weigh();
+        output.update_charge();
         output
     }
 
@@ -330,15 +330,15 @@ impl OutputPool {
         self.free.push(output);
     }
 
-    /// Frees all outputs that are not in use.
+    /// Frees all unused outputs.
     pub(crate) fn free_all(&mut self) {
         self.free = Vec::new();
         self.bytes = 0;
-        // Each has taken itself off the account, from which the pool as a whole was taken already.
+        // Each has removed its charge, which the pool had already removed as a whole.
         self.settle();
     }
 
-    /// Takes what is in the pool off the account. Once a turn is enough, and costs less than doing so for each output.
+    /// Removes the pooled outputs from the ledger. Once a turn is enough, and cheaper than for each output.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if self.bytes != self.uncharged_bytes {

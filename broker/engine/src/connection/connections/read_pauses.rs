@@ -1,59 +1,59 @@
-//! Why a connection is not heard.
+//! The reasons to pause reading from a connection.
 
-/// A reason not to read from a connection. There may be several at once; it is heard again when the last is gone.
+/// A reason to pause reading from a connection. There may be several at once; reading resumes when the last one is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PauseReason {
-    /// Another shard has to take what is meant for it.
+    /// The channel to another shard is full.
     ShardChannel = 1,
-    /// The client has to take its output.
+    /// The client has not read its output.
     Output = 2,
-    /// Those who stand in line for what it sent have to be written to.
+    /// Receivers of what it sent are deferred.
     FanOut = 4,
-    /// A packet that it has sent is being worked on.
+    /// A job is processing one of its packets.
     Job = 8,
-    /// Memory has to become free for what it has sent.
+    /// There is no memory for what it sent.
     Memory = 16,
-    /// Memory has to become free for the rest of a packet that it has begun.
+    /// There is no memory for the rest of a packet that has begun.
     Input = 32,
-    /// The log has to become safe as far as it is acknowledged.
+    /// Too many of its acknowledgements wait for the log.
     Acks = 64,
-    /// The log has to take more.
+    /// The log accepts no writes now.
     Log = 128,
-    /// The client publishes faster than it may.
+    /// The client is over its publish rate.
     Rate = 256,
-    /// It has to be found out who the client is.
+    /// The client's authentication is pending.
     Authentication = 512,
-    /// A turn has to have time for what it has sent: somebody wants it in another format.
+    /// The transcoding budget of the turn is exhausted.
     Transcoding = 1024,
-    /// The client's session has to be this node's.
+    /// The client's session is being claimed for this node.
     SessionClaim = 2048,
-    /// The log of all nodes has to take what clients have published.
+    /// Too many messages of clients wait for the cluster log.
     RemoteLog = 4096,
-    /// The node's lease has run out.
+    /// The node's cluster lease has expired.
     Lease = 8192,
-    /// This node has to know all that was retained before.
+    /// The node has not caught up with the retained messages yet.
     RetainedSync = 16384,
-    /// The store of cold messages has to write more of those that are in memory.
+    /// Too many messages wait to be spilled to disk.
     Spill = 32768,
 }
 
-/// The reasons why one connection is not heard now.
+/// The set of reasons for which reading from a connection is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ReadPauses(u16);
 
 impl ReadPauses {
-    /// Adds a reason; says whether it is new.
+    /// Adds a reason. Returns whether it is new.
     pub(crate) fn add(&mut self, reason: PauseReason) -> bool {
         let is_new = self.0 & reason as u16 == 0;
         self.0 |= reason as u16;
         is_new
     }
 
-    /// Takes a reason away; says whether it was there.
+    /// Removes a reason. Returns whether it existed.
     pub(crate) fn remove(&mut self, reason: PauseReason) -> bool {
-        let was_there = self.contains(reason);
+        let existed = self.contains(reason);
         self.0 &= !(reason as u16);
-        was_there
+        existed
     }
 
     pub(crate) fn contains(self, reason: PauseReason) -> bool {
@@ -66,11 +66,11 @@ impl ReadPauses {
 
     /// Whether there is a reason, and all reasons are among `reasons`.
     pub(crate) fn is_within<const N: usize>(self, reasons: [PauseReason; N]) -> bool {
-        let those = reasons.into_iter().fold(0, |those, reason| those | reason as u16);
-        self.0 != 0 && self.0 & !those == 0
+        let mask = reasons.into_iter().fold(0, |mask, reason| mask | reason as u16);
+        self.0 != 0 && self.0 & !mask == 0
     }
 
-    /// Whether the connection may be heard.
+    /// Whether reading is not paused.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
@@ -83,13 +83,13 @@ mod tests {
 
     #[test]
     fn reading_resumes_when_the_last_reason_is_removed() {
-        let mut holds = ReadPauses::default();
-        assert!(holds.is_empty());
-        assert!(holds.add(PauseReason::ShardChannel) && holds.add(PauseReason::Job));
-        assert!(!holds.add(PauseReason::Job), "it is there already");
-        assert!(holds.remove(PauseReason::ShardChannel) && !holds.remove(PauseReason::ShardChannel));
-        assert!(!holds.is_empty() && holds.contains(PauseReason::Job));
-        assert!(holds.is_within([PauseReason::Job, PauseReason::Log]) && !holds.is_within([PauseReason::Log]));
-        assert!(holds.remove(PauseReason::Job) && holds.is_empty() && !holds.is_within([PauseReason::Job]));
+        let mut pauses = ReadPauses::default();
+        assert!(pauses.is_empty());
+        assert!(pauses.add(PauseReason::ShardChannel) && pauses.add(PauseReason::Job));
+        assert!(!pauses.add(PauseReason::Job), "it was added already");
+        assert!(pauses.remove(PauseReason::ShardChannel) && !pauses.remove(PauseReason::ShardChannel));
+        assert!(!pauses.is_empty() && pauses.contains(PauseReason::Job));
+        assert!(pauses.is_within([PauseReason::Job, PauseReason::Log]) && !pauses.is_within([PauseReason::Log]));
+        assert!(pauses.remove(PauseReason::Job) && pauses.is_empty() && !pauses.is_within([PauseReason::Job]));
     }
 }

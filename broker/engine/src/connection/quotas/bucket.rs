@@ -1,19 +1,17 @@
-//! How fast a client may publish: a token bucket for messages, and one for bytes.
+//! Publish rate limits: a token bucket for messages, and one for bytes.
 //!
-//! A bucket fills by its rate up to its burst, and each PUBLISH takes from it. A packet that is larger than the whole bucket may
-//! go when the bucket is full, and leaves it in debt: it never waits for ever, and in the long run the rate is kept all the same.
-//! So from any moment on, for a time `t`, no more than `burst + rate * t` is let through, and what the last packet has over the
-//! burst.
+//! A bucket fills at its rate up to its burst, and each PUBLISH takes from it. A packet that is larger than the burst passes when the
+//! bucket is full, and leaves it in debt: so it does not wait forever, and the rate is respected in the long run. Over any time `t`, at
+//! most `burst + rate * t` passes, plus the part of the last packet that exceeds the burst.
 
 use std::num::NonZeroU64;
 
-/// Levels are counted in thousandths: a rate of `n` a second brings `n` of them each millisecond.
+/// Levels are in thousandths: a rate of `n` a second adds `n` thousandths each millisecond.
 const THOUSANDTHS: u64 = 1_000;
-/// A client that waits does so for that long where its bucket holds as much, so that it is heard a few times for many messages
-/// and not once for each.
+/// The shortest pause of a client whose bucket holds as much, so that it is resumed for several messages at a time.
 const PAUSE_MS: u64 = 10;
 
-/// A rate, and how much may come at once.
+/// A rate and its burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     per_s: NonZeroU64,
@@ -21,7 +19,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// `None` where there is no bound. A burst of 0 is what one second brings.
+    /// Returns `None` if the rate is unlimited. A burst of 0 means one second's worth.
     pub(crate) fn new(per_s: usize, burst: usize) -> Option<Rate> {
         let per_s = NonZeroU64::new(per_s as u64)?;
         Some(Rate { per_s, burst: if burst == 0 { per_s.get() } else { burst as u64 } })
@@ -31,7 +29,7 @@ impl Rate {
         thousandths(self.burst)
     }
 
-    /// Milliseconds, rounded up, until so much more has come.
+    /// The time until this much is added, in milliseconds, rounded up.
     fn time_ms(self, thousandths: i64) -> u64 {
         u64::try_from(thousandths).unwrap_or(0).div_ceil(self.per_s.get())
     }
@@ -41,7 +39,7 @@ fn thousandths(amount: u64) -> i64 {
     i64::try_from(amount.saturating_mul(THOUSANDTHS)).unwrap_or(i64::MAX)
 }
 
-/// How fast a client may publish.
+/// The publish rate limits of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PublishRates {
     /// PUBLISH packets.
@@ -51,7 +49,7 @@ pub(crate) struct PublishRates {
 }
 
 impl PublishRates {
-    /// Whether there is a bound at all.
+    /// Whether there is a limit.
     pub(crate) fn is_limited(&self) -> bool {
         self.messages.is_some() || self.bytes.is_some()
     }
@@ -60,7 +58,7 @@ impl PublishRates {
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     rate: Rate,
-    /// In thousandths; below 0 it is in debt.
+    /// In thousandths; negative if it is in debt.
     level: i64,
 }
 
@@ -78,7 +76,7 @@ impl Bucket {
         self.level = self.level.saturating_add(more).min(self.rate.burst_thousandths());
     }
 
-    /// How long `amount` has to wait, if it has to.
+    /// How long `amount` must wait; 0 if it need not.
     fn wait_ms(&self, amount: u64) -> u64 {
         let missing = thousandths(amount.min(self.rate.burst)).saturating_sub(self.level);
         if missing <= 0 { 0 } else { self.rate.time_ms(missing).max(self.until_full_ms().min(PAUSE_MS)) }
@@ -97,7 +95,7 @@ impl Bucket {
     }
 }
 
-/// What a client may publish now.
+/// The token buckets of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublishBucket {
     messages: Option<Bucket>,
@@ -106,7 +104,7 @@ pub(crate) struct PublishBucket {
 }
 
 impl PublishBucket {
-    /// That of a client who has published nothing for long.
+    /// The full buckets of a client that has not published for long.
     pub(crate) fn full(rates: &PublishRates, now_ms: u64) -> PublishBucket {
         PublishBucket {
             messages: rates.messages.map(Bucket::full),
@@ -115,7 +113,7 @@ impl PublishBucket {
         }
     }
 
-    /// From now on these rates count. What is left by others is kept as far as it fits.
+    /// Applies new rates. Tokens are kept as far as they fit.
     pub(crate) fn apply_limits(&mut self, rates: &PublishRates) {
         for (bucket, rate) in [(&mut self.messages, rates.messages), (&mut self.bytes, rates.bytes)] {
             match (bucket.as_mut(), rate) {
@@ -129,7 +127,7 @@ impl PublishBucket {
     /// Takes a PUBLISH of `bytes`, Fixed Header included.
     ///
     /// # Errors
-    /// It has to wait. Nothing has been taken; it is to be tried again at that moment, in milliseconds.
+    /// It must wait. Nothing was taken; try again at the returned time, in milliseconds.
     pub(crate) fn take(&mut self, bytes: usize, now_ms: u64) -> Result<(), u64> {
         self.fill(now_ms);
         let wait_ms = self.wait_ms(bytes);
@@ -140,12 +138,12 @@ impl PublishBucket {
         Ok(())
     }
 
-    /// A PUBLISH that has been taken was not let through after all. Its turn comes again.
+    /// Refunds a PUBLISH that was not processed and will be tried again.
     pub(crate) fn refund(&mut self, bytes: usize) {
         self.each(bytes, Bucket::refund);
     }
 
-    /// When it will be full if nothing is taken.
+    /// When the buckets will be full if nothing is taken.
     pub(crate) fn full_at_ms(&self) -> u64 {
         let until_full_ms = [self.messages, self.bytes].iter().flatten().map(Bucket::until_full_ms).max();
         self.filled_at_ms.saturating_add(until_full_ms.unwrap_or(0))
@@ -196,9 +194,9 @@ mod tests {
         }
         assert_eq!(bucket.take(10, NOW_MS), Err(NOW_MS + 500));
         assert!(bucket.take(10, NOW_MS + 499).is_err());
-        assert_eq!(bucket.take(10, NOW_MS + 500), Ok(()), "what had come before is not lost");
+        assert_eq!(bucket.take(10, NOW_MS + 500), Ok(()), "tokens added before are not lost");
         assert_eq!(bucket.take(10, NOW_MS + 500), Err(NOW_MS + 1_000));
-        // It holds no more than the burst, however long it is left alone.
+        // It never holds more than the burst.
         let later_ms = NOW_MS + 1_000_000;
         for _ in 0..3 {
             assert_eq!(bucket.take(10, later_ms), Ok(()));
@@ -210,7 +208,7 @@ mod tests {
     fn the_default_burst_is_one_second() {
         let mut bucket = bucket((7, 0), (0, 0));
         assert_eq!((0..10).filter(|_| bucket.take(1, NOW_MS).is_ok()).count(), 7);
-        assert!(!rates((0, 5), (0, 5)).is_limited(), "without a rate there is no bound");
+        assert!(!rates((0, 5), (0, 5)).is_limited(), "without a rate there is no limit");
         assert!(rates((0, 0), (1, 0)).is_limited());
     }
 
@@ -218,7 +216,7 @@ mod tests {
     fn a_packet_larger_than_the_burst_overdraws_a_full_bucket() {
         let mut bucket = bucket((0, 0), (100, 200));
         assert_eq!(bucket.take(1_000, NOW_MS), Ok(()));
-        // 800 in debt, and one byte to be had.
+        // 800 bytes of debt, and one byte to take.
         assert_eq!(bucket.take(1, NOW_MS), Err(NOW_MS + 8_010));
         assert_eq!(bucket.take(1, NOW_MS + 8_010), Ok(()));
         assert_eq!(bucket.take(1_000, NOW_MS + 8_010), Err(NOW_MS + 10_010), "a full bucket is enough");

@@ -1,48 +1,48 @@
-//! Clients that come and break off again and again: two devices with one identifier that take it from each other, or one that fails at
-//! something as soon as it is connected.
+//! Flapping clients, whose connections are lost too often: two devices that take over each other's identifier, or one that fails at
+//! something right after it connects.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Identifiers that are remembered, of those whose connections have broken off lately. It takes 96 KiB, once the first has.
+/// The number of entries for identifiers whose connections were lost recently: 96 KiB, allocated at the first loss.
 const CLIENTS_MAX: usize = 4_096;
-/// Any identifier may be in the places of one set, whose number its hash gives.
+/// An identifier is stored in any slot of one set, which its hash selects.
 const SETS: usize = CLIENTS_MAX / WAYS;
 const WAYS: usize = 4;
 
-/// When a client is held back.
+/// The rule by which a client is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FlappingRule {
-    /// So many connections have broken off
+    /// The number of lost connections
     losses: u32,
-    /// within this time, from the first of them on.
+    /// within this time, counted from the first of them.
     within_ms: u64,
-    /// So long it stays outside then.
+    /// How long the client is blocked.
     block_ms: u64,
 }
 
 impl FlappingRule {
-    /// `None` where nobody is held back.
+    /// Returns `None` if clients are never blocked.
     pub(crate) fn new(losses: u32, within_s: u32, block_s: u32) -> Option<FlappingRule> {
         let (within_ms, block_ms) = (u64::from(within_s) * 1_000, u64::from(block_s) * 1_000);
         (losses > 0).then_some(FlappingRule { losses, within_ms, block_ms })
     }
 }
 
-/// What is known of the clients whose connections break off.
+/// The recently lost connections, by client.
 #[derive(Debug)]
 pub(crate) struct FlappingDetector {
     rule: FlappingRule,
-    /// Empty until the first place is needed.
+    /// Empty until the first loss.
     sets: Box<[[Option<FlappingEntry>; WAYS]]>,
-    /// Seeded, so that nobody can aim at the place of another.
+    /// Seeded, so that an attacker cannot evict a chosen entry.
     hasher: RandomState,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct FlappingEntry {
-    /// A hash of the Client Identifier: two that share one would be counted together, which never happens.
+    /// A hash of the Client Identifier. Clients with equal hashes would be counted together, which is practically impossible.
     client: u64,
-    /// When the first one broke off that counts, or when the client began to be held back.
+    /// When the first counted connection was lost, or when the block began.
     since_ms: u64,
     state: FlappingState,
 }
@@ -53,12 +53,12 @@ enum FlappingState {
     Blocked,
 }
 
-/// What comes of a connection that has broken off.
+/// The effect of a lost connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FlappingUpdate {
-    /// The client is held back from now on.
+    /// The client is blocked from now on.
     pub(crate) is_blocked: bool,
-    /// What was known of another one was forgotten for it.
+    /// The entry of another client was evicted.
     pub(crate) has_evicted: bool,
 }
 
@@ -67,12 +67,12 @@ impl FlappingDetector {
         FlappingDetector { rule, sets: Box::default(), hasher: RandomState::new() }
     }
 
-    /// From now on another rule holds. What is remembered stays.
+    /// Applies another rule. Entries stay.
     pub(crate) fn apply_limits(&mut self, rule: FlappingRule) {
         self.rule = rule;
     }
 
-    /// Whether the client stays outside.
+    /// Whether the client is blocked.
     pub(crate) fn is_blocked(&self, client_id: &str, now_ms: u64) -> bool {
         if self.sets.is_empty() {
             return false;
@@ -82,7 +82,7 @@ impl FlappingDetector {
         entry.is_some_and(|entry| entry.state == FlappingState::Blocked && self.rule.counts(entry, now_ms))
     }
 
-    /// A connection of the client has broken off.
+    /// Records a lost connection of the client.
     pub(crate) fn record_loss(&mut self, client_id: &str, now_ms: u64) -> FlappingUpdate {
         if self.sets.is_empty() {
             self.sets = vec![[None; WAYS]; SETS].into();
@@ -91,12 +91,12 @@ impl FlappingDetector {
         let client = self.hasher.hash_one(client_id);
         let set = &mut self.sets[set_of(client)];
         let known = set.iter().position(|entry| entry.is_some_and(|entry| entry.client == client));
-        // The one goes that says least.
+        // Evicts the entry with the lowest weight.
         let at = known.or_else(|| (0..WAYS).min_by_key(|at| rule.weight(set[*at].as_ref(), now_ms))).unwrap_or(0);
         let has_evicted = known.is_none() && rule.weight(set[at].as_ref(), now_ms) > 0;
         let before = set[at].filter(|entry| known.is_some() && rule.counts(entry, now_ms));
         let (since_ms, count) = match before {
-            // It goes on with the one that it has.
+            // The current block continues.
             Some(FlappingEntry { state: FlappingState::Blocked, .. }) => return FlappingUpdate::default(),
             Some(FlappingEntry { state: FlappingState::Counted(count), since_ms, .. }) => (since_ms, count + 1),
             None => (now_ms, 1),
@@ -114,16 +114,16 @@ fn set_of(client: u64) -> usize {
 }
 
 impl FlappingRule {
-    /// Whether a place still says something.
+    /// Whether an entry is still valid.
     fn counts(self, entry: &FlappingEntry, now_ms: u64) -> bool {
-        let lasts_ms = match entry.state {
+        let valid_ms = match entry.state {
             FlappingState::Counted(_) => self.within_ms,
             FlappingState::Blocked => self.block_ms,
         };
-        now_ms.saturating_sub(entry.since_ms) < lasts_ms
+        now_ms.saturating_sub(entry.since_ms) < valid_ms
     }
 
-    /// How much a place says: nothing where it does not count any more.
+    /// The weight of an entry for eviction: 0 if it is no longer valid.
     fn weight(self, entry: Option<&FlappingEntry>, now_ms: u64) -> u32 {
         match entry.filter(|entry| self.counts(entry, now_ms)).map(|entry| entry.state) {
             None => 0,
@@ -153,9 +153,9 @@ mod tests {
         assert!(!flapping.is_blocked("a", NOW_MS + 5_000));
         assert!(flapping.record_loss("a", NOW_MS + 9_999).is_blocked);
         assert!(flapping.is_blocked("a", NOW_MS + 29_998) && !flapping.is_blocked("b", NOW_MS + 29_998));
-        // What was let in before may break off meanwhile.
+        // A connection accepted before the block may be lost meanwhile.
         assert_eq!(flapping.record_loss("a", NOW_MS + 29_998), FlappingUpdate::default());
-        assert!(!flapping.is_blocked("a", NOW_MS + 29_999), "its time is over");
+        assert!(!flapping.is_blocked("a", NOW_MS + 29_999), "the block has ended");
         assert!(!flapping.record_loss("a", NOW_MS + 30_000).is_blocked, "the count starts again");
     }
 
@@ -181,12 +181,12 @@ mod tests {
         assert!(size_of::<Option<FlappingEntry>>() <= 24);
         let mut flapping = flapping(2);
         assert!(!flapping.record_loss("held", NOW_MS).is_blocked && flapping.record_loss("held", NOW_MS).is_blocked);
-        let mut forgotten = 0;
+        let mut evicted = 0;
         for number in 0..4 * CLIENTS_MAX {
-            forgotten += usize::from(flapping.record_loss(&number.to_string(), NOW_MS).has_evicted);
+            evicted += usize::from(flapping.record_loss(&number.to_string(), NOW_MS).has_evicted);
         }
-        assert!((3 * CLIENTS_MAX..4 * CLIENTS_MAX).contains(&forgotten), "{forgotten}");
+        assert!((3 * CLIENTS_MAX..4 * CLIENTS_MAX).contains(&evicted), "{evicted}");
         assert!(flapping.is_blocked("held", NOW_MS));
-        assert!(!flapping.record_loss("later", NOW_MS + 30_000).has_evicted, "the others say nothing any more");
+        assert!(!flapping.record_loss("later", NOW_MS + 30_000).has_evicted, "the other entries are no longer valid");
     }
 }

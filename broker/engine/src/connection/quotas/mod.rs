@@ -1,7 +1,7 @@
-//! What one client may do, and what the clients of one user may do together: values, and the small types by which they are charged.
+//! Quotas of clients and of users: the limits, and the types that count usage.
 //!
-//! The values are those of the settings, the same for everybody: [`Settings::quotas`](crate::settings::values::Settings::quotas). The client's
-//! share of memory stands apart, in the account of memory.
+//! The limits come from the settings and are the same for all: [`Settings::quotas`](crate::settings::values::Settings::quotas). The memory
+//! limit of a client is in the memory ledger instead.
 
 mod bucket;
 mod flapping;
@@ -15,31 +15,31 @@ pub(crate) use flapping::{FlappingDetector, FlappingRule, FlappingUpdate};
 pub(crate) use offline_buckets::OfflineBuckets;
 pub(crate) use user_usage::{SessionUsage, UserQuotas, UserUsageTable};
 
-/// What one client may do.
+/// The quotas of one client.
 #[derive(Debug, Clone)]
 pub(crate) struct Quotas {
-    /// How fast it may publish.
+    /// Its publish rates.
     pub(crate) publish: PublishRates,
     /// Subscriptions of its session.
     pub(crate) subscriptions: usize,
     /// QoS 1 and 2 messages sent to it and not acknowledged.
     pub(crate) in_flight: u16,
-    /// Bytes of them: while there are fewer, one more may be sent.
+    /// Bytes of them: another message may be sent while there are fewer.
     pub(crate) in_flight_bytes: usize,
-    /// Messages that wait for it.
+    /// Messages queued for it.
     pub(crate) queue_messages: usize,
-    /// Bytes of messages that wait for it, or have been sent and not acknowledged.
+    /// Bytes of messages queued for it, or sent and not acknowledged.
     pub(crate) queue_bytes: usize,
-    /// No more may wait, either, when its session holds as much memory as it may.
+    /// Whether its queue is also full when its session has reached its memory limit.
     pub(crate) queue_memory: bool,
-    /// Retained messages that are its own.
+    /// Retained messages that it owns.
     pub(crate) retained: RetainedQuota,
-    /// What all clients of its user may do together.
+    /// The quotas of its user, over all of the user's clients.
     pub(crate) of_user: UserQuotas,
 }
 
 impl Quotas {
-    /// Whether somebody may publish only so fast.
+    /// Whether publish rates are limited.
     pub(crate) fn limits_publish_rate(&self) -> bool {
         self.publish.is_limited() || self.of_user.publish.is_limited()
     }

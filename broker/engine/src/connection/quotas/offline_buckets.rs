@@ -1,27 +1,26 @@
-//! What clients that have gone had left of their rates, so that coming back gives them no more than staying would have.
+//! Publish buckets of offline clients, so that a client gains nothing by reconnecting.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use super::PublishBucket;
 
-/// Clients that are remembered. Those who go when there are so many are not: whoever could bring so many identifiers about can
-/// publish with as many.
+/// The most stored buckets. Further ones are not stored: whoever can use this many identifiers can publish with as many.
 const OFFLINE_BUCKETS_MAX: usize = 16_384;
-/// How often those who would have a full burst again are looked for where there is no room.
+/// The shortest interval between two searches for full buckets to remove.
 const PRUNE_MS: u64 = 1_000;
 
-/// Buckets of clients without a connection that are not full yet, whether their sessions live on or not.
+/// Buckets of offline clients that are not full yet, whether or not their sessions exist.
 #[derive(Debug, Default)]
 pub(crate) struct OfflineBuckets {
-    /// By a hash of the Client Identifier with a seed that nobody knows: two that share one would share a bucket, which never happens.
+    /// By a seeded hash of the Client Identifier. Clients with equal hashes would share a bucket, which is practically impossible.
     buckets: HashMap<u64, PublishBucket>,
     hasher: RandomState,
     prune_at_ms: u64,
 }
 
 impl OfflineBuckets {
-    /// The client has gone.
+    /// Stores the bucket of a client that disconnects.
     pub(crate) fn store(&mut self, client_id: &str, bucket: PublishBucket, now_ms: u64) {
         if bucket.full_at_ms() <= now_ms {
             return;
@@ -35,7 +34,7 @@ impl OfflineBuckets {
         }
     }
 
-    /// The client is back: what it had left, if that is remembered.
+    /// Takes the bucket of a client that connects, if it is stored.
     pub(crate) fn take(&mut self, client_id: &str) -> Option<PublishBucket> {
         if self.buckets.is_empty() {
             return None;
@@ -63,7 +62,7 @@ mod tests {
         let mut offline_buckets = OfflineBuckets::default();
         offline_buckets.store("a", emptied(5), NOW_MS);
         assert!(offline_buckets.take("b").is_none());
-        let mut bucket = offline_buckets.take("a").expect("it is remembered");
+        let mut bucket = offline_buckets.take("a").expect("it is stored");
         assert!(bucket.take(1, NOW_MS).is_err());
         assert!(bucket.take(1, NOW_MS + 1_000).is_ok());
         assert!(offline_buckets.take("a").is_none());

@@ -1,7 +1,7 @@
-//! What the clients of one user may hold together, on all shards, and the account in which that is kept.
+//! Quotas and usage of users, over all of a user's clients on all shards.
 //!
-//! A session takes part in the account of its user by a [`SessionUsage`], which gives back what it has taken when it is dropped. What a
-//! shard does not see at once is what others take at the same moment: a quota may be passed by as many steps as there are shards.
+//! A session counts in its user's usage through a [`SessionUsage`], which subtracts its part when it is dropped. Shards check and update
+//! the usage concurrently, so a quota may be exceeded by as many steps as there are shards.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,35 +12,35 @@ use tautwire_session::{Outbound, Session};
 
 use super::{PublishBucket, PublishRates};
 
-/// UserUsages beyond which those are forgotten of which no session is part, although their buckets are not full yet.
+/// The number of entries above which unused ones are removed even if their buckets are not full yet.
 const USER_USAGES_MAX: usize = 16_384;
 
-/// What the clients of one user may do together. The largest number stands for no bound.
+/// The quotas of a user, over all of the user's clients. `usize::MAX` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UserQuotas {
-    /// How fast they may publish.
+    /// Publish rates.
     pub(crate) publish: PublishRates,
-    /// Subscriptions of their sessions.
+    /// Subscriptions of the sessions.
     pub(crate) subscriptions: usize,
-    /// QoS 1 and 2 messages sent to them and not acknowledged. Each has one whatever the others have.
+    /// QoS 1 and 2 messages sent and not acknowledged. Each client may have one, regardless of the others.
     pub(crate) in_flight: usize,
-    /// Messages that wait for them.
+    /// Queued messages.
     pub(crate) queue_messages: usize,
-    /// Bytes of messages that wait for them, or have been sent and not acknowledged.
+    /// Bytes of messages that are queued, or sent and not acknowledged.
     pub(crate) queue_bytes: usize,
-    /// Retained messages that are theirs.
+    /// Retained messages that the user's clients own.
     pub(crate) retained: RetainedQuota,
 }
 
 impl UserQuotas {
-    /// Whether there is a bound at all.
+    /// Whether there is a limit.
     pub(crate) fn is_limited(&self) -> bool {
         let counts = [self.subscriptions, self.in_flight, self.queue_messages, self.queue_bytes];
         self.publish.is_limited() || self.retained.is_bounded() || counts.iter().any(|count| *count != usize::MAX)
     }
 }
 
-/// The accounts of all users of whom a session is there, and of those who have published faster than they may.
+/// The usage of each user with a session, or with a bucket that is not full.
 #[derive(Debug, Default)]
 pub(crate) struct UserUsageTable {
     usages: Mutex<UserUsages>,
@@ -49,7 +49,7 @@ pub(crate) struct UserUsageTable {
 #[derive(Debug, Default)]
 struct UserUsages {
     by_name: HashMap<Box<str>, Arc<UserUsage>>,
-    /// So many at which those that nobody needs are looked for.
+    /// The number of entries at which unused ones are removed.
     prune_at: usize,
 }
 
@@ -60,8 +60,10 @@ impl UserUsageTable {
             return usage.clone();
         }
         if usages.by_name.len() >= usages.prune_at {
-            let keeps_debts = usages.by_name.len() < USER_USAGES_MAX;
-            usages.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || (keeps_debts && usage.is_in_use(now_ms)));
+            let keeps_unfilled = usages.by_name.len() < USER_USAGES_MAX;
+            usages
+                .by_name
+                .retain(|_, usage| Arc::strong_count(usage) > 1 || (keeps_unfilled && usage.is_in_use(now_ms)));
             usages.prune_at = (usages.by_name.len() * 2).max(1_024);
         }
         let usage = Arc::new(UserUsage::default());
@@ -70,14 +72,14 @@ impl UserUsageTable {
     }
 }
 
-/// What the clients of one user hold.
+/// The usage of one user.
 #[derive(Debug, Default)]
 struct UserUsage {
     subscriptions: AtomicUsize,
     in_flight: AtomicUsize,
     queue_messages: AtomicUsize,
     queue_bytes: AtomicUsize,
-    /// None as long as there has been no rate.
+    /// `None` until there is a rate.
     bucket: Mutex<Option<PublishBucket>>,
 }
 
@@ -88,7 +90,7 @@ impl UserUsage {
     }
 }
 
-/// What one session holds of what its user's clients hold together.
+/// One session's part of its user's usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct UsageCounts {
     subscriptions: usize,
@@ -111,7 +113,7 @@ impl UsageCounts {
     }
 }
 
-/// One session's part in the account of its user.
+/// Counts one session in its user's usage.
 #[derive(Debug)]
 pub(crate) struct SessionUsage {
     usage: Arc<UserUsage>,
@@ -120,7 +122,7 @@ pub(crate) struct SessionUsage {
 }
 
 impl SessionUsage {
-    /// Of a session that takes part from now on.
+    /// Starts to count a session.
     pub(crate) fn new(
         users: &UserUsageTable,
         user: &str,
@@ -128,17 +130,17 @@ impl SessionUsage {
         session: &Session,
         now_ms: u64,
     ) -> SessionUsage {
-        let mut share = SessionUsage { usage: users.usage(user, now_ms), owner, counts: UsageCounts::default() };
-        share.settle(session);
-        share
+        let mut usage = SessionUsage { usage: users.usage(user, now_ms), owner, counts: UsageCounts::default() };
+        usage.settle(session);
+        usage
     }
 
-    /// What retained messages are known by that the user's clients have set.
+    /// The owner of retained messages that the user's clients publish.
     pub(crate) fn owner(&self) -> RetainedOwner {
         self.owner
     }
 
-    /// The account knows what the session holds now.
+    /// Updates the usage to what the session holds now.
     pub(crate) fn settle(&mut self, session: &Session) {
         self.replace_counts(UsageCounts::of(session));
     }
@@ -158,28 +160,28 @@ impl SessionUsage {
         self.counts = counts;
     }
 
-    /// Whether there is room for one more subscription.
+    /// Whether one more subscription is allowed.
     pub(crate) fn has_room_for_subscription(&self, quotas: &UserQuotas) -> bool {
         self.usage.subscriptions.load(Ordering::Relaxed) < quotas.subscriptions
     }
 
-    /// Whether one more message may be sent to this client. Each has one whatever the others have, so that its acknowledgement goes
-    /// on with the rest: nobody waits for another client's.
+    /// Whether one more message may be sent to this client. Each client may have one in flight regardless of the others, so that no client
+    /// waits for another client's acknowledgement.
     pub(crate) fn can_send(&self, quotas: &UserQuotas) -> bool {
         self.counts.in_flight == 0 || self.usage.in_flight.load(Ordering::Relaxed) < quotas.in_flight
     }
 
-    /// Whether one more message of `bytes` may be held. Where the user's clients hold nothing, they may hold any.
+    /// Whether one more message of `bytes` may be queued. A user whose clients have none queued may queue any.
     pub(crate) fn has_room_for_message(&self, bytes: usize, quotas: &UserQuotas) -> bool {
         let held_bytes = self.usage.queue_bytes.load(Ordering::Relaxed);
         let fits = held_bytes == 0 || held_bytes.saturating_add(bytes) <= quotas.queue_bytes;
         fits && self.usage.queue_messages.load(Ordering::Relaxed) < quotas.queue_messages
     }
 
-    /// Takes a PUBLISH of `bytes`, Fixed Header included, from what the user may publish.
+    /// Takes a PUBLISH of `bytes`, Fixed Header included, from the user's rate.
     ///
     /// # Errors
-    /// It has to wait. Nothing has been taken; it is to be tried again at that moment, in milliseconds.
+    /// It must wait. Nothing was taken; try again at the returned time, in milliseconds.
     pub(crate) fn take_publish(&self, bytes: usize, rates: &PublishRates, now_ms: u64) -> Result<(), u64> {
         if !rates.is_limited() {
             return Ok(());
@@ -190,7 +192,7 @@ impl SessionUsage {
         bucket.take(bytes, now_ms)
     }
 
-    /// A PUBLISH that has been taken was not let through after all.
+    /// Refunds a PUBLISH that was not processed.
     pub(crate) fn refund_publish(&self, bytes: usize) {
         let mut bucket = self.usage.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = bucket.as_mut() {
@@ -251,7 +253,10 @@ mod tests {
         assert_eq!(second.usage.subscriptions.load(Ordering::Relaxed), 2);
         assert!(second.has_room_for_subscription(&quotas) && second.can_send(&quotas));
         drop(second);
-        assert!(share(&users, "ann").has_room_for_message(1_000, &quotas), "who holds nothing may hold any");
+        assert!(
+            share(&users, "ann").has_room_for_message(1_000, &quotas),
+            "a user with an empty queue may queue any message"
+        );
     }
 
     #[test]
@@ -287,7 +292,7 @@ mod tests {
         for number in 0..10_000 {
             drop(share(&users, &number.to_string()));
         }
-        let usages = users.usages.lock().expect("nobody has failed with it");
+        let usages = users.usages.lock().expect("no thread has panicked");
         assert!(usages.by_name.len() <= 1_024, "{}", usages.by_name.len());
         assert!(usages.by_name.contains_key("kept"));
         drop(kept);

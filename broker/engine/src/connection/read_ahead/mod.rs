@@ -1,14 +1,14 @@
-//! What a client has sent behind a message that waits for memory, or for others to leave it.
+//! Packets behind a message that waits for memory or for the spill store.
 //!
-//! A client whose PUBLISH waits is not told so. Its acknowledgements may be what frees memory, and its PINGREQ
-//! wants an answer. So these are heard ahead of the message that waits; all else keeps its place.
+//! The client does not know that its PUBLISH waits. Its acknowledgements may be what frees memory, and its PINGREQ needs an answer, so
+//! these packets are processed ahead of the message; all others keep their order.
 
 mod steps;
 
 use tautwire_protocol::PacketType;
 
-/// Whether packets of this type may overtake a PUBLISH: the standard orders acknowledgements among themselves [MQTT-4.6.0-2],
-/// and nothing that is published comes after DISCONNECT.
+/// Whether packets of this type may overtake a PUBLISH: the standard only orders acknowledgements among themselves [MQTT-4.6.0-2], and no
+/// PUBLISH follows DISCONNECT.
 pub(crate) fn can_overtake(packet_type: PacketType) -> bool {
     matches!(
         packet_type,

@@ -1,4 +1,4 @@
-//! What [`super`] does with several parts of a shard.
+//! The steps of [`super`] that need several parts of a shard.
 
 use tautwire_protocol::{PacketType, decode_body};
 
@@ -8,16 +8,14 @@ use crate::index::{ConnectionId, ConnectionIndex};
 use crate::mode::Mode;
 use crate::shard::{Handled, Shard};
 
-/// Most bytes behind the message that waits that are read for what can be heard ahead of it. They are fewer where memory is
-/// short.
+/// The most bytes that are read behind a waiting message. They are fewer if memory is short.
 const READ_AHEAD_MAX_BYTES: usize = 1 << 20;
 
-/// So many are read however short memory is, as long as input has not taken its part.
+/// The fewest bytes that are read even if memory is short, while the input budget is not used up.
 const READ_AHEAD_MIN_BYTES: usize = 64 << 10;
 
 impl<M: Mode> Shard<M> {
-    /// Whether a connection that is held is to be read from all the same, for what can be heard ahead. `rest` is what is kept
-    /// of its input.
+    /// Whether to read from a paused connection for packets that can be read ahead. `rest` is its buffered input.
     pub fn should_read_ahead(&mut self, id: ConnectionId, rest: &[u8]) -> bool {
         let Some(index) = self.state.connections.find(id) else { return false };
         if !self.state.connections[index].can_read_ahead() {
@@ -26,7 +24,7 @@ impl<M: Mode> Shard<M> {
         let behind =
             self.state.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
         if self.has_pending_disconnect(index, rest) {
-            // Nothing comes behind it but the end of the connection, which is not to overtake what was published.
+            // Only the end of the connection follows, which must not overtake the message.
             return false;
         }
         let read_max_bytes = self.read_max_bytes();
@@ -34,8 +32,8 @@ impl<M: Mode> Shard<M> {
             && read_max_bytes as u64 <= self.state.memory.share().input_bytes()
     }
 
-    /// Whether DISCONNECT is the next that may be heard ahead, of a client whose message is going to be taken: it may be one that the
-    /// client does not send again.
+    /// Whether DISCONNECT is the next packet to read ahead, of a client whose message will be accepted: the client may not send that
+    /// message again.
     fn has_pending_disconnect(&self, index: ConnectionIndex, bytes: &[u8]) -> bool {
         let connection = &self.state.connections[index];
         let next = bytes.get(connection.read_ahead_bytes()..).filter(|_| connection.is_paused_for(PauseReason::Spill));
@@ -43,13 +41,13 @@ impl<M: Mode> Shard<M> {
         header.is_some_and(|header| header.packet_type == PacketType::Disconnect)
     }
 
-    /// Hears what may overtake the packet at the start of `bytes`, which waits.
+    /// Processes the packets that may overtake the packet at the start of `bytes`, which waits.
     #[cold]
     pub(crate) fn read_ahead(&mut self, index: ConnectionIndex, bytes: &[u8]) -> Handled {
         loop {
             let at = self.state.connections[index].read_ahead_bytes();
             let Some(rest) = bytes.get(at..) else { return Handled::Done };
-            // Bytes that are no packet are answered when it is their turn.
+            // Malformed bytes are answered when it is their turn.
             let Some(header) = self.state.fixed_header(index, rest) else { return Handled::Done };
             let length = header.total_len();
             if rest.len() < length {
