@@ -37,7 +37,7 @@ impl ShardContext {
     }
 
     /// Changes the run number in message identifiers. Call it before any identifier is assigned.
-    pub(crate) fn move_run(&mut self, to: impl FnOnce(u64) -> u64) {
+    pub(crate) fn change_run(&mut self, to: impl FnOnce(u64) -> u64) {
         self.message_ids = MessageIds::new(to(self.message_ids.run()));
     }
 

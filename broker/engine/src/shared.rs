@@ -62,7 +62,7 @@ impl Shared {
     /// Sets the run number in message identifiers, which is random otherwise. For simulations that must be repeatable. The number must
     /// differ from that of any run whose messages may still exist by more than the number of shards.
     #[must_use]
-    pub fn of_run(self, run: u64) -> Shared {
+    pub fn with_run(self, run: u64) -> Shared {
         Shared { run, ..self }
     }
 }

@@ -1,7 +1,7 @@
 //! Truncates text from clients, and formats times.
 
 /// The longest prefix of `text` of at most `max_bytes` bytes that ends at a character boundary.
-pub(crate) fn beginning(text: &str, max_bytes: usize) -> &str {
+pub(crate) fn truncated(text: &str, max_bytes: usize) -> &str {
     let mut end = text.len().min(max_bytes);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -41,11 +41,11 @@ mod tests {
 
     #[test]
     fn no_character_is_cut() {
-        assert_eq!(beginning("", 4), "");
-        assert_eq!(beginning("four", 4), "four");
-        assert_eq!(beginning("five!", 4), "five");
-        assert_eq!(beginning("aü€", 3), "aü");
-        assert_eq!(beginning("aü€", 2), "a");
-        assert_eq!(beginning("€", 2), "");
+        assert_eq!(truncated("", 4), "");
+        assert_eq!(truncated("four", 4), "four");
+        assert_eq!(truncated("five!", 4), "five");
+        assert_eq!(truncated("aü€", 3), "aü");
+        assert_eq!(truncated("aü€", 2), "a");
+        assert_eq!(truncated("€", 2), "");
     }
 }

@@ -251,7 +251,7 @@ impl Control {
     /// wait.
     pub fn recheck_clients(&self, known: ClientCheck) {
         self.config_cell.change(|next| {
-            next.asks = true;
+            next.requires_auth = true;
             next.review(known);
         });
         self.wake_all();
@@ -395,7 +395,7 @@ pub struct AcceptOptions<'a> {
     /// Authenticates clients, if they must authenticate.
     pub authenticator: Option<Arc<dyn Authenticator>>,
     /// Whether clients must authenticate from the first connection on.
-    pub asks: bool,
+    pub requires_auth: bool,
     /// The access rules from the first packet on.
     pub policy: Arc<Policy>,
     /// Limits on the number and rate of connections.
@@ -413,7 +413,7 @@ impl<'a> AcceptOptions<'a> {
             on_bound: &|| Ok(()),
             tls_handshakes: 64,
             authenticator: None,
-            asks: false,
+            requires_auth: false,
             policy: Arc::new(Policy::open()),
             accept_rate: AcceptLimits::default(),
             cluster: None,
@@ -484,7 +484,7 @@ impl Broker {
             on_bound,
             tls_handshakes,
             authenticator,
-            asks,
+            requires_auth,
             policy,
             accept_rate,
             cluster,
@@ -504,7 +504,7 @@ impl Broker {
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
         shared.config_cell.change(|first| {
-            first.asks = asks;
+            first.requires_auth = requires_auth;
             if let Some(authenticator) = &authenticator {
                 first.auth_progress = authenticator.progress();
             }

@@ -256,7 +256,7 @@ impl<M: Mode> Io<M> for ReactorIo {
             }
             return;
         }
-        if let Action::Ask(id) = action {
+        if let Action::Authenticate(id) = action {
             self.authenticate(shard, id);
             return;
         }

@@ -30,7 +30,7 @@ const (
 
 var (
 	errCut       = errors.New("the test cuts the connection")
-	errTakenOver = errors.New("the client has connected anew")
+	errTakenOver = errors.New("the client identifier is in use by a new connection")
 )
 
 func TestMain(m *testing.M) {

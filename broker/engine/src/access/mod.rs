@@ -49,7 +49,7 @@ impl AccessRules {
             client_check: config.known().cloned(),
             client_check_version: config.client_check_version(),
             has_rules: !config.policy.is_open(),
-            requires_auth: config.asks,
+            requires_auth: config.requires_auth,
             auth_progress: config.auth_progress.clone(),
             unknown_address: Vec::new(),
             last_publisher: LastPublisher::default(),
@@ -75,7 +75,7 @@ impl AccessRules {
 
     /// Applies a configuration. Returns what must be reviewed because of it.
     pub(crate) fn apply(&mut self, config: &ConfigSnapshot) -> AccessReviews {
-        self.requires_auth = config.asks;
+        self.requires_auth = config.requires_auth;
         self.auth_progress.clone_from(&config.auth_progress);
         let rules = (config.policy_version() != self.policy_version).then(|| {
             self.policy_version = config.policy_version();

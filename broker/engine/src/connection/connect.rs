@@ -384,7 +384,7 @@ impl<M: Mode> Shard<M> {
         let expiry_s = self.expiry_interval_s(index, connect);
         self.state.commit(session, Change::ExpiryInterval(expiry_s));
         M::set_will(self, index, session, connect);
-        self.state.clear_neglect(session);
+        self.state.clear_stale(session);
         M::record_connected(&mut self.state, session);
         self.state.clear_stuck(session);
         let entry = self.state.sessions.entry(session);

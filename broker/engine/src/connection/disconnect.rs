@@ -263,7 +263,7 @@ impl<M: Mode> Shard<M> {
             self.publish_will(session);
         }
         if offline.stale_check_s > 0 && offline.stale_check_s <= to_unix_seconds(now_ms) {
-            self.state.check_neglect(session, &mut offline);
+            self.state.check_stale(session, &mut offline);
         }
         if offline.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             // [MQTT-4.1.0-2]
@@ -278,7 +278,7 @@ impl<M: Mode> Shard<M> {
 impl<M: Mode> ShardState<M> {
     /// Marks a session as stale if messages wait for a client that has been offline for long.
     #[cold]
-    fn check_neglect(&self, session: SessionIndex, offline: &mut OfflineState) {
+    fn check_stale(&self, session: SessionIndex, offline: &mut OfflineState) {
         let now_s = to_unix_seconds(self.clock.now_ms());
         let queued = self.sessions[session].outbound().map_or(0, Outbound::messages);
         if queued == 0 {
@@ -298,7 +298,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     /// Clears the stale mark: the client is back, or the session ends.
-    pub(crate) fn clear_neglect(&self, session: SessionIndex) {
+    pub(crate) fn clear_stale(&self, session: SessionIndex) {
         if self.sessions.offline(session).is_stale {
             self.counters().sessions_stale.subtract(1);
         }

@@ -174,14 +174,14 @@ mod tests {
     fn a_message_that_waits_for_another_shard_is_charged_once() {
         let mut shard = shard(2);
         let id = connect(&mut shard);
-        shard.set_room(ShardIndex(1), 0);
+        shard.set_capacity(ShardIndex(1), 0);
         assert_eq!(receive(&mut shard, id, &PUBLISH), PUBLISH.len());
         for _ in 0..3 {
             assert_eq!(receive(&mut shard, id, &PUBLISH), 0, "the channel is full");
             let index = shard.state.connections.find(id).expect("it is there");
             assert!(shard.state.connections[index].clear_pause(PauseReason::ShardChannel, NOW_MS));
         }
-        shard.state.outboxes.set_room(ShardIndex(1), 1);
+        shard.state.outboxes.set_capacity(ShardIndex(1), 1);
         shard.state.outboxes.send(ShardIndex(1), |batches| batches.for_each(drop));
         assert_eq!(receive(&mut shard, id, &PUBLISH), PUBLISH.len());
         assert_eq!(receive(&mut shard, id, &PUBLISH), 0);
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_client_that_goes_while_it_waits_but_its_bucket() {
         let mut shard = shard(1);
-        shard.set_room(ShardIndex(1), 10);
+        shard.set_capacity(ShardIndex(1), 10);
         let id = connect(&mut shard);
         assert_eq!(receive(&mut shard, id, &PUBLISH.repeat(2)), PUBLISH.len());
         assert_eq!(shard.state.paused_readers.next_retry_ms(), Some(NOW_MS + 1_000));

@@ -8,7 +8,7 @@ use crate::connection::connect_refusal::RefusedClient;
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mode::Mode;
 use crate::shard::ShardState;
-use crate::text::beginning;
+use crate::text::truncated;
 
 /// The target of audit records, which pass every log level.
 const TARGET: &str = "audit";
@@ -56,7 +56,7 @@ impl<M: Mode> ShardState<M> {
         if log::max_level() == log::LevelFilter::Off {
             return;
         }
-        let user = beginning(caller.user_name, USER_NAME_LOGGED_BYTES);
+        let user = truncated(caller.user_name, USER_NAME_LOGGED_BYTES);
         let AuditedClient { listener, address, .. } = self.audited_client(index);
         log::error!(
             target: TARGET,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, Violation};
 
-use crate::text::beginning;
+use crate::text::truncated;
 
 /// The maximum number of samples of one contract.
 const SAMPLES_MAX: usize = 8;
@@ -42,9 +42,9 @@ impl ContractViolations {
     fn note(&mut self, topic: &str, violation: &Violation, now_ms: u64) {
         self.count += 1;
         let path = violation.path();
-        let topic = beginning(topic, TEXT_MAX_BYTES);
+        let topic = truncated(topic, TEXT_MAX_BYTES);
         let (rule, path, expected) =
-            (violation.rule.code(), beginning(&path, TEXT_MAX_BYTES), beginning(violation.expected(), TEXT_MAX_BYTES));
+            (violation.rule.code(), truncated(&path, TEXT_MAX_BYTES), truncated(violation.expected(), TEXT_MAX_BYTES));
         if let Some(last) = self.samples.back_mut()
             && (last.rule, &*last.path, &*last.expected) == (rule, path, expected)
         {

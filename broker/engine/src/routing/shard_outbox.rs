@@ -71,7 +71,7 @@ impl ShardOutboxes {
     }
 
     /// Sets how many batches the channel to `shard` accepts at present.
-    pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
+    pub(crate) fn set_capacity(&mut self, shard: ShardIndex, batches: usize) {
         self.outboxes[usize::from(shard.0)].room = batches;
     }
 

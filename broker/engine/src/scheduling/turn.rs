@@ -92,7 +92,7 @@ impl<M: Mode> Shard<M> {
     #[inline]
     fn check_channels(&mut self, io: &mut impl Io<M>) {
         for to in self.others() {
-            self.set_room(to, io.room(to));
+            self.set_capacity(to, io.room(to));
         }
     }
 
@@ -140,7 +140,7 @@ impl<M: Mode> Shard<M> {
         }
         for to in self.others() {
             if self.state.outboxes.has_batch(to) {
-                self.state.outboxes.set_room(to, io.room(to));
+                self.state.outboxes.set_capacity(to, io.room(to));
                 self.state.outboxes.send(to, |batches| io.send(to, batches));
             }
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautwire_memory::{Footprint, Kind, MemoryFootprint};
 
-use crate::text::beginning;
+use crate::text::truncated;
 
 /// Stored events of one session.
 const EVENTS_MAX: usize = 8;
@@ -135,7 +135,7 @@ impl Drops {
 
     /// Records a drop.
     pub(crate) fn record(&mut self, reason: DropReason, topic: &str, now_ms: u64) {
-        let topic = beginning(topic, TOPIC_MAX_BYTES);
+        let topic = truncated(topic, TOPIC_MAX_BYTES);
         if let Some(last) = self.events.back_mut().filter(|last| last.reason == reason && *last.topic == *topic) {
             last.count += 1;
             last.last_ms = now_ms;

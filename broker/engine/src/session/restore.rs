@@ -143,7 +143,7 @@ impl<M: Mode> Shard<M> {
         }
         let persisted = PersistedSession { number, extent: PersistenceScope::All, position: LogPosition::default() };
         sessions.entry(session).restore(state, persisted);
-        self.state.count_stored(session);
+        self.state.add_stored(session);
         let is_queue = share_of_queue(self.state.sessions[session].name()).is_some();
         self.state.counters().sessions.add(u64::from(!is_queue));
         if ends {

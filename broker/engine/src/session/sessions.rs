@@ -134,8 +134,8 @@ pub(crate) struct OfflineState {
 
 impl OfflineState {
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        let look_ms = (self.stale_check_s > 0).then(|| u64::from(self.stale_check_s) * 1_000);
-        [self.will_at_ms, self.expires_at_ms, look_ms].into_iter().flatten().min()
+        let stale_check_ms = (self.stale_check_s > 0).then(|| u64::from(self.stale_check_s) * 1_000);
+        [self.will_at_ms, self.expires_at_ms, stale_check_ms].into_iter().flatten().min()
     }
 }
 

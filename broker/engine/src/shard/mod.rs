@@ -42,7 +42,7 @@ pub struct Shard<M: Mode> {
     pub(crate) state: ShardState<M>,
     pub(crate) table: SubscriptionTable,
     pub(crate) sys: SysTopics,
-    pub(crate) told: PublishedContracts,
+    pub(crate) published_contracts: PublishedContracts,
     pub(crate) config_cell: ConfigReader,
     next_retained_expiry_ms: u64,
     /// For each shard, a batch that is not fully processed, with the number of processed entries.
@@ -88,7 +88,7 @@ pub(crate) struct ShardState<M: Mode> {
     /// Messages that are spilled to disk.
     pub(crate) spill: SpillState,
     /// Sessions that are losing messages.
-    pub(crate) episodes: LossLog,
+    pub(crate) loss_log: LossLog,
     /// The taps on published messages.
     pub(crate) tap: TapState,
     /// The topic filters by which messages are counted.

@@ -58,7 +58,7 @@ impl<M: Mode> ShardState<M> {
             share_queues: ShareQueues::default(),
             admin_queries: AdminQueries::default(),
             spill: SpillState::default(),
-            episodes: LossLog::default(),
+            loss_log: LossLog::default(),
             tap: TapState::default(),
             metered: config.metered().clone(),
             config: CurrentConfig::new(&config),
@@ -177,7 +177,7 @@ impl<M: Mode> ShardState<M> {
     /// Ends a session; the caller cleans up after it. Returns its number in the log if the log keeps it until the cleanup is done.
     pub(crate) fn end_session(&mut self, index: SessionIndex) -> Option<SessionNumber> {
         self.end_episode(index);
-        self.clear_neglect(index);
+        self.clear_stale(index);
         let number = M::record_ended(self, index);
         let is_client_session = share_of_queue(self.sessions[index].name()).is_none();
         self.sessions.end(index);
@@ -223,19 +223,19 @@ impl<M: Mode> ShardState<M> {
     #[inline(always)]
     pub(crate) fn apply_change(&mut self, index: SessionIndex, change: Change) {
         if let Some(removed) = self.sessions.entry(index).apply(change) {
-            self.uncount_stored(&removed);
+            self.subtract_stored(&removed);
         }
         self.unblock_caught_up(index);
     }
 
     /// Adds all messages of a restored session to the counters.
-    pub(crate) fn count_stored(&self, session: SessionIndex) {
+    pub(crate) fn add_stored(&self, session: SessionIndex) {
         let Some(outbound) = self.sessions[session].outbound() else { return };
         self.counters().stored_messages.add(outbound.messages() as u64);
         self.counters().stored_bytes.add(outbound.counted_bytes() as u64);
     }
 
-    pub(crate) fn uncount_stored(&self, delivery: &PendingMessage) {
+    pub(crate) fn subtract_stored(&self, delivery: &PendingMessage) {
         self.counters().stored_messages.subtract(1);
         self.counters().stored_bytes.subtract(delivery.counted_bytes() as u64);
     }

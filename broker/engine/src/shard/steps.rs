@@ -46,7 +46,7 @@ impl<M: Mode> Shard<M> {
     pub fn new(index: ShardIndex, shared: Shared, mode: M, now_ms: u64) -> Shard<M> {
         let config_cell = ConfigReader::new(shared.config_cell.clone());
         let settings = shared.config_cell.current().settings.clone();
-        let (sys, told) =
+        let (sys, published_contracts) =
             (SysTopics::new(index, &settings, now_ms), PublishedContracts::new(settings.contract_discovery));
         let partial_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let state = ShardState::new(index, shared, mode, now_ms);
@@ -54,7 +54,7 @@ impl<M: Mode> Shard<M> {
             state,
             table: SubscriptionTable::default(),
             sys,
-            told,
+            published_contracts,
             config_cell,
             next_retained_expiry_ms: now_ms,
             partial_batches,
@@ -546,8 +546,8 @@ impl<M: Mode> Shard<M> {
     }
 
     /// Sets how many batches the channel to `shard` accepts now.
-    pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
-        self.state.outboxes.set_room(shard, batches);
+    pub(crate) fn set_capacity(&mut self, shard: ShardIndex, batches: usize) {
+        self.state.outboxes.set_capacity(shard, batches);
     }
 
     /// Frees spare capacity. Call it after many clients have left.

@@ -136,14 +136,14 @@ fn who_is_let_in_in_the_midst_of_a_turn_is_held_to_the_rules_of_then() {
 #[test]
 fn who_comes_in_the_midst_of_a_turn_is_asked_if_that_holds_then() {
     let mut world = World::new(1);
-    change(&mut world, |next| next.asks = false);
+    change(&mut world, |next| next.requires_auth = false);
     let mut bytes = Vec::new();
     let packet = Packet::Connect(connect("w", &[Property::SessionExpiryInterval(1)]));
     packet.append_to(V5, &mut bytes).expect("a valid packet");
     let open = |_: &mut ConfigSnapshot| {};
     let client = world.change_and_connect(&bytes, open);
     assert_eq!(world.received(V5, client, connack), [(false, ConnectReason::Success)]);
-    let client = world.change_and_connect(&bytes, |next| next.asks = true);
+    let client = world.change_and_connect(&bytes, |next| next.requires_auth = true);
     assert!(world.auth_request(client).is_some() && world.received_bytes(client).is_empty());
 }
 

@@ -68,7 +68,7 @@ impl World {
     pub(crate) fn with(shards: usize, settings: Settings) -> World {
         let settings = Settings { sys_interval_s: 0, ..settings };
         let shared = Shared::new(settings, Exchange::with_placement(Placement::new(shards, 0), LIMITS));
-        shared.config_cell.change(|first| first.asks = true);
+        shared.config_cell.change(|first| first.requires_auth = true);
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
         World {
             shards: (0..shards).map(shard).collect(),
@@ -387,7 +387,7 @@ impl Io<Volatile> for Node {
             }
             Action::Resume(id) => self.feed(shard, id),
             Action::ReadFirst(_, then) => self.feed(shard, then),
-            Action::Ask(id) => {
+            Action::Authenticate(id) => {
                 if let (Some(auth_request), Some(socket)) = (shard.take_auth_request(id), self.sockets.get(&id)) {
                     self.auth_requests.push((socket.client, auth_request));
                 }

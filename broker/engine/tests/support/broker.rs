@@ -96,7 +96,7 @@ impl<M: Mode> SimulatedBroker<M> {
         // A different placement in each run.
         let placement = Placement::new(shards, now_ms);
         // Each shard adds its own index.
-        let shared = Shared::new(settings, Exchange::with_placement(placement, retained)).of_run(run << 8);
+        let shared = Shared::new(settings, Exchange::with_placement(placement, retained)).with_run(run << 8);
         let (journals, replay) = start(shared.memory.ledger(0));
         let journals = journals.into_iter().enumerate();
         let shard = |(index, journal)| Shard::new(ShardIndex(index as u8), shared.clone(), journal, now_ms);

@@ -333,7 +333,7 @@ impl<M: Mode, C: Choices> Io<M> for SimulatedIo<'_, M, C> {
                 }
             }
             // The simulation has no authentication.
-            Action::Ask(_) => {}
+            Action::Authenticate(_) => {}
             Action::ReadFirst(first, then) => {
                 if let Some(id) = self.socket(first)
                     && !shard.is_reading_paused(first)

@@ -365,7 +365,7 @@ impl Connections {
                 Some(socket) if socket.layer_state != LayerState::Nothing => self.begin_drain(shard, id),
                 _ => self.release(shard, id),
             },
-            Action::Move(..) | Action::Ask(_) => {}
+            Action::Move(..) | Action::Authenticate(_) => {}
             Action::Resume(id) => {
                 self.consume(shard, id, false);
                 self.queue_readable(id);

@@ -280,9 +280,14 @@ fn start(
     let authenticator = prepared.authenticator;
     authenticator.start_workers()?;
     let has_bans = !authenticator.bans().list(authenticator.now()).is_empty();
-    let asks = authenticator.chains().requires_auth() || !policy.is_open() || has_bans;
-    let access =
-        AccessControl { authenticator: authenticator.clone(), asks, policy, user: prepared.user, node: node.clone() };
+    let requires_auth = authenticator.chains().requires_auth() || !policy.is_open() || has_bans;
+    let access = AccessControl {
+        authenticator: authenticator.clone(),
+        requires_auth,
+        policy,
+        user: prepared.user,
+        node: node.clone(),
+    };
     let broker = start_broker(config, contracts, access, &prepared.tls, data).map_err(|error| error.to_string())?;
     if let Some(node) = &node {
         node.start(broker.control().cluster_sender())?;
@@ -330,7 +335,7 @@ fn lock_data(path: &Path, owner: Option<(u32, u32)>) -> Result<Option<DataLock>,
 #[derive(Clone)]
 struct AccessControl {
     authenticator: Arc<ChainAuthenticator>,
-    asks: bool,
+    requires_auth: bool,
     policy: Arc<Policy>,
     user: Option<User>,
     node: Option<Arc<Node>>,
@@ -363,7 +368,7 @@ fn start_broker(
         let (engine, retained) = settings::of(config);
         let listener_configs = settings::listener_configs(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
-        let AccessControl { authenticator, asks, policy, user, node } = access.clone();
+        let AccessControl { authenticator, requires_auth, policy, user, node } = access.clone();
         let accept_rate = settings::accept_rate(&config.limits);
         let authenticator: Option<Arc<dyn Authenticator>> = Some(authenticator);
         let sockets: Vec<&Path> = listener_configs.iter().filter_map(|listen| listen.place.path()).collect();
@@ -374,7 +379,7 @@ fn start_broker(
             on_bound: &on_bound,
             tls_handshakes,
             authenticator,
-            asks,
+            requires_auth,
             policy,
             accept_rate,
             cluster,

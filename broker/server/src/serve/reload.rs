@@ -261,7 +261,7 @@ impl Reloader {
     }
 
     /// Whether clients need any check.
-    fn asks(&self, chains: &AuthChains, policy: &Policy) -> bool {
+    fn requires_auth(&self, chains: &AuthChains, policy: &Policy) -> bool {
         chains.requires_auth()
             || !policy.is_open()
             || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
@@ -398,7 +398,7 @@ impl Reloader {
         let (servers, apply_certificates) = tls.into_parts();
         *self.tls() = servers;
         let (settings, retained) = settings::of(&config);
-        let asks = self.asks(&chains.chains, &policy);
+        let requires_auth = self.requires_auth(&chains.chains, &policy);
         for warning in policy.warnings() {
             log::warn!("{warning}");
         }
@@ -418,7 +418,7 @@ impl Reloader {
             tls_handshakes: config.limits.tls_handshakes,
             disk_limit: settings::disk_limit(&config),
             config: Box::new(move |next| {
-                next.asks = asks;
+                next.requires_auth = requires_auth;
                 next.policy = policy;
                 next.tracer = tracer;
                 if let Some(contracts) = contracts {

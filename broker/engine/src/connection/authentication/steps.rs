@@ -107,7 +107,7 @@ impl<M: Mode> Shard<M> {
         let (progress, now_ms) = (self.state.config.access().auth_progress(), self.state.clock.now_ms());
         self.state.connections[index].auth_state_or_new().request_auth(request, &ledger, progress, now_ms);
         let id = self.state.id(index);
-        self.state.connections.request_action(Action::Ask(id));
+        self.state.connections.request_action(Action::Authenticate(id));
     }
 
     /// Applies the decision about a CONNECT.

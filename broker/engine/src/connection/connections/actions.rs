@@ -22,7 +22,7 @@ pub enum Action {
     ReadFirst(ConnectionId, ConnectionId),
     /// Authenticate the client: take [`Shard::take_auth_request`](crate::Shard::take_auth_request), and pass the decision to
     /// [`Shard::apply_auth_decision`](crate::Shard::apply_auth_decision), at once or later.
-    Ask(ConnectionId),
+    Authenticate(ConnectionId),
 }
 
 /// Requested actions that are not done yet.

@@ -62,14 +62,18 @@ impl LoadQueue {
         self.ready.clear();
     }
 
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn resume_loading(&mut self) {
         if self.state == LoadState::Deferred {
             self.state = LoadState::Idle;
         }
     }
 
     /// Stores loaded messages. Returns whether they are those of the current request.
-    pub(crate) fn bring(&mut self, ticket: u64, messages: impl Iterator<Item = (Spilled, Option<Message>)>) -> bool {
+    pub(crate) fn store_loaded(
+        &mut self,
+        ticket: u64,
+        messages: impl Iterator<Item = (Spilled, Option<Message>)>,
+    ) -> bool {
         if self.state != LoadState::Requested(ticket) {
             return false;
         }

@@ -41,7 +41,7 @@ impl Mode for Clustered {
 
     fn begin(self, context: &mut ShardContext) -> (NoJournal, ClusterMode) {
         let Clustered { seed, settings, mirror } = self;
-        context.move_run(LogPlace::other_run);
+        context.change_run(LogPlace::other_run);
         // The first generation is reserved for subscriptions of resumed sessions.
         context.exchange().advance();
         let cluster = Box::new(ShardClusterState::new(seed, context.shard().0, settings));

@@ -185,7 +185,7 @@ impl Shard<Clustered> {
             );
         }
         self.state.sessions.entry(index).set_state(session);
-        self.state.count_stored(index);
+        self.state.add_stored(index);
         self.restore_subscriptions(index);
     }
 }

@@ -24,7 +24,7 @@ impl ShardState<Clustered> {
         self.record_change(session, &change);
         self.count_filters(session, &change);
         if let Some(gone) = self.sessions.entry(session).apply(change) {
-            self.uncount_stored(&gone);
+            self.subtract_stored(&gone);
             if gone.share.is_some() {
                 self.record_settled(self.sessions.key(session), &gone);
             }

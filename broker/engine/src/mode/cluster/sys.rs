@@ -11,7 +11,7 @@ use crate::counters::Totals;
 use crate::mode::Clustered;
 use crate::operations::sys::{CounterTopic, SUMMED};
 use crate::shard::Shard;
-use crate::text::beginning;
+use crate::text::truncated;
 
 /// The topic on which nodes exchange their values. No client gets its messages, whatever it subscribes to.
 pub(crate) const NODES_TOPIC: &str = "$SYS/nodes";
@@ -127,7 +127,7 @@ fn message_of(payload: &str) -> MessageRef<'_> {
 fn as_level(name: &str) -> String {
     let is_allowed = |character: char| !matches!(character, '/' | '+' | '#') && !character.is_control();
     let level: String = name.chars().map(|character| if is_allowed(character) { character } else { '_' }).collect();
-    let level = beginning(&level, NAME_MAX_BYTES);
+    let level = truncated(&level, NAME_MAX_BYTES);
     if level.is_empty() { "_".to_owned() } else { level.to_owned() }
 }
 

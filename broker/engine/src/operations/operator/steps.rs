@@ -146,7 +146,7 @@ mod tests {
         let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", first, false);
         assert!(retained.is_none());
         let mut shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);
-        shard.set_room(ShardIndex(1), 10);
+        shard.set_capacity(ShardIndex(1), 10);
         shard
     }
 
@@ -170,13 +170,13 @@ mod tests {
     fn a_shard_that_is_behind_is_given_nothing_and_the_operator_is_told() {
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             let mut shard = shard(Settings::default());
-            shard.set_room(ShardIndex(1), 0);
+            shard.set_capacity(ShardIndex(1), 0);
             assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(MATCHED));
             let second = message(qos, true, b"second");
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(PublishFailure::Busy));
             assert_eq!(shard.state.context.exchange().retained(), (0, 0), "nothing is retained");
             let mut entries = 0;
-            shard.state.outboxes.set_room(ShardIndex(1), 1);
+            shard.state.outboxes.set_capacity(ShardIndex(1), 1);
             shard.state.outboxes.send(ShardIndex(1), |batches| entries = batches.map(|batch| batch.len()).sum());
             assert_eq!(entries, 1);
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Ok(MATCHED));

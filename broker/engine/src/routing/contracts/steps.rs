@@ -14,7 +14,7 @@ use crate::routing::route::MessageSource;
 use crate::settings::config::ConfigSnapshot;
 use crate::shard::Shard;
 use crate::shard::ShardState;
-use crate::text::beginning;
+use crate::text::truncated;
 
 /// The maximum length of an explanation that is sent. A path may be long.
 const EXPLANATION_MAX_BYTES: usize = 1_000;
@@ -133,6 +133,6 @@ impl<M: Mode> Shard<M> {
 
 fn explanation(contract: &Contract, violation: &Violation) -> String {
     let mut text = format!("contract {}: {violation}", contract.name());
-    text.truncate(beginning(&text, EXPLANATION_MAX_BYTES).len());
+    text.truncate(truncated(&text, EXPLANATION_MAX_BYTES).len());
     text
 }

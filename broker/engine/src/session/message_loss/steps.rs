@@ -27,7 +27,7 @@ impl<M: Mode> ShardState<M> {
     }
 
     fn log_episode(&mut self, session: SessionIndex, topic: &str) {
-        let Some(suppressed) = self.episodes.line(self.clock.now_ms()) else { return };
+        let Some(suppressed) = self.loss_log.line(self.clock.now_ms()) else { return };
         let client_id = self.sessions[session].client_id();
         let user = self.user_of(session).map_or("", |user| &**user);
         let (policy, reason) = (self.policy(session, topic).name(), DropReason::QueueFull.code());

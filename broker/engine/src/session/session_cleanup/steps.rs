@@ -93,7 +93,7 @@ impl<M: Mode> ShardState<M> {
     /// Takes the next message out of an ended session.
     pub(crate) fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
         let (delivery, _) = self.sessions.entry(session).take_unfinished()?;
-        self.uncount_stored(&delivery);
+        self.subtract_stored(&delivery);
         Some(delivery)
     }
 

@@ -25,8 +25,8 @@ pub struct ConfigSnapshot {
     pub policy: Arc<Policy>,
     /// The contracts of payloads.
     pub contracts: Arc<Catalogue>,
-    /// Whether clients must authenticate, by [`Action::Ask`](crate::Action::Ask). Clients that are already connected are not asked.
-    pub asks: bool,
+    /// Whether clients must authenticate, by [`Action::Authenticate`](crate::Action::Authenticate). Clients that are already connected are not asked.
+    pub requires_auth: bool,
     /// Counts the steps of authentications.
     pub auth_progress: Arc<AuthProgress>,
     /// The taps on published messages.
@@ -40,7 +40,7 @@ pub struct ConfigSnapshot {
     /// The number of the configuration that set `policy`.
     policy_version: u64,
     /// The number of the configuration that set `contracts`.
-    contracts_since: u64,
+    contracts_version: u64,
     /// The number of the configuration that set `known`.
     client_check_version: u64,
     /// The topic filters by which messages are counted.
@@ -58,14 +58,14 @@ impl ConfigSnapshot {
             settings: Arc::new(settings),
             policy: Arc::new(Policy::open()),
             contracts: Arc::default(),
-            asks: false,
+            requires_auth: false,
             auth_progress: Arc::default(),
             taps: Arc::default(),
             tracer: None,
             known: None,
             number: 0,
             policy_version: 0,
-            contracts_since: 0,
+            contracts_version: 0,
             client_check_version: 0,
         }
     }
@@ -93,8 +93,8 @@ impl ConfigSnapshot {
         self.policy_version
     }
 
-    pub(crate) fn contracts_since(&self) -> u64 {
-        self.contracts_since
+    pub(crate) fn contracts_version(&self) -> u64 {
+        self.contracts_version
     }
 
     pub(crate) fn client_check_version(&self) -> u64 {
@@ -104,7 +104,10 @@ impl ConfigSnapshot {
 
 impl fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigSnapshot").field("number", &self.number).field("asks", &self.asks).finish_non_exhaustive()
+        f.debug_struct("ConfigSnapshot")
+            .field("number", &self.number)
+            .field("requires_auth", &self.requires_auth)
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,7 +143,7 @@ impl ConfigCell {
             next.policy_version = next.number;
         }
         if !Arc::ptr_eq(&next.contracts, &current.contracts) {
-            next.contracts_since = next.number;
+            next.contracts_version = next.number;
         }
         self.number.store(next.number, Ordering::Release);
         std::mem::replace(&mut *current, Arc::new(next))

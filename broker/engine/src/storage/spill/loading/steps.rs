@@ -286,7 +286,7 @@ impl<M: Mode> ShardState<M> {
         match reader {
             Reader::Queue(id) => {
                 if let Some(connection) = self.connections.get(id) {
-                    connection.load_queue().bring(ticket, messages);
+                    connection.load_queue().store_loaded(ticket, messages);
                 }
                 self.send_pending_on(id);
             }
@@ -294,30 +294,30 @@ impl<M: Mode> ShardState<M> {
                 if let Some(connection) = self.connections.get(id)
                     && let Some(replay) = connection.replays().front_mut()
                 {
-                    replay.load_queue.bring(ticket, messages);
+                    replay.load_queue.store_loaded(ticket, messages);
                 }
                 self.send_pending_on(id);
             }
             Reader::Settling(mut owed) => {
-                owed.1.load_queue.bring(ticket, messages);
+                owed.1.load_queue.store_loaded(ticket, messages);
                 self.scans.continue_settling(*owed);
             }
             Reader::Clearing(mut ending) => {
-                ending.load_queue.bring(ticket, messages);
+                ending.load_queue.store_loaded(ticket, messages);
                 self.jobs.push(Job::Clear(*ending));
             }
             Reader::Draining(share) => {
                 if let Some(back) = self.share_queues.load_queue(&share) {
-                    back.bring(ticket, messages);
+                    back.store_loaded(ticket, messages);
                 }
                 self.jobs.push(Job::Drain(share));
             }
             Reader::Redispatching(mut redispatch) => {
-                redispatch.load_queue.bring(ticket, messages);
+                redispatch.load_queue.store_loaded(ticket, messages);
                 self.jobs.push(Job::Redispatch(redispatch));
             }
             Reader::Fetching(mut shown) => {
-                shown.0.load_queue.bring(ticket, messages);
+                shown.0.load_queue.store_loaded(ticket, messages);
                 self.continue_fetch(*shown);
             }
             Reader::Nobody => {}
@@ -347,36 +347,36 @@ impl<M: Mode> ShardState<M> {
         match reader {
             Reader::Queue(id) => {
                 if let Some(connection) = self.connections.get(id) {
-                    connection.load_queue().go_on();
+                    connection.load_queue().resume_loading();
                 }
                 self.send_pending_on(id);
             }
             Reader::Replay(id) => {
                 if let Some(connection) = self.connections.get(id) {
-                    connection.replays().iter_mut().for_each(|replay| replay.load_queue.go_on());
+                    connection.replays().iter_mut().for_each(|replay| replay.load_queue.resume_loading());
                 }
                 self.send_pending_on(id);
             }
             Reader::Settling(mut owed) => {
-                owed.1.load_queue.go_on();
+                owed.1.load_queue.resume_loading();
                 self.scans.continue_settling(*owed);
             }
             Reader::Clearing(mut ending) => {
-                ending.load_queue.go_on();
+                ending.load_queue.resume_loading();
                 self.jobs.push(Job::Clear(*ending));
             }
             Reader::Draining(share) => {
                 if let Some(back) = self.share_queues.load_queue(&share) {
-                    back.go_on();
+                    back.resume_loading();
                 }
                 self.jobs.push(Job::Drain(share));
             }
             Reader::Redispatching(mut redispatch) => {
-                redispatch.load_queue.go_on();
+                redispatch.load_queue.resume_loading();
                 self.jobs.push(Job::Redispatch(redispatch));
             }
             Reader::Fetching(mut shown) => {
-                shown.0.load_queue.go_on();
+                shown.0.load_queue.resume_loading();
                 self.continue_fetch(*shown);
             }
             Reader::Nobody => {}
