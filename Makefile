@@ -123,6 +123,7 @@ test-spec: .venv/ready ## vectors, their schema, the words of errors, the ledger
 	$(call say,test-spec)
 	@.venv/bin/python -B -m unittest discover -s spec
 	@.venv/bin/python -B -m unittest discover -s tools/tidy
+	@.venv/bin/python -B -m unittest discover -s tools
 
 .PHONY: errors
 errors: ## write the tables of errors in all languages from spec/errors/errors.toml

@@ -21,6 +21,8 @@ FIRST = ["conformance", "cli", "simulation"]
 PROGRAMS_AT_ONCE = 4
 THREADS_OF_A_PROGRAM = {"conformance": "8"}
 DEFAULT_THREADS = "4"
+# Programs that take longer are listed.
+SLOW_S = 5
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Result:
     status: int
     output: str
     seconds: float
+    processor_seconds: float
 
 
 def compiled(arguments: list[str]) -> list[Program]:
@@ -62,8 +65,12 @@ def run(program: Program) -> Result:
     threads = os.environ.get("RUST_TEST_THREADS") or THREADS_OF_A_PROGRAM.get(program.name, DEFAULT_THREADS)
     environment = {**os.environ, "RUST_TEST_THREADS": threads, "CARGO_MANIFEST_DIR": str(program.folder)}
     begin = time.monotonic()
-    done = subprocess.run([program.path, "--quiet"], cwd=program.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    return Result(program, done.returncode, done.stdout, time.monotonic() - begin)
+    process = subprocess.Popen([program.path, "--quiet"], cwd=program.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    with process.stdout as pipe:
+        output = pipe.read().decode(errors="replace")
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Result(program, process.returncode, output, time.monotonic() - begin, usage.ru_utime + usage.ru_stime)
 
 
 def main(arguments: list[str]) -> int:
@@ -74,8 +81,8 @@ def main(arguments: list[str]) -> int:
             if result.status != 0:
                 failed.append(result)
                 print(f"\n== {result.program.crate} {result.program.name}: failed\n{result.output}", flush=True)
-            elif result.seconds >= 10:
-                print(f"{result.program.crate} {result.program.name}: {result.seconds:.0f} s", flush=True)
+            elif result.seconds >= SLOW_S:
+                print(f"{result.program.crate} {result.program.name}: {result.seconds:.0f} s, {result.processor_seconds:.0f} s of processor time", flush=True)
     names = ", ".join(f"{result.program.crate} {result.program.name}" for result in failed)
     print(f"{len(programs)} programs, {len(failed)} failed{': ' if failed else ''}{names}")
     return 1 if failed else 0
