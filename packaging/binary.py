@@ -54,7 +54,8 @@ def host() -> Platform:
 @cache
 def built(target: Platform) -> Path:
     """Builds the binary as `make build` does; for another platform, with Debian's libraries for it."""
-    environment = {"RUSTFLAGS": "-C target-feature=+crt-static"}
+    packed = " -C link-arg=-Wl,-z,pack-relative-relocs" if target.triple.startswith("x86_64") else ""
+    environment = {"RUSTFLAGS": "-C target-feature=+crt-static" + packed}
     if not target.is_host:
         need_libraries(target)
         if target.triple not in run("rustup", "target", "list", "--installed").split():

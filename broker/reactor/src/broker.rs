@@ -566,7 +566,6 @@ impl Broker {
             let idle_signal = idle_sender.clone();
             let parts = WorkerParts {
                 poll,
-                shard: (),
                 listeners,
                 shard_channels,
                 waker,
@@ -580,12 +579,12 @@ impl Broker {
             };
             let shard = ShardIndex(index as u8);
             let started = if let Some(shard) = kept.next() {
-                run(index, parts.with(shard))
+                run(index, parts, shard)
             } else if HAS_CLUSTER && let Some(seat) = &cluster {
                 let mode = mode.get_or_insert_with(|| Clustered::new(seat.seed, seat.settings.clone())).clone();
-                run(index, parts.with(Shard::new(shard, shared.clone(), mode, clock.now_ms())))
+                run(index, parts, Shard::new(shard, shared.clone(), mode, clock.now_ms()))
             } else {
-                run(index, parts.with(Shard::new(shard, shared.clone(), Volatile, clock.now_ms())))
+                run(index, parts, Shard::new(shard, shared.clone(), Volatile, clock.now_ms()))
             };
             match started {
                 Ok(thread) => broker.threads.push(thread),
@@ -636,7 +635,11 @@ impl Broker {
 }
 
 /// Starts the thread of a shard.
-fn run<M: Mode<Journal: Send>>(index: usize, parts: WorkerParts<Shard<M>>) -> io::Result<JoinHandle<io::Result<()>>> {
-    let worker = Worker::new(parts)?;
+fn run<M: Mode<Journal: Send>>(
+    index: usize,
+    parts: WorkerParts,
+    shard: Shard<M>,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let worker = Worker::new(parts, shard)?;
     thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())
 }

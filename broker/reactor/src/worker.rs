@@ -42,10 +42,9 @@ pub(crate) struct Worker<M: Mode> {
     idle_signal: Option<Sender<()>>,
 }
 
-/// The parts from which a worker is built.
-pub(crate) struct WorkerParts<S> {
+/// The parts of a worker besides its shard.
+pub(crate) struct WorkerParts {
     pub(crate) poll: Poll,
-    pub(crate) shard: S,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) shard_channels: ShardChannels,
     pub(crate) waker: Arc<Waker>,
@@ -60,45 +59,10 @@ pub(crate) struct WorkerParts<S> {
     pub(crate) idle_signal: Sender<()>,
 }
 
-impl WorkerParts<()> {
-    /// Adds a shard.
-    pub(crate) fn with<S>(self, shard: S) -> WorkerParts<S> {
-        let WorkerParts {
-            poll,
-            listeners,
-            shard_channels,
-            waker,
-            stop,
-            commands,
-            clock,
-            tls_handshakes,
-            authenticator,
-            cluster,
-            idle_signal,
-            ..
-        } = self;
-        WorkerParts {
-            poll,
-            shard,
-            listeners,
-            shard_channels,
-            waker,
-            stop,
-            commands,
-            clock,
-            tls_handshakes,
-            authenticator,
-            cluster,
-            idle_signal,
-        }
-    }
-}
-
 impl<M: Mode> Worker<M> {
-    pub(crate) fn new(parts: WorkerParts<Shard<M>>) -> io::Result<Worker<M>> {
+    pub(crate) fn new(parts: WorkerParts, shard: Shard<M>) -> io::Result<Worker<M>> {
         let WorkerParts {
             poll,
-            shard,
             listeners,
             shard_channels,
             waker,

@@ -5,14 +5,14 @@ use std::hint::black_box;
 use std::io::Read as _;
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
 /// Valid lengths of a token: long enough not to be guessed, short enough for a header.
 const TOKEN_BYTES: std::ops::RangeInclusive<usize> = 16..=1_024;
 
 /// A token, of which only the digest is stored.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Token([u8; 32]);
+pub(crate) struct Token([u8; SHA256_OUTPUT_LEN]);
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,7 +36,9 @@ impl Token {
 
     /// The token with these bytes.
     pub(super) fn of_bytes(bytes: &[u8]) -> Token {
-        Token(Sha256::digest(bytes).into())
+        let mut token = Token([0; SHA256_OUTPUT_LEN]);
+        token.0.copy_from_slice(digest(&SHA256, bytes).as_ref());
+        token
     }
 
     /// The token whose SHA-256 has these hexadecimal digits.

@@ -7,7 +7,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData as _,
     RevokedCertParams, SerialNumber, date_time_ymd,
 };
-use sha2::{Digest as _, Sha256};
+use ring::digest::{SHA256, digest};
 
 use super::error::CertificateError;
 use super::names::{COMMON_NAME_MAX_CHARACTERS, ClientName, ServerName};
@@ -152,8 +152,8 @@ impl Authority {
 
 fn name_of(key: &KeyPair) -> String {
     const NAME_BYTES: usize = 4;
-    let digest = Sha256::digest(key.subject_public_key_info());
-    let name: String = digest.iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    let digest = digest(&SHA256, &key.subject_public_key_info());
+    let name: String = digest.as_ref().iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect();
     format!("Tautwire development authority {name}")
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use ring::digest::{self, Context, SHA256};
 use tautwire_cluster::SharesOf;
 use tautwire_engine::shares_of;
 use tautwire_nats::{Access, Address, Credentials, Limits, Settings, Storage, Syncing, Times, Tls};
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     credentials: Credentials,
     certificate: Option<(PathBuf, PathBuf)>,
     /// The digest of all files, which the NATS client reads by itself.
-    digest: [u8; 32],
+    digest: Box<[u8]>,
 }
 
 impl Plan {
@@ -140,7 +140,7 @@ fn certificate(config: &ClusterConfig) -> Result<Option<(PathBuf, PathBuf)>, Str
 }
 
 /// The digest of the content of all files, to detect changes.
-fn digest(config: &ClusterConfig) -> Result<[u8; 32], Vec<String>> {
+fn digest(config: &ClusterConfig) -> Result<Box<[u8]>, Vec<String>> {
     let ClusterConfig { credentials_file, nkey_file, password_file, token_file, ca, certificate, key, .. } = config;
     let files = [
         ("credentials_file", credentials_file),
@@ -151,15 +151,15 @@ fn digest(config: &ClusterConfig) -> Result<[u8; 32], Vec<String>> {
         ("certificate", certificate),
         ("key", key),
     ];
-    let (mut hash, mut errors) = (Sha256::new(), Vec::new());
+    let (mut hash, mut errors) = (Context::new(&SHA256), Vec::new());
     for (name, file) in files {
         let Some(path) = file.get() else { continue };
         match files::text(path, FILE_MAX_BYTES) {
-            Ok(text) => hash.update(Sha256::digest(text)),
+            Ok(text) => hash.update(digest::digest(&SHA256, text.as_ref()).as_ref()),
             Err(why) => errors.push(format!("cluster.{name}: {}: {why}", path.display())),
         }
     }
-    if errors.is_empty() { Ok(hash.finalize().into()) } else { Err(errors) }
+    if errors.is_empty() { Ok(hash.finish().as_ref().into()) } else { Err(errors) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
+use ring::digest::{SHA256, digest};
 use tautwire_contracts::{Catalogue, ErrorCode, Files, LoadError, LoadLimits, MANAGED};
 
 use super::entry::Entry;
@@ -124,7 +124,7 @@ fn manifest(name: &str) -> Result<String, Vec<LoadError>> {
 const NAME_MAX_BYTES: usize = 64;
 
 fn sha256(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

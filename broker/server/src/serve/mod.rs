@@ -201,15 +201,14 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig
     addresses.extend(admin);
     let plain = listeners.iter().zip(&bound).filter(|(_, address)| address.is_plain());
     let example = plain.filter_map(|(listener, address)| QuickStart::of(listener, address)).next();
-    // Startup ends when each thread has completed its first turn, which publishes the `$SYS` topics. Memory measured after the "listening"
-    // lines then does not include that work.
+    // Startup ends when each thread has completed its first turn, which publishes the `$SYS` topics.
     broker.wait_until_idle(SETTLE);
-    tautwire_reactor::release_code_pages();
     if print_addresses(&addresses, example).is_err() {
         log::warn!("cannot print the listening addresses: standard output is closed");
     }
     notify::ready();
     notify::watch(broker.control());
+    tautwire_reactor::release_code_pages();
     for signal in signals.forever() {
         if signal != SIGHUP {
             break;

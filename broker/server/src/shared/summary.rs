@@ -1,6 +1,6 @@
 //! A revision in the form of the admin API.
 
-use sha2::{Digest as _, Sha256};
+use ring::digest::{SHA256, digest};
 use tautwire_contracts::Files;
 
 use super::{Part, Parts};
@@ -23,7 +23,7 @@ pub(crate) fn summary(parts: &Parts) -> Fields {
 }
 
 fn text_summary(text: &str) -> Fields {
-    let digest: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = digest(&SHA256, text.as_ref()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     Fields::default().with("bytes", text.len()).with("sha256", digest)
 }
 
